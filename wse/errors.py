@@ -1,0 +1,67 @@
+"""The tree of user errors.
+
+    WseError                what a user can mend: one line, exit 2
+    ├── BadInput            a file, an option or a value that cannot be used as given
+    │   ├── UnknownName     a name that is not in a known set; says the nearest
+    │   ├── BadModel        a model folder, config, checkpoint or tokenizer
+    │   ├── BadWafer        a wafer or software file
+    │   ├── BadMesh         a mesh or region size
+    │   └── BadTrace        a trace file that cannot be read or written
+    └── DoesNotFit          the model does not fit the SRAM that it is given
+
+    WseBug                  ours: exit 1, with the traceback
+
+Messages say what, where, the value and the remedy, on one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WseError(Exception):
+    """Something that the user can mend. ``str(error)`` is one line."""
+
+    def __str__(self) -> str:
+        """The message with line breaks and control characters made visible, so that it stays one line."""
+        text = super().__str__()
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class BadInput(WseError):
+    """A file, an option or a value that cannot be used as given."""
+
+
+class UnknownName(BadInput):
+    """A name that is not one of the known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        close = difflib.get_close_matches(name, self.known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
+
+
+class BadModel(BadInput):
+    """A model folder, config, checkpoint or tokenizer that cannot be used."""
+
+
+class BadWafer(BadInput):
+    """A wafer file or a software profile that cannot be used."""
+
+
+class BadMesh(BadInput):
+    """A mesh or region size that cannot be used."""
+
+
+class BadTrace(BadInput):
+    """A trace file that cannot be read or written."""
+
+
+class DoesNotFit(WseError):
+    """The model does not fit the SRAM that it is given."""
+
+
+class WseBug(Exception):
+    """A broken promise of ours: never the user's fault."""

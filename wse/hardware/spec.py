@@ -1,0 +1,50 @@
+"""WaferSpec and SoftwareProfile: what the machine does, and what its software costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaferSpec:
+    """One wafer as programs see it. Every number's unit is in its name; its source is in the preset file."""
+
+    name: str
+    mesh_rows: int  # usable PEs, north to south
+    mesh_cols: int  # usable PEs, west to east
+    clock_hz: float
+    sram_bytes_per_pe: int
+    runtime_bytes_per_pe: int  # the vendor runtime's irreducible share of SRAM
+    task_table_bytes_per_pe: int  # must stay free for the task table
+    sram_bytes_per_cycle: int  # read + write
+    hop_cycles: int  # router to neighbouring router
+    ramp_cycles: int  # one crossing between router and compute element
+    stream_words_per_cycle: float  # one vector stream, compute element to compute element
+    colours: int  # routable virtual channels per PE
+    reserved_colours: int  # of them taken by the host runtime
+    mac_fp16_per_cycle: int  # fp16 x fp16 -> fp16
+    mac_fp16_fp32_per_cycle: int  # fp16 x fp16 -> fp32
+    mac_fp32_per_cycle: int
+    add_fp16_per_cycle: int
+    add_fp32_per_cycle: int
+    max_fp32_per_cycle: int
+    move_32bit_per_cycle: int
+    convert_per_cycle: int  # fp16 <-> fp32
+    transcendental_cycles: int  # exp, sin, cos, square root, reciprocal of one element, scalar library
+    wafer_link_bytes_per_s: float
+    wafer_link_latency_s: float
+    host_bytes_per_s: float
+    host_round_trip_s: float  # small payload, wafer to host and back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareProfile:
+    """What the software on the PEs costs, apart from the machine itself."""
+
+    name: str
+    code_bytes_per_pe: int
+    stack_bytes_per_pe: int
+    vector_issue_cycles: int  # one vector operation, before its elements
+    task_dispatch_cycles: int  # activating the task of one step on a PE
+    reduce_gap_cycles: int  # between two vector operations on one PE inside a collective
+    loop_cycles: int  # one turn of a loop around vector operations
