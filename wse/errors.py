@@ -36,11 +36,12 @@ class BadInput(WseError):
 class UnknownName(BadInput):
     """A name that is not one of the known ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         close = difflib.get_close_matches(name, self.known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
+        place = f"{where}: " if where else ""
+        super().__init__(f"{place}unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
 
 
 class BadModel(BadInput):

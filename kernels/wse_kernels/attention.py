@@ -1,0 +1,201 @@
+"""Attention over the cache slots that a PE holds: T slots of its row, F features of its column's heads.
+
+Caches are ``[slot, Hk, F]``, queries ``[M, H, F]`` with H = Hk times the queries that share a kv head.
+The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible to a
+token when its position is not later than the token's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._jit import narrow, prange, widen
+
+OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
+LOWEST = np.float32(-3.0e38)
+
+
+def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """Copy the row's share of new keys and values into its cache slots.
+
+    Operands: 3 and 4 new k and v ``[M, E]``, 5 and 6 the caches ``[slot, E]``, 7 E, 8 slots of the cache, 9 most
+    tokens that a row appends (for the cycle model).
+    """
+    E, capacity = a[7], a[8]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        row = block // a[2]
+        for i in range(ctl[row, 3]):
+            source = (ctl[row, 2] + i) * E
+            target = ((ctl[row, 4] + i) % capacity) * E
+            for e in range(E):
+                for lane in range(lanes):
+                    act[block, a[5] + target + e, lane] = act[block, a[3] + source + e, lane]
+                    act[block, a[6] + target + e, lane] = act[block, a[4] + source + e, lane]
+
+
+def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """acc[M, H, T] = q[M, H, F] . k[T, Hk, F], over the local features.
+
+    Operands: 3 q, 4 k, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache.
+    """
+    q, k, out, M, Hk, share, F, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        oldest = ctl[block // a[2], OLDEST]
+        for mh in range(M * Hk * share):
+            kv_head = (mh % (Hk * share)) // share
+            for t in range(T):
+                slot = (oldest + t) % a[11]
+                e = out + mh * T + t
+                for lane in range(lanes):
+                    acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+                for f in range(F):
+                    for lane in range(lanes):
+                        old = acc[block, e, lane]
+                        product = widen(act[block, q + mh * F + f, lane]) * widen(
+                            act[block, k + (slot * Hk + kv_head) * F + f, lane]
+                        )
+                        acc[block, e, lane] = narrow(widen(old) + product, old)
+
+
+def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """f32[M, H] = the largest visible score, times the scale; -3e38 where the row holds none.
+
+    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12, 9 slots of the cache.
+    """
+    scores, out, M, H, T = a[3], a[4], a[5], a[6], a[7]
+    scale = np.float32(a[8] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        row = block // a[2]
+        for mh in range(M * H):
+            for lane in range(lanes):
+                f32[block, out + mh, lane] = LOWEST
+            for t in range(T):
+                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[9]]
+                if held >= 0 and held <= ctl[row, 0] + mh // H:
+                    for lane in range(lanes):
+                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                        f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
+
+
+def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """act[M, H, T] = exp(scale * score - max), 0 where not visible; f32[M, H] = its local sum.
+
+    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12,
+    11 slots of the cache.
+    """
+    scores, maxima, out, sums, M, H, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
+    scale = np.float32(a[10] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        row = block // a[2]
+        for mh in range(M * H):
+            for lane in range(lanes):
+                f32[block, sums + mh, lane] = np.float32(0.0)
+            for t in range(T):
+                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[11]]
+                visible = held >= 0 and held <= ctl[row, 0] + mh // H
+                for lane in range(lanes):
+                    like = act[block, out + mh * T + t, lane]
+                    weight = np.float32(0.0)
+                    if visible:
+                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                        weight = np.exp(score - f32[block, maxima + mh, lane])
+                    stored = narrow(weight, like)
+                    act[block, out + mh * T + t, lane] = stored
+                    f32[block, sums + mh, lane] += widen(stored)
+
+
+def attention_values(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots.
+
+    Operands: 3 p, 4 v, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache.
+    """
+    p, v, out, M, Hk, share, F, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        oldest = ctl[block // a[2], OLDEST]
+        for mh in range(M * Hk * share):
+            kv_head = (mh % (Hk * share)) // share
+            for f in range(F):
+                e = out + mh * F + f
+                for lane in range(lanes):
+                    acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+                for t in range(T):
+                    slot = (oldest + t) % a[11]
+                    for lane in range(lanes):
+                        old = acc[block, e, lane]
+                        product = widen(act[block, p + mh * T + t, lane]) * widen(
+                            act[block, v + (slot * Hk + kv_head) * F + f, lane]
+                        )
+                        acc[block, e, lane] = narrow(widen(old) + product, old)
+
+
+def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """One block of the ring: fold its scores and values into running maxima, sums and outputs.
+
+    The block is the cache of the row that stands ``round`` places behind on the interleaved ring.
+    f32[M, H] maxima and sums, acc[M, H, F] outputs. Entries lie from slot 0 on. Operands: 3 acc scores ``[M, H, T]``, 4 v
+    ``[T, Hk, F]``, 5 maxima, 6 sums, 7 outputs, 8 M, 9 Hk, 10 queries per kv head, 11 F, 12 T, 13 scale in
+    units of 1e-12, 14 round, 15 rows of the ring.
+    """
+    scores, v, maxima, sums, out = a[3], a[4], a[5], a[6], a[7]
+    M, Hk, share, F, T, ring_round, ring = a[8], a[9], a[10], a[11], a[12], a[14], a[15]
+    H = Hk * share
+    scale = np.float32(a[13] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        row = block // a[2]
+        place = row // 2 if row % 2 == 0 else ring - (row + 1) // 2
+        place = (place - ring_round) % ring
+        origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
+        for mh in range(M * H):
+            if ring_round == 0:
+                for lane in range(lanes):
+                    f32[block, maxima + mh, lane] = LOWEST
+                    f32[block, sums + mh, lane] = np.float32(0.0)
+                    for f in range(F):
+                        acc[block, out + mh * F + f, lane] = narrow(np.float32(0.0), acc[block, out, lane])
+            if mh // H >= ctl[row, 1]:
+                continue
+            kv_head = (mh % H) // share
+            last = ctl[row, 0] + mh // H
+            for lane in range(lanes):
+                top = f32[block, maxima + mh, lane]
+                for t in range(T):
+                    held = ctl[origin, SLOTS + t]
+                    if held >= 0 and held <= last:
+                        top = max(top, widen(acc[block, scores + mh * T + t, lane]) * scale)
+                shrink = np.exp(f32[block, maxima + mh, lane] - top)
+                f32[block, maxima + mh, lane] = top
+                f32[block, sums + mh, lane] *= shrink
+                for f in range(F):
+                    old = acc[block, out + mh * F + f, lane]
+                    acc[block, out + mh * F + f, lane] = narrow(widen(old) * shrink, old)
+                for t in range(T):
+                    held = ctl[origin, SLOTS + t]
+                    if held >= 0 and held <= last:
+                        weight = np.exp(widen(acc[block, scores + mh * T + t, lane]) * scale - top)
+                        f32[block, sums + mh, lane] += weight
+                        for f in range(F):
+                            old = acc[block, out + mh * F + f, lane]
+                            product = weight * widen(act[block, v + (t * Hk + kv_head) * F + f, lane])
+                            acc[block, out + mh * F + f, lane] = narrow(widen(old) + product, old)
+
+
+def attention_finish(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """act[M, H, F] = acc[M, H, F] / f32[M, H]. Operands: 3 acc, 4 f32 sums, 5 act, 6 M, 7 H, 8 F."""
+    x, sums, out, M, H, F = a[3], a[4], a[5], a[6], a[7], a[8]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for mh in range(M * H):
+            for f in range(F):
+                for lane in range(lanes):
+                    like = act[block, out + mh * F + f, lane]
+                    total = f32[block, sums + mh, lane]
+                    value = widen(acc[block, x + mh * F + f, lane]) / total if total > 0.0 else np.float32(0.0)
+                    act[block, out + mh * F + f, lane] = narrow(value, like)

@@ -1,0 +1,57 @@
+"""The kernels by name, each compiled for one core and for all of them.
+
+``compiled(name)`` gives both; a caller picks the parallel one when a step is worth waking the other cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from wse_kernels import attention, elementwise, linear, norm, rotary, transfers, vocabulary
+from wse_kernels._jit import kernel, parallel_kernel
+
+COMPUTE: dict[str, Callable[..., None]] = {
+    function.__name__: function
+    for function in (
+        linear.matmul,
+        norm.sum_squares,
+        norm.rms_scale,
+        rotary.rope,
+        attention.kv_append,
+        attention.attention_scores,
+        attention.attention_max,
+        attention.attention_exp,
+        attention.attention_values,
+        attention.attention_online,
+        attention.attention_finish,
+        elementwise.residual_add,
+        elementwise.store,
+        elementwise.copy,
+        elementwise.swiglu,
+        vocabulary.embedding_lookup,
+        vocabulary.argmax_fold,
+    )
+}
+"""Kernels of the calling convention that the package docstring describes."""
+
+TRANSFER: dict[str, Callable[..., None]] = {
+    function.__name__: function
+    for function in (transfers.along_rows, transfers.along_columns, transfers.cache_shift, transfers.hand_over)
+}
+"""Kernels that move words between PEs; each has its own operands."""
+
+
+class Compiled(NamedTuple):
+    """One kernel, compiled lazily by numba at its first call for each combination of element types."""
+
+    serial: Callable[..., None]
+    parallel: Callable[..., None]
+
+
+@cache
+def compiled(name: str) -> Compiled:
+    """The kernel ``name`` of COMPUTE or TRANSFER. Raises KeyError for an unknown name."""
+    function = COMPUTE[name] if name in COMPUTE else TRANSFER[name]
+    return Compiled(serial=kernel(function), parallel=parallel_kernel(function))

@@ -1,0 +1,34 @@
+"""The tile product of every linear layer: MeshGEMV, MeshGEMM and dist-GEMM-T share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._jit import narrow, prange, widen
+
+
+def matmul(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """acc[M, N] (+)= act[M, K] @ wgt[K, N] on every PE.
+
+    Operands: 3 act, 4 wgt, 5 acc, 6 M, 7 K, 8 N, 9 and 10 the strides of wgt along K and N in elements,
+    11 is 1 to add to what acc holds. Oracle: ``oracle.matmul``.
+    """
+    x, w, out, M, K, N, k_stride, n_stride = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        if a[11] == 0:
+            for e in range(out, out + M * N):
+                for lane in range(lanes):
+                    acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+        for k in range(K):
+            for m in range(M):
+                for n in range(N):
+                    e = out + m * N + n
+                    for lane in range(lanes):
+                        old = acc[block, e, lane]
+                        product = widen(act[block, x + m * K + k, lane]) * widen(
+                            wgt[block, w + k * k_stride + n * n_stride, lane]
+                        )
+                        acc[block, e, lane] = narrow(widen(old) + product, old)

@@ -1,0 +1,181 @@
+"""Moving words between PEs: the messages of a pattern along rows or columns, cache shifts, hand-offs.
+
+A message goes from PE ``source`` to PE ``target`` of a line over the links between them. What happens on
+arrival: 0 replaces, 1 adds, 2 takes the larger, 3 takes the (value, index) pair with the larger value and on a tie
+the lower index, 4 replaces there and at every PE passed (multicast), 5 copies locally without the fabric, 6 is
+dropped. Messages are carried out in their order, which is the order of every sum.
+
+``links`` counts words, int64 ``[direction, row, col]`` with the directions north, east, south, west of the PE
+that the word leaves; every message adds its words to each link it crosses, as it moves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._jit import narrow, prange, widen
+
+REPLACE, ADD, LARGER, LARGER_PAIR, MULTICAST, KEEP, DROP = 0, 1, 2, 3, 4, 5, 6
+NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
+
+
+def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
+    """Messages between the PEs of each mesh row.
+
+    ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r carries out those from ``first[v]`` to
+    ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source address, 4 target
+    address (elements of ``view``), 5 elements, 6 words on the wire.
+    """
+    per_row, lanes, source, target, n, words = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    for row in prange(a[0], a[0] + a[1]):
+        base = row * per_row
+        for i in range(first[variant[row]], first[variant[row] + 1]):
+            start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+            from_block, from_lane = base + start // lanes, start % lanes
+            if arrival == MULTICAST:
+                step = 1 if end >= start else -1
+                for col in range(start, end + step, step):
+                    to_block, to_lane = base + col // lanes, col % lanes
+                    if col != start or source != target:
+                        for e in range(n):
+                            view[to_block, target + e, to_lane] = view[from_block, source + e, from_lane]
+            elif arrival != DROP:
+                to_block, to_lane = base + end // lanes, end % lanes
+                if arrival == LARGER_PAIR:
+                    for e in range(0, n, 2):
+                        old, new = view[to_block, target + e, to_lane], view[from_block, source + e, from_lane]
+                        lower = view[from_block, source + e + 1, from_lane] < view[to_block, target + e + 1, to_lane]
+                        if new > old or (new == old and lower):
+                            view[to_block, target + e, to_lane] = new
+                            view[to_block, target + e + 1, to_lane] = view[from_block, source + e + 1, from_lane]
+                else:
+                    for e in range(n):
+                        old = view[to_block, target + e, to_lane]
+                        new = view[from_block, source + e, from_lane]
+                        if arrival == ADD:
+                            new = narrow(widen(old) + widen(new), old)
+                        elif arrival == LARGER:
+                            new = narrow(max(widen(old), widen(new)), old)
+                        view[to_block, target + e, to_lane] = new
+            if arrival != KEEP:
+                for col in range(start, end):
+                    links[EAST, row, col] += words
+                for col in range(end + 1, start + 1):
+                    links[WEST, row, col] += words
+
+
+def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
+    """Messages between the PEs of each mesh column.
+
+    As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
+    ``a[7]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 6 as there, with the rows of the
+    messages counted from 0; 8 is the number of columns.
+    """
+    per_row, lanes, source, target, n, words = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    by_column, columns = a[7], a[8]
+    if by_column == 0:
+        pieces = min(n, np.int64(8))
+        for job in prange(per_row * pieces):
+            column_block, piece = job // pieces, job % pieces
+            low, high = n * piece // pieces, n * (piece + 1) // pieces
+            for i in range(first[variant[0]], first[variant[0] + 1]):
+                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+                sender = start * per_row + column_block
+                if arrival == MULTICAST:
+                    step = 1 if end >= start else -1
+                    for row in range(start, end + step, step):
+                        if row != start or source != target:
+                            for e in range(low, high):
+                                for lane in range(lanes):
+                                    view[row * per_row + column_block, target + e, lane] = view[sender, source + e, lane]
+                elif arrival != DROP:
+                    receiver = end * per_row + column_block
+                    for e in range(low, high):
+                        if arrival == ADD:
+                            for lane in range(lanes):
+                                old = view[receiver, target + e, lane]
+                                view[receiver, target + e, lane] = narrow(
+                                    widen(old) + widen(view[sender, source + e, lane]), old
+                                )
+                        elif arrival == LARGER:
+                            for lane in range(lanes):
+                                old = view[receiver, target + e, lane]
+                                view[receiver, target + e, lane] = narrow(
+                                    max(widen(old), widen(view[sender, source + e, lane])), old
+                                )
+                        else:
+                            for lane in range(lanes):
+                                view[receiver, target + e, lane] = view[sender, source + e, lane]
+                if arrival != KEEP and piece == 0:
+                    west = column_block * lanes
+                    east = min(west + lanes, columns)
+                    for row in range(start, end):
+                        for col in range(west, east):
+                            links[SOUTH, row, col] += words
+                    for row in range(end + 1, start + 1):
+                        for col in range(west, east):
+                            links[NORTH, row, col] += words
+    else:
+        for col in prange(columns):
+            column_block, lane = col // lanes, col % lanes
+            for i in range(first[variant[col]], first[variant[col] + 1]):
+                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+                sender = start * per_row + column_block
+                step = 1 if end >= start else -1
+                if arrival != DROP:
+                    begin = start if arrival == MULTICAST else end
+                    for row in range(begin, end + step, step):
+                        receiver = row * per_row + column_block
+                        if receiver != sender or source != target:
+                            for e in range(n):
+                                old = view[receiver, target + e, lane]
+                                new = view[sender, source + e, lane]
+                                if arrival == ADD:
+                                    new = narrow(widen(old) + widen(new), old)
+                                view[receiver, target + e, lane] = new
+                if arrival != KEEP:
+                    for row in range(start, end):
+                        links[SOUTH, row, col] += words
+                    for row in range(end + 1, start + 1):
+                        links[NORTH, row, col] += words
+
+
+def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
+    """Rows pass their oldest cache entry one row up, where ``ctl`` says so (words 5 and 6).
+
+    Operands: 0 rows, 1 blocks a row, 2 cache address, 3 elements of an entry, 4 words of an entry, 5 columns.
+    Rows are taken from north to south, so that a slot is sent on before it is filled anew.
+    """
+    rows, per_row, cache, n, words, columns = a[0], a[1], a[2], a[3], a[4], a[5]
+    lanes = view.shape[2]
+    for column_block in prange(per_row):
+        west = column_block * lanes
+        east = min(west + lanes, columns)
+        for row in range(1, rows):
+            if ctl[row, 5] >= 0:
+                source, target = cache + ctl[row, 5] * n, cache + ctl[row - 1, 6] * n
+                for e in range(n):
+                    for lane in range(lanes):
+                        view[(row - 1) * per_row + column_block, target + e, lane] = view[
+                            row * per_row + column_block, source + e, lane
+                        ]
+                for col in range(west, east):
+                    links[NORTH, row, col] += words
+
+
+def hand_over(source_view: Any, target_view: Any, a: Any) -> None:
+    """Copy a tile from PEs of one region to those of another.
+
+    Operands: 0 rows, 1 source blocks a row, 2 target blocks a row, 3 source address, 4 target address, 5 elements,
+    6 first source column, 7 first target column, 8 columns.
+    """
+    lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
+    for row in prange(a[0]):
+        for c in range(a[8]):
+            col_from, col_to = a[6] + c, a[7] + c
+            for e in range(a[5]):
+                target_view[row * a[2] + col_to // lanes_to, a[4] + e, col_to % lanes_to] = source_view[
+                    row * a[1] + col_from // lanes_from, a[3] + e, col_from % lanes_from
+                ]

@@ -1,0 +1,71 @@
+"""Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
+
+With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at most one), and
+a column of the group holds the same features, whole rotary pairs, of the head's keys, values and all its queries. With
+fewer columns, each holds whole kv heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wse_mappings.split import I32, balanced_segments, ceil_div, padded_blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadGroups:
+    """The assignment of features to columns.
+
+    Attributes:
+        kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding.
+        features: int32 ``[cols, F]``: local features within a head, F / 2 first members and then their partners;
+            -1 for padding.
+        segments: (first column, columns) of each group; the columns of a group sum their scores.
+    """
+
+    kv_heads: I32
+    features: I32
+    segments: tuple[tuple[int, int], ...]
+
+    @property
+    def kv_heads_per_col(self) -> int:
+        """Kv heads that a column holds, padding included."""
+        return int(self.kv_heads.shape[1])
+
+    @property
+    def features_per_head(self) -> int:
+        """Features of a head that a column holds, padding included."""
+        return int(self.features.shape[1])
+
+    def rows(self, head_size: int, queries_per_kv: int) -> I32:
+        """Rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
+
+        ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
+        """
+        cols, held = self.kv_heads.shape
+        heads = self.kv_heads[:, :, None] * queries_per_kv + np.arange(queries_per_kv, dtype=np.int32)
+        index = heads[:, :, :, None] * head_size + self.features[:, None, None, :]
+        padding = (self.kv_heads[:, :, None, None] < 0) | (self.features[:, None, None, :] < 0)
+        return np.where(padding, np.int32(-1), index).reshape(cols, held * queries_per_kv * self.features.shape[1])
+
+
+def head_groups(cols: int, kv_head_count: int, head_size: int) -> HeadGroups:
+    """Assign ``kv_head_count`` heads of ``head_size`` features (even) to ``cols`` columns."""
+    pairs = head_size // 2
+    if cols < kv_head_count:
+        held = padded_blocks(kv_head_count, cols)
+        features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
+        return HeadGroups(kv_heads=held, features=features, segments=tuple((c, 1) for c in range(cols)))
+    segments = balanced_segments(cols, kv_head_count)
+    width = max(ceil_div(pairs, count) for _, count in segments)
+    kv_heads = np.zeros((cols, 1), np.int32)
+    features = np.full((cols, 2 * width), -1, np.int32)
+    for head, (start, count) in enumerate(segments):
+        kv_heads[start : start + count] = head
+        for place, (pair, taken) in enumerate(balanced_segments(pairs, count)):
+            first = np.arange(pair, pair + taken, dtype=np.int32)
+            features[start + place, :taken] = first
+            features[start + place, width : width + taken] = first + pairs
+    return HeadGroups(kv_heads=kv_heads, features=features, segments=tuple(segments))

@@ -1,0 +1,37 @@
+"""Flooding multicast along a line, from one root for all lines or from the diagonal of a square."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
+
+
+def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
+    """The two streams of a root; at its own PE a copy, so that it too finds the words at the target address."""
+    messages = [(root, root, Arrival.KEEP)]
+    messages += [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
+    return messages
+
+
+def multicast(length: int, lines: int, root: int) -> LineSchedule:
+    """Every PE of a line gets the words of the PE at index ``root``."""
+    return uniform("multicast", length, lines, _from(root, length), colours=2)
+
+
+def diagonal_multicast(length: int) -> LineSchedule:
+    """On a square: line i gets the words of its PE i. A vector split over one axis becomes split over the other."""
+    groups = [_from(root, length) for root in range(length)]
+    variants = np.arange(length, dtype=np.int32)[None, :]
+    return varied("diagonal_multicast", length, groups, variants, colours=2)
+
+
+def diagonal_stream(length: int) -> LineSchedule:
+    """On a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
+    groups = [
+        [(line, target, Arrival.KEEP if line == target else Arrival.REPLACE)]
+        for target in range(length)
+        for line in range(length)
+    ]
+    variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
+    return varied("diagonal_stream", length, groups, variants, colours=2)

@@ -1,0 +1,45 @@
+"""Shifts along the interleaved ring: one step for all lines, and the alignment of MeshGEMM.
+
+Three colours a ring, by position modulo 3; the alignment adds one for its other direction. Source: He et al.,
+WaferLLM, OSDI 2025, MeshGEMM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_mappings.ring import ring_pe, ring_place
+from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
+
+
+def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
+    if length == 1:
+        return [(0, 0, Arrival.KEEP)]
+    return [(pe, ring_pe(ring_place(pe, length) + by, length), arrival) for pe in range(length)]
+
+
+def ring_shift(length: int, lines: int) -> LineSchedule:
+    """Every PE sends to the next place of the ring, at most two hops away."""
+    return uniform("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
+
+
+def ring_align(length: int) -> LineSchedule:
+    """Skew a square for MeshGEMM in ``length // 2`` rounds: line i moves its tiles ring_place(i) places back.
+
+    Even lines step backward i / 2 times, odd ones forward (i + 1) / 2 times; a line that is done sends on unchanged
+    words, which nobody stores, so that every round costs the same.
+    """
+    keep = [(pe, pe, Arrival.KEEP) for pe in range(length)]
+    groups = [
+        _step(length, 1, Arrival.REPLACE),
+        _step(length, -1, Arrival.REPLACE),
+        _step(length, 1, Arrival.DROP) + keep,
+        _step(length, -1, Arrival.DROP) + keep,
+    ]
+    rounds = max(1, length // 2)
+    line = np.arange(length)
+    odd = line % 2
+    steps = np.where(odd == 1, (line + 1) // 2, line // 2)
+    done = np.arange(rounds)[:, None] >= steps[None, :]
+    variants = np.where(odd == 1, 0, 1)[None, :] + 2 * done
+    return varied("ring_align", length, groups, variants.astype(np.int32), colours=4)

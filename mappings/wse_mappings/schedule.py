@@ -1,0 +1,83 @@
+"""LineSchedule: one communication pattern along lines of PEs, as messages in the order they are carried out.
+
+Values, link loads, cycles and routes of a pattern all follow from this one description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+
+
+class Arrival(IntEnum):
+    """What a message does where it arrives."""
+
+    REPLACE = 0
+    ADD = 1
+    LARGER = 2
+    LARGER_PAIR = 3  # (value, index) pairs: the larger value, on a tie the lower index
+    MULTICAST = 4  # replaces at the target and at every PE passed
+    KEEP = 5  # a local copy, no fabric
+    DROP = 6  # travels, is not stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LineSchedule:
+    """One pattern for all lines (rows or columns) of a rectangle.
+
+    Attributes:
+        name: The pattern's name.
+        length: PEs in a line.
+        messages: int32 ``[m, 3]``: source index, target index, Arrival. Order matters: it is the order of sums.
+        first: int32 ``[v + 1]``: variant v carries out messages ``first[v]`` to ``first[v + 1]``.
+        variants: int32 ``[rounds, lines]``: the variant of each line in each round of a loop (taken modulo rounds).
+        colours: Virtual channels that the pattern occupies on a PE.
+    """
+
+    name: str
+    length: int
+    messages: I32
+    first: I32
+    variants: I32
+    colours: int
+
+    def of_line(self, line: int, round_: int = 0) -> I32:
+        """The messages ``[m, 3]`` of one line in one round."""
+        variant = int(self.variants[round_ % len(self.variants), line])
+        return self.messages[self.first[variant] : self.first[variant + 1]]
+
+
+def uniform(
+    name: str, length: int, lines: int, messages: list[tuple[int, int, Arrival]], colours: int
+) -> LineSchedule:
+    """A schedule in which every line does the same."""
+    array = np.array(messages, np.int32).reshape(-1, 3)
+    return LineSchedule(
+        name=name,
+        length=length,
+        messages=array,
+        first=np.array([0, len(array)], np.int32),
+        variants=np.zeros((1, lines), np.int32),
+        colours=colours,
+    )
+
+
+def varied(
+    name: str, length: int, groups: list[list[tuple[int, int, Arrival]]], variants: I32, colours: int
+) -> LineSchedule:
+    """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
+    flat = [message for group in groups for message in group]
+    first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
+    return LineSchedule(
+        name=name,
+        length=length,
+        messages=np.array(flat, np.int32).reshape(-1, 3),
+        first=first.astype(np.int32),
+        variants=np.ascontiguousarray(variants, np.int32),
+        colours=colours,
+    )

@@ -1,0 +1,50 @@
+"""Cutting an extent over a line of PEs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The smallest integer that is not below a / b.
+
+    >>> ceil_div(7, 3)
+    3
+    """
+    return -(-a // b)
+
+
+def padded_blocks(extent: int, parts: int) -> I32:
+    """int32 ``[parts, ceil(extent / parts)]``: the indices of each block, -1 where the last ones are padding.
+
+    >>> padded_blocks(5, 3).tolist()
+    [[0, 1], [2, 3], [4, -1]]
+    """
+    width = ceil_div(extent, parts)
+    index = np.arange(parts * width, dtype=np.int32).reshape(parts, width)
+    return np.where(index < extent, index, np.int32(-1))
+
+
+def balanced_counts(total: int, parts: int) -> I32:
+    """int32 ``[parts]``: total spread so that counts differ by at most one, the larger ones first.
+
+    >>> balanced_counts(5, 3).tolist()
+    [2, 2, 1]
+    """
+    counts = np.full(parts, total // parts, np.int32)
+    counts[: total % parts] += 1
+    return counts
+
+
+def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
+    """(start, length) of each part of ``balanced_counts``.
+
+    >>> balanced_segments(5, 3)
+    [(0, 2), (2, 2), (4, 1)]
+    """
+    counts = balanced_counts(total, parts)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return [(int(s), int(c)) for s, c in zip(starts, counts, strict=True)]

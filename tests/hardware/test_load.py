@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.hardware.helpers import refusal, write_toml
+from wse.errors import BadInput, BadWafer, UnknownName
+from wse.hardware.load import FILE_LIMIT_BYTES, known_wafers, load_software, load_wafer, provenance
+from wse.hardware.number import numeric_fields
+from wse.hardware.spec import WaferSpec
+
+
+def test_overrides_of_a_base_change_only_themselves(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "wse3"\nhop_cycles = 1\nclock_hz = 1_100_000_000\n')
+    wafer, base = load_wafer(str(path)), load_wafer("wse3")
+    assert (wafer.name, wafer.hop_cycles, wafer.clock_hz) == ("mine", 1, 1.1e9)
+    assert isinstance(wafer.clock_hz, float)
+    assert wafer.mesh_rows == base.mesh_rows
+    told = provenance(path)
+    assert (told["hop_cycles"].grade, told["hop_cycles"].source) == ("U", f"set in {path}")
+    assert told["ramp_cycles"] == provenance("wse3")["ramp_cycles"]
+
+
+def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
+    path = write_toml(
+        tmp_path,
+        'name = "CS 9"\nbase = "wse2"\n'
+        '[hop_cycles]\nvalue = 3\nunit = "cycle"\ngrade = "M"\nsource = "our lab"\n',
+    )
+    assert (load_wafer(path).name, load_wafer(path).hop_cycles) == ("CS 9", 3)
+    told = provenance(path)["hop_cycles"]
+    assert (told.value, told.unit, told.grade, told.source) == (3, "cycle", "M", "our lab")
+
+
+def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
+    numbers = {key: number.value for key, number in provenance("wse2").items()}
+    text = "".join(f"{key} = {value}\n" for key, value in numbers.items())
+    wafer = load_wafer(write_toml(tmp_path, text))
+    assert {key: getattr(wafer, key) for key in numbers} == numbers
+    path = write_toml(tmp_path, text.replace("hop_cycles = 1\n", ""))
+    assert refusal(BadWafer, load_wafer, path) == (
+        f'{path}: has no hop_cycles; add them, or begin with base = "wse2" and give only what differs'
+    )
+    path = write_toml(tmp_path, "")
+    assert refusal(BadWafer, load_wafer, path) == (
+        f"{path}: has no mesh_rows and 24 more keys; "
+        'add them, or begin with base = "wse2" and give only what differs'
+    )
+
+
+def test_software_files_work_alike(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "tuned"\nvector_issue_cycles = 9\n')
+    assert (load_software(path).vector_issue_cycles, load_software(path).loop_cycles) == (9, 10)
+    assert provenance(path)["vector_issue_cycles"].value == 9
+    assert refusal(UnknownName, load_wafer, path) == (
+        f"{path}: unknown base wafer 'tuned': known: wse2, wse3"
+    )
+
+
+KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base"]))
+
+
+@pytest.mark.parametrize(
+    ("line", "tail"),
+    [
+        ("mesh_rows = 0", "mesh_rows = 0: give a number from 1 to 10,000 (row)"),
+        ("mesh_cols = -5", "mesh_cols = -5: give a number from 1 to 10,000 (col)"),
+        ("mesh_rows = 10_001", "mesh_rows = 10001: give a number from 1 to 10,000 (row)"),
+        ("mesh_rows = 1.5", "mesh_rows = 1.5: give a whole number from 1 to 10,000"),
+        (
+            "sram_bytes_per_pe = 2_000_000_000",
+            "sram_bytes_per_pe = 2000000000: give a number from 1 to 1,073,741,824 (byte/PE)",
+        ),
+        ("clock_hz = 0.85", "clock_hz = 0.85: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
+        ("clock_hz = nan", "clock_hz = nan: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
+        ("clock_hz = inf", "clock_hz = inf: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
+        (
+            "mac_fp16_per_cycle = 0",
+            "mac_fp16_per_cycle = 0: give a number from 1 to 1,000,000 (element/cycle)",
+        ),
+        (
+            "hop_cycles = '2'",
+            "hop_cycles = '2': Input should be a valid integer; "
+            "give a number in cycle, or a table with value, unit, grade, source",
+        ),
+        (
+            "hop_cycles = true",
+            "hop_cycles = True: Input should be a valid integer; "
+            "give a number in cycle, or a table with value, unit, grade, source",
+        ),
+        (
+            "hop_cycles = { value = 1, grade = 'Z' }",
+            "hop_cycles = grade 'Z': Input should be 'M', 'V', 'D', 'I', 'R' or 'U'; "
+            "give a number in cycle, or a table with value, unit, grade, source",
+        ),
+        (
+            "hop_cycles = { value = 1, units = 'cycle' }",
+            "hop_cycles = units 'cycle': Extra inputs are not permitted; "
+            "give a number in cycle, or a table with value, unit, grade, source",
+        ),
+        (
+            "hop_cycles = { unit = 'cycle' }",
+            "hop_cycles = value {'unit': 'cycle'}: Field required; "
+            "give a number in cycle, or a table with value, unit, grade, source",
+        ),
+        ("clock_hz = { value = 850000, unit = 'kHz' }", "clock_hz is given in 'kHz': give it in 'Hz'"),
+        (
+            "sram_bytes_per_pe = { value = 48, unit = 'KiB' }",
+            "sram_bytes_per_pe is given in 'KiB': give it in 'byte/PE'",
+        ),
+        (
+            "runtime_bytes_per_pe = 48_128",
+            "runtime and task table take 49,152 bytes of sram_bytes_per_pe = 49,152; "
+            "give the PE more SRAM, or lower runtime_bytes_per_pe or task_table_bytes_per_pe",
+        ),
+        (
+            "reserved_colours = 24",
+            "reserved_colours = 24 leaves none of colours = 24; lower the first or raise the second",
+        ),
+        ("name = ''", "name = '': give a name of 1 to 64 printable characters"),
+        ('name = "a\\nb"', "name = 'a\\\\nb': give a name of 1 to 64 printable characters"),
+        ("name = 7", "name = 7: give a name of 1 to 64 printable characters"),
+    ],
+)
+def test_a_bad_number_is_refused_with_its_range(tmp_path: Path, line: str, tail: str) -> None:
+    path = write_toml(tmp_path, f'base = "wse2"\n{line}\n')
+    assert refusal(BadWafer, load_wafer, path) == f"{path}: {tail}".replace("\\\\", "\\")
+
+
+def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "wse2"\nhop_cycle = 2\n')
+    assert refusal(UnknownName, load_wafer, path) == (
+        f"{path}: unknown key 'hop_cycle': did you mean 'hop_cycles'? known: {KNOWN}"
+    )
+
+
+def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
+    assert refusal(UnknownName, load_wafer, "wse4") == (
+        "unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3"
+    )
+    assert refusal(UnknownName, load_software, "tunned") == (
+        "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
+    )
+    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'wse4'")
+    refusal(UnknownName, load_wafer, "x" * 400)
+    path = write_toml(tmp_path, 'base = "wse-2"\n')
+    assert refusal(UnknownName, load_wafer, path) == (
+        f"{path}: unknown base wafer 'wse-2': did you mean 'wse2'? known: wse2, wse3"
+    )
+
+
+def test_text_that_is_not_toml_is_placed(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "wse2"\nhop_cycles = = 2\n')
+    message = refusal(BadWafer, load_wafer, path)
+    assert message == f"{path}: not TOML: Invalid value (at line 2, column 14); correct that line"
+    path.write_bytes(b'name = "\xff"')
+    assert refusal(BadWafer, load_wafer, path).startswith(f"{path}: not TOML: 'utf-8' codec")
+
+
+def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
+    path = tmp_path / "none.toml"
+    wanted = "does not exist or is not a regular file; give the path of a TOML file"
+    assert refusal(BadWafer, load_wafer, path) == f"{path}: {wanted}"
+    assert refusal(BadWafer, load_wafer, tmp_path) == f"{tmp_path}: {wanted}"
+    path.write_bytes(b"#" * (FILE_LIMIT_BYTES + 1))
+    assert refusal(BadWafer, load_wafer, path) == (
+        f"{path}: is over 1,048,576 bytes, too many for such a file; is it the right one?"
+    )
+    assert refusal(BadWafer, load_wafer, str(tmp_path / ("x" * 400 + ".toml"))).endswith(
+        "; check the path and its permissions"
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    key=st.sampled_from([*numeric_fields(WaferSpec), "name", "base", "x"]),
+    value=st.sampled_from(["0", "-1", "1e400", "nan", "''", "[]", "{}", "true", "1979-05-27", "9" * 30])
+    | st.integers().map(str)
+    | st.floats(allow_nan=False, allow_infinity=False).map(repr),
+)
+def test_any_value_is_read_or_refused(tmp_path: Path, key: str, value: str) -> None:
+    path = write_toml(tmp_path, ('base = "wse2"\n' if key != "base" else "") + f"{key} = {value}\n")
+    try:
+        wafer = load_wafer(path)
+    except BadInput as error:
+        message = str(error)
+    else:
+        message = ""
+        assert wafer.mesh_rows > 0
+    assert message.isprintable()
+
+
+def test_presets_win_over_files_of_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wse2").write_text("no TOML at all")
+    assert load_wafer("wse2").name == "wse2"
+    (tmp_path / "plain").write_text('base = "wse2"\n')
+    assert load_wafer("plain").name == "plain"
+    assert "plain" not in known_wafers()

@@ -1,0 +1,130 @@
+"""Small model files for tests, written by hand."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wse.errors import WseError
+
+DTYPE_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
+
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 12,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 6,
+    "vocab_size": 16,
+    "max_position_embeddings": 32,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "torch_dtype": "float32",
+}
+
+
+def write_config(folder: Path, /, *drop: str, **changes: Any) -> Path:
+    """config.json of the tiny model with ``changes``, without the keys ``drop``."""
+    config = {key: value for key, value in (CONFIG | changes).items() if key not in drop}
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def header_of(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The header of a file that holds ``tensors`` one behind the other."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    at = 0
+    for name, array in tensors.items():
+        header[name] = {
+            "dtype": DTYPE_NAMES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
+        at += array.nbytes
+    return header
+
+
+def join_safetensors(header: Any, data: bytes, padding: int = 0) -> bytes:
+    """A file of any header (JSON value, or its bytes) and data."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    text += b" " * padding
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], padding: int = 0) -> Path:
+    """A file that holds ``tensors``."""
+    data = b"".join(np.ascontiguousarray(array).tobytes() for array in tensors.values())
+    path.write_bytes(join_safetensors(header_of(tensors), data, padding))
+    return path
+
+
+def tiny_tensors(dtype: Any = np.float32, *, tied: bool = False) -> dict[str, NDArray[Any]]:
+    """The tensors of the tiny model, under Hugging Face's names, from a fixed seed."""
+    rng = np.random.default_rng(7)
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (16, 12), "model.norm.weight": (12,)}
+    if not tied:
+        shapes["lm_head.weight"] = (16, 12)
+    for i in range(2):
+        at = f"model.layers.{i}."
+        shapes |= {
+            at + "input_layernorm.weight": (12,),
+            at + "post_attention_layernorm.weight": (12,),
+            at + "self_attn.q_proj.weight": (24, 12),
+            at + "self_attn.k_proj.weight": (12, 12),
+            at + "self_attn.v_proj.weight": (12, 12),
+            at + "self_attn.o_proj.weight": (12, 24),
+            at + "mlp.gate_proj.weight": (20, 12),
+            at + "mlp.up_proj.weight": (20, 12),
+            at + "mlp.down_proj.weight": (12, 20),
+        }
+    return {name: rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+
+
+def write_model(folder: Path, tensors: Mapping[str, NDArray[Any]] | None = None, **config: Any) -> Path:
+    """A whole model folder, without a tokenizer."""
+    write_config(folder, **config)
+    write_safetensors(folder / "model.safetensors", tiny_tensors() if tensors is None else tensors)
+    return folder
+
+
+def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int | None = None) -> bytes:
+    """A llama2.c tokenizer file."""
+    head = struct.pack("<i", max(map(len, pieces)) if longest is None else longest)
+    return head + b"".join(
+        struct.pack("<fi", score, len(piece)) + piece for piece, score in zip(pieces, scores, strict=True)
+    )
+
+
+def refusal(kind: type[WseError], call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """The message of the error that the call raises, which must be exactly ``kind`` and on one line."""
+    with pytest.raises(WseError) as caught:
+        call(*args, **kwargs)
+    assert type(caught.value) is kind, repr(caught.value)
+    message = str(caught.value)
+    assert message
+    assert message.isprintable(), "more than one line"
+    return message
+
+
+def result_or_refusal(kind: type[WseError], call: Callable[..., Any], *args: Any) -> Any:
+    """What the call returns, or None where it refuses with ``kind`` on one line; nothing else may escape."""
+    try:
+        return call(*args)
+    except kind as error:
+        if not str(error).isprintable():
+            raise
+        return None

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from tests.models.helpers import refusal, write_config
+from wse.errors import BadInput, BadModel
+from wse.models.config import read_config
+from wse.models.json_tokenizer import JsonTokenizer
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def write_spelled(path: Path) -> Path:
+    """The Llama 1 and 2 form: words begin with ▁, unknown characters are spelled in bytes."""
+    pieces = ["<unk>", "<s>", "</s>", *BYTES, "▁", "a", "b", "é", "ab", "▁a"]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    library = tokenizers.Tokenizer(
+        models.BPE(vocab, [("a", "b"), ("▁", "a")], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    library.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    library.add_special_tokens(["<unk>", "<s>", "</s>"])
+    library.save(str(path))
+    return path
+
+
+def write_byte_level(path: Path) -> Path:
+    """The GPT-2 and Llama 3 form: every byte is a character of the alphabet."""
+    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa"]
+    library = tokenizers.Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, [("Ġ", "a")]))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens(["<begin>", "<end>"])
+    library.save(str(path))
+    return path
+
+
+WRITERS = {"spelled": (write_spelled, 265, 1, 2), "byte-level": (write_byte_level, 259, 257, 258)}
+
+
+@pytest.fixture(params=WRITERS)
+def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> JsonTokenizer:
+    write, size, bos, eos = WRITERS[request.param]
+    spec = read_config(write_config(tmp_path, vocab_size=size, bos_token_id=bos, eos_token_id=eos))
+    return JsonTokenizer(write(tmp_path / "tokenizer.json"), spec)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(alphabet="ab éß😀\n", max_size=20))
+def test_text_comes_back(tokenizer: JsonTokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert ids[0] in (1, 257)
+    assert 257 not in ids[1:]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode(ids[1:]) == text
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(st.integers(0, 258) | st.integers(195, 264), max_size=30))
+def test_a_stream_joins_to_the_decoded_text(tokenizer: JsonTokenizer, ids: list[int]) -> None:
+    ids = [i for i in ids if i < tokenizer.vocab_size]
+    stream = tokenizer.stream()
+    parts = [stream.push(i) for i in ids]
+    assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
+
+
+def test_a_stream_never_splits_a_character(tokenizer: JsonTokenizer) -> None:
+    stream = tokenizer.stream()
+    parts = [stream.push(i) for i in tokenizer.encode("é😀 a")] + [stream.finish()]
+    assert "".join(parts) == "é😀 a"
+    assert not any("\ufffd" in part for part in parts)
+
+
+def test_an_id_outside_the_vocabulary_is_refused(tokenizer: JsonTokenizer) -> None:
+    last = tokenizer.vocab_size - 1
+    wanted = f"token id 900 is outside the vocabulary; give ids from 0 to {last}"
+    assert refusal(BadInput, tokenizer.decode, [900]) == wanted
+    assert refusal(BadInput, tokenizer.stream().push, 900) == wanted
+    assert refusal(BadInput, tokenizer.encode, "\udce9") == (
+        "the text is not Unicode at character 0; give it in UTF-8, or as token ids"
+    )
+
+
+def test_a_model_without_begin_token_gets_none(tmp_path: Path) -> None:
+    spec = read_config(write_config(tmp_path, vocab_size=265, bos_token_id=None))
+    tokenizer = JsonTokenizer(write_spelled(tmp_path / "tokenizer.json"), spec)
+    assert tokenizer.encode("a") == [264]
+
+
+@pytest.mark.parametrize(("vocab_size", "fits"), [(262, False), (265, True), (267, True), (300, False)])
+def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_size: int, fits: bool) -> None:  # noqa: FBT001
+    spec = read_config(write_config(tmp_path, vocab_size=vocab_size))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    if fits:
+        assert JsonTokenizer(path, spec).decode([vocab_size - 1]) in ("", "a")
+        return
+    assert refusal(BadModel, JsonTokenizer, path, spec) == (
+        f"{path}: has 265 tokens, the model {vocab_size}; use the tokenizer that belongs to the model"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1", '{"model": {"type": "None"}}', "\xff"])
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(text.encode("latin-1"))
+    message = refusal(BadModel, JsonTokenizer, path, read_config(write_config(tmp_path)))
+    assert message.startswith(f"{path}: not a tokenizer of the tokenizers library (")
+    assert message.endswith("); fetch the file again")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
+from wse.errors import BadModel, UnknownName
+from wse.models.load import BUNDLED, load_model
+
+
+def test_a_folder_gives_spec_checkpoint_and_tokenizer(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    assert load_model(tmp_path).tokenizer is None
+    (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
+    model = load_model(str(tmp_path))
+    assert model.spec.name == tmp_path.name
+    assert model.path == tmp_path
+    assert model.checkpoint is not None
+    assert model.checkpoint.spec is model.spec
+    assert model.tokenizer is not None
+    assert model.tokenizer.vocab_size == model.spec.vocab_size
+
+
+def test_a_config_file_gives_the_spec_alone(tmp_path: Path) -> None:
+    model = load_model(str(write_config(tmp_path)))
+    assert (model.checkpoint, model.tokenizer) == (None, None)
+    assert model.spec.hidden_size == 12
+
+
+def test_an_unstated_element_type_is_that_of_the_weights(tmp_path: Path) -> None:
+    write_model(tmp_path, tiny_tensors(np.float16))
+    write_config(tmp_path, "torch_dtype")
+    assert load_model(str(tmp_path)).spec.dtype == "float16"
+    assert load_model(str(tmp_path / "config.json")).spec.dtype == "float32"
+
+
+def test_the_bundled_model_loads_by_name() -> None:
+    if not (BUNDLED["story"] / "model.safetensors").exists():
+        pytest.skip("the bundled model is not in the tree yet")
+    model = load_model("story")
+    assert model.spec.name == "story"
+    assert model.checkpoint is not None
+    assert model.tokenizer is not None
+
+
+def test_a_bundled_model_without_its_files_asks_for_a_new_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUNDLED, "story", tmp_path)
+    assert refusal(BadModel, load_model, "story") == (
+        f"{tmp_path}: the bundled model 'story' is missing; install wse again"
+    )
+
+
+def test_an_unknown_name_tells_the_nearest() -> None:
+    assert refusal(UnknownName, load_model, "storry") == (
+        "unknown model or folder 'storry': did you mean 'story'? known: story"
+    )
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert refusal(BadModel, load_model, str(missing)) == (
+        f"'{missing}': no such file or folder; give a model folder, a config.json, or story"
+    )
+    assert refusal(BadModel, load_model, "") == (
+        "'': no such file or folder; give a model folder, a config.json, or story"
+    )
+    assert refusal(BadModel, load_model, str(tmp_path)) == (
+        f"{tmp_path}: has no config.json; give the folder of a Hugging Face model, or a config file"
+    )
+    write_config(tmp_path)
+    assert refusal(BadModel, load_model, str(tmp_path)) == (
+        f"{tmp_path}: has no model.safetensors and no model.safetensors.index.json; "
+        "save the weights as safetensors, or give the path of config.json to do without them"
+    )
+    assert refusal(BadModel, load_model, "x" * 400).endswith("; check the path and its permissions")
+
+
+@pytest.mark.parametrize(
+    ("name", "tail"),
+    [
+        ("m.gguf", "GGUF files are not supported; give a Hugging Face folder with safetensors"),
+        ("m.txt", "is neither a folder nor a config.json; give one of them, or a name (story)"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, name: str, tail: str) -> None:
+    path = tmp_path / name
+    path.touch()
+    assert refusal(BadModel, load_model, str(path)) == f"{path}: {tail}"
+
+
+def test_weights_alone_point_to_their_folder(tmp_path: Path) -> None:
+    path = write_model(tmp_path) / "model.safetensors"
+    assert refusal(BadModel, load_model, str(path)) == (
+        f"{path}: weights alone say too little; give the folder {tmp_path}, with its config.json"
+    )

@@ -1,0 +1,136 @@
+"""A small but complete trace, written through the public API as a run does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wse_traces import RunHeader, TraceWriter
+
+HEADER = RunHeader(
+    created_by="wse 0.0",
+    model="toy <script>",
+    wafer="wse2",
+    mapping="region",
+    seed=7,
+    program_digest="ab" * 16,
+    wafers=2,
+    rows=6,
+    cols=5,
+    clock_hz=850e6,
+    options={"prompt": "Once", "mesh": [6, 5]},
+    versions={"numpy": np.__version__},
+)
+PROMPT, GENERATED = 3, 9
+SLOTS = 4  # of KV cache on a PE: a new schedule each time that one more is used
+TEXTS = ["Once", " upon", " a", " t", "ime", " \xe9", "!"]
+
+
+def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
+    """``n`` steps one after the other, each of ``scale`` more cycles than the one before."""
+    cycles = scale * np.arange(1, n + 1)
+    by = np.stack([cycles // 3, *[0 * cycles] * 4, cycles - cycles // 3], axis=1)
+    ones = np.ones(n, int)
+    return {
+        "op": np.arange(n) % 3,
+        "stage": ones * 0,
+        "layer": np.arange(n) - 1,
+        "wafer": ones * 0,
+        "kind": np.arange(n) % 3,
+        "name": np.arange(n) % 2,
+        "start_cycle": np.cumsum(cycles) - cycles,
+        "cycles": cycles,
+        "cycles_by": by,
+        "words": cycles * 2,
+        "hops": cycles * 5,
+        "row": ones * 0,
+        "col": ones * 1,
+        "rows": ones * 6,
+        "cols": ones * 4,
+    }
+
+
+def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED) -> Path:
+    """Write the trace of a prompt and some generated tokens, with every table filled."""
+    with TraceWriter(path, header) as trace:
+        names = trace.append_names(["matmul_tile", "all_reduce", "matmul_tile"])
+        assert names.tolist() == [0, 1, 0]
+        trace.append_sram(
+            {
+                "wafer": [0, 1],
+                "row": [0, 1],
+                "col": [1, 0],
+                "rows": [6, 2],
+                "cols": [4, 3],
+                "first_layer": [0, 2],
+                "last_layer": [1, 3],
+                "stage_bytes": [[100, 200, 300, 0, 50, 350], [100, 0, 0, 0, 0, 900]],
+            },
+            pe_bytes=1000,
+        )
+        trace.append(
+            "op",
+            {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]},
+        )
+        trace.append("edge", {"src": [0, 1], "dst": [1, 2]})
+        buffer = {"name": ["w"], "use": [1], "address": [64], "bytes": [200], "dtype": ["float16"]}
+        trace.append("buffer", {**buffer, "stage": [0], "live_from": [-1], "live_to": [2]})
+        route = {"row": [0], "col": [1], "rows": [6], "cols": [4], "wafer": [0]}
+        trace.append("route", {**route, "stage": [0], "colour": [3], "pattern": [1], "axis": [0]})
+        clock = 0
+        last = trace.append_schedule(steps(8, scale=10), phase="prefill", kv_slots=1)
+        run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.5)
+        clock += 360
+        for position in range(PROMPT + generated):
+            text = TEXTS[position % len(TEXTS)].encode()
+            prompt = position < PROMPT
+            if position > PROMPT:
+                if (position - PROMPT) % SLOTS == 1:
+                    slots = 2 + position // SLOTS
+                    last = trace.append_schedule(steps(5, scale=slots), phase="decode", kv_slots=slots)
+                    took = 15 * slots
+                run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.1)
+                clock += took
+            trace.append_token(
+                token_id=100 + position,
+                text=text,
+                is_prompt=prompt,
+                pass_index=run,
+                position=position,
+                cycles=0 if prompt else 360 if position == PROMPT else took,
+                wall_s=0.0 if prompt else 0.1,
+            )
+            crossing = {"pass": [run], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
+            trace.append("crossing", crossing)
+        for wafer in range(2):
+            trace.append_plane("links/words", np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer)
+            trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))
+        pattern = trace.append_pattern(np.ones((4, 2, 3), int))
+        placed = {"layer": [0, 1], "wafer": [0, 0], "row": [0, 2], "col": [0, 0]}
+        trace.append("placed_layer", {**placed, "pattern": [pattern, pattern]})
+        trace.append("expert_load", {"layer": [0, 0], "expert": [0, 1], "tokens": [5, 7]})
+        trace.append_tensor(np.arange(6, dtype="float32").reshape(2, 3), pass_index=0, op=1)
+        trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)
+        trace.write_summary({"text": "é", "decode": {"cycles_per_token": 12}})
+    return path
+
+
+@pytest.fixture
+def header() -> RunHeader:
+    """The header of the small trace."""
+    return HEADER
+
+
+@pytest.fixture
+def write_sample() -> Callable[..., Path]:
+    """Write the small trace to a path."""
+    return write
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trace that no test may change."""
+    return write(tmp_path_factory.mktemp("sample") / "sample.h5")

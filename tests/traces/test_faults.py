@@ -1,0 +1,284 @@
+"""Bad targets and bad files: one clean line each, and nothing read without a check."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
+
+
+def read_steps(path):
+    """Read what a summary and a table of steps read."""
+    with open_trace(path) as trace:
+        trace.summary()
+        trace.steps()
+
+
+def message_of(path):
+    with pytest.raises(TraceError) as caught:
+        read_steps(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def copy(sample, tmp_path):
+    """A copy of the sample that a test may spoil."""
+    return shutil.copy(sample, tmp_path / "copy.h5")
+
+
+# --- targets that cannot be written ---
+
+
+def test_target_folder_missing(tmp_path, header):
+    with pytest.raises(TraceError, match="No such file or directory; give another path with --trace"):
+        TraceWriter(tmp_path / "no" / "t.h5", header)
+
+
+def test_target_below_a_file(tmp_path, header):
+    (tmp_path / "file").touch()
+    with pytest.raises(TraceError, match="cannot write a trace here"):
+        TraceWriter(tmp_path / "file" / "t.h5", header)
+
+
+def test_target_is_a_folder_or_a_device(tmp_path, header):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(TraceError, match="not a regular file"):
+            TraceWriter(path, header)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_target_folder_not_writable(tmp_path, header):
+    tmp_path.chmod(0o500)
+    try:
+        if os.access(tmp_path, os.W_OK):
+            pytest.skip("this user may write everywhere")
+        with pytest.raises(TraceError, match="Permission denied"):
+            TraceWriter(tmp_path / "t.h5", header)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_partial_replaced_by_another_program_is_not_published(tmp_path, header):
+    writer = TraceWriter(tmp_path / "t.h5", header)
+    writer.path.unlink()
+    writer.path.write_bytes(b"another")
+    with pytest.raises(TraceError, match="replaced by another run"):
+        writer.close()
+    assert not (tmp_path / "t.h5").exists()
+
+
+# --- files that are no traces ---
+
+
+def test_missing_file_names_the_unfinished_one(tmp_path):
+    (tmp_path / "t.h5.partial").touch()
+    assert "t.h5.partial is the trace of a run that goes on or was stopped" in message_of(tmp_path / "t.h5")
+    assert "not a regular file" in message_of(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x89HDF\r\n\x1a", b"GGUF" * 100])
+def test_not_hdf5(tmp_path, content):
+    path = tmp_path / "t.h5"
+    path.write_bytes(content)
+    assert "not an HDF5 file" in message_of(path)
+    assert len(problems(path)) == 1
+
+
+def test_hdf5_but_no_trace(tmp_path):
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["x"] = 1
+    assert "HDF5, but not a trace" in message_of(tmp_path / "t.h5")
+
+
+@pytest.mark.parametrize("length", [8, 48, 100, 2000, 0.5, 0.99])
+def test_truncated(copy, length):
+    data = copy.read_bytes()
+    copy.write_bytes(data[: length if isinstance(length, int) else int(len(data) * length)])
+    assert "truncated or damaged" in message_of(copy)
+
+
+def test_newer_version(copy):
+    with h5py.File(copy, "r+") as file:
+        file.attrs.modify("version", np.int64(2))
+    assert "version 2; this program reads version 1; install a newer wse" in message_of(copy)
+
+
+@pytest.mark.parametrize("name", [a.name for a in schema.ATTRIBUTES if a.path == "/"])
+def test_missing_attribute(copy, name):
+    with h5py.File(copy, "r+") as file:
+        del file.attrs[name]
+    assert f"attribute '{name}' is missing" in message_of(copy)
+    assert any(name in line for line in problems(copy))
+
+
+# --- datasets that are not what the schema says ---
+
+
+def spoil_missing(file):
+    del file["steps/op"]
+
+
+def spoil_soft_link(file):
+    del file["steps/op"]
+    file["steps/op"] = h5py.SoftLink("/steps/stage")
+
+
+def spoil_soft_loop(file):
+    del file["steps"]
+    file["steps"] = h5py.SoftLink("/steps")
+
+
+def spoil_external_link(file):
+    del file["steps/op"]
+    file["steps/op"] = h5py.ExternalLink("other.h5", "/steps/op")
+
+
+def spoil_group(file):
+    del file["steps/op"]
+    file.create_group("steps/op")
+
+
+def spoil_dtype(file):
+    rows = len(file["steps/op"])
+    del file["steps/op"]
+    file.create_dataset("steps/op", data=np.zeros(rows, "f4"), chunks=(4,))
+
+
+def spoil_string(file):
+    del file["steps/op"]
+    file.create_dataset("steps/op", data=["a"] * 3, dtype=h5py.string_dtype())
+
+
+def spoil_shape(file):
+    del file["steps/op"]
+    file.create_dataset("steps/op", shape=(3,), dtype="<i4", chunks=(3,))
+
+
+def spoil_scalar(file):
+    del file["steps/op"]
+    file["steps/op"] = np.int32(3)
+
+
+def spoil_virtual(file):
+    rows = len(file["steps/op"])
+    del file["steps/op"]
+    layout = h5py.VirtualLayout((rows,), "<i4")
+    layout[:] = h5py.VirtualSource("other.h5", "x", (rows,))
+    file.create_virtual_dataset("steps/op", layout)
+
+
+def spoil_external_storage(file):
+    rows = len(file["steps/op"])
+    del file["steps/op"]
+    file.create_dataset("steps/op", (rows,), "<i4", external=[("/etc/hostname", 0, rows * 4)])
+
+
+def spoil_chunks(file):
+    rows = len(file["steps/op"])
+    del file["steps/op"]
+    file.create_dataset("steps/op", (rows,), "<i4", chunks=(2**26,), maxshape=(None,))
+
+
+def spoil_rows(file):
+    file["run/rows"][...] = file["run/rows"][...] + 1
+
+
+def spoil_row_count_huge(file):
+    file["steps/op"].resize((2**60,))
+    file["run/rows"][...] = 2**60
+
+
+SPOILERS = [f for name, f in globals().items() if name.startswith("spoil_")]
+
+
+@pytest.mark.parametrize("spoil", SPOILERS, ids=lambda f: f.__name__)
+def test_spoiled_dataset_is_refused_and_named(copy, spoil):
+    with h5py.File(copy, "r+") as file:
+        spoil(file)
+    assert "steps/" in message_of(copy) or "rows" in message_of(copy)
+    found = problems(copy)
+    assert found
+    assert any("steps/" in line or "rows" in line for line in found)
+
+
+def test_declared_sizes_are_compared_with_a_limit(copy):
+    with h5py.File(copy, "r+") as file:
+        for field in schema.FIELDS:
+            file[field.path].resize(2**40, axis=0)
+        file["run/rows"][...] = 2**40
+    assert "the limit is" in message_of(copy)
+    assert any("the limit is" in line for line in problems(copy))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("steps/op", 99, "steps/op[2]: 99, needed: an index into 3 rows of 'op' (1 such)"),
+        ("steps/kind", 3, "steps/kind[2]: 3, needed: a code of compute, transfer, cross"),
+        ("steps/row", 5, "steps/row[2]: 6 rows from 5 leave the mesh of 6"),
+        ("steps/cycles", 1, "steps/cycles_by[2]: the causes add up to 30, cycles are 1"),
+        ("steps/words", -2, "steps/words[2]: -2, needed: at least -1"),
+        ("passes/wall_s", np.nan, "passes/wall_s[2]: nan, needed: a number of at least 0"),
+        ("passes/schedule", 70, "passes/schedule[2]: 70, needed: an index"),
+        ("schedules/first_step", 70, "schedules/first_step[2]: 5 steps from 70 of 23"),
+        ("tokens/text_end", 10**6, "tokens/text_end[3]: before the end of the row above"),
+        ("crossings/src_wafer", 2, "crossings/src_wafer[2]: 2, needed: an index into 2 rows of 'wafer'"),
+        ("links/words", -5, "links/words[0]: a negative value, -5"),
+    ],
+)
+def test_values_out_of_range_are_all_listed(copy, path, value, message):
+    with h5py.File(copy, "r+") as file:
+        if path == "links/words":
+            file[path][0, 1, 2, 3] = value
+        else:
+            file[path][2] = value
+        file["graph/edges/dst"][1] = 50
+    found = problems(copy)
+    assert any(line.startswith(message) for line in found), found
+    assert any(line.startswith("graph/edges/dst[1]: 50") for line in found), found
+
+
+def test_indices_out_of_range_never_reach_numpy(copy):
+    with h5py.File(copy, "r+") as file:
+        file["passes/schedule"][1] = -7
+    assert "passes/schedule" in message_of(copy)
+
+
+def test_unknown_datasets_are_ignored(copy):
+    with h5py.File(copy, "r+") as file:
+        file["steps/from_the_future"] = [1, 2]
+        file["future/x"] = 3
+    assert problems(copy) == []
+
+
+def test_flipped_bytes_give_a_correct_read_or_a_clean_error(sample, tmp_path):
+    """Every part of the file has a checksum, so no flip may change a value unnoticed."""
+    draw, data, path = random.Random(1), sample.read_bytes(), tmp_path / "t.h5"
+
+    def read(at):
+        with open_trace(at) as trace:
+            return {f.path: trace.column(f.path).tobytes() for f in schema.FIELDS}
+
+    want, messages = read(sample), []
+    for _ in range(150):
+        spoiled = bytearray(data)
+        spoiled[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        path.write_bytes(spoiled)
+        try:
+            assert read(path) == want
+        except TraceError as error:
+            messages.append(str(error))
+            assert problems(path)
+        else:
+            problems(path)
+    assert len(messages) > 10
+    assert not any("\n" in message for message in messages)

@@ -1,0 +1,176 @@
+"""What is written is what is read, while the run goes on and after it."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+
+from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
+
+
+def test_sample_conforms_to_the_schema(sample):
+    assert problems(sample) == []
+    assert not sample.with_name("sample.h5.partial").exists()
+
+
+def test_every_dataset_carries_its_description_and_plain_filters(sample):
+    with h5py.File(sample) as file:
+        for field in schema.FIELDS:
+            dataset = file[field.path]
+            assert dataset.attrs["unit"].decode() == field.unit
+            assert dataset.attrs["axes"].decode() == ",".join(field.axes)
+            assert dataset.attrs["doc"].decode() == field.doc
+            assert (dataset.compression, dataset.shuffle, dataset.fletcher32) == ("gzip", True, True)
+            assert len(dataset) > 0, f"{field.path}: the sample leaves no table empty"
+
+
+def test_header_comes_back(sample, header):
+    with open_trace(sample) as trace:
+        assert trace.complete
+        assert trace.header == header
+
+
+def test_texts_and_report_come_back(sample):
+    with open_trace(sample) as trace:
+        assert trace.texts("graph/ops/name") == ["embed", "mlp", "é"]
+        assert trace.texts("strings/names") == ["matmul_tile", "all_reduce"]
+        assert trace.token_texts()[:7] == ["Once", " upon", " a", " t", "ime", " é", "!"]
+        assert trace.report() == {"text": "é", "decode": {"cycles_per_token": 12}}
+
+
+def test_planes_and_patterns_come_back(sample):
+    with open_trace(sample) as trace:
+        words = trace.column("links/words", 1, 2)
+        np.testing.assert_array_equal(words[0], np.arange(120).reshape(4, 6, 5) + 1)
+        assert trace.column("pe/busy_cycles")[1, 5, 4] == 2**40 + 1
+        pattern = trace.column("links/patterns/words")[0]
+        assert pattern.shape == (4, 6, 5)
+        assert pattern.sum() == pattern[:, :2, :3].sum() == 24
+
+
+def test_sram_map_follows_from_the_stages(sample):
+    with open_trace(sample) as trace:
+        sram = trace.column("sram/bytes_per_pe")
+    assert (sram.sum(axis=1) == 1000).all()
+    assert sram[0, :, 0, 1].tolist() == [100, 200, 300, 0, 50, 350]
+    assert sram[0, :, 0, 0].tolist() == [0, 0, 0, 0, 0, 1000]
+    assert sram[1, :, 2, 2].tolist() == [100, 0, 0, 0, 0, 900]
+
+
+def test_tensors_come_back(sample):
+    with open_trace(sample) as trace:
+        np.testing.assert_array_equal(trace.tensor(0)[0, 0], np.arange(6, dtype="f4").reshape(2, 3))
+        assert trace.tensor(1).dtype == np.float16
+        assert trace.tensor(1).ravel().tolist() == [0, 1, 2, 3]
+
+
+def test_steps_of_a_token_are_its_schedule_shifted_to_its_start(sample):
+    with open_trace(sample) as trace:
+        first, second = trace.steps(3), trace.steps(4)
+        assert first["start_cycle"][0] == 0
+        assert len(first["op"]) == 8
+        assert set(first["phase"]) == {0}
+        assert second["start_cycle"][0] == 360
+        assert set(second["token"]) == {4}
+        ends = [int((s["start_cycle"] + s["cycles"])[-1]) for s in (trace.steps(t) for t in range(3, 12))]
+        assert np.diff(ends).tolist() == trace.column("tokens/cycles")[4:].tolist()
+
+
+def test_all_steps_are_the_steps_of_all_passes_in_order(sample):
+    with open_trace(sample) as trace:
+        whole = trace.steps()
+        parts = [trace.steps(t) for t in range(3, 12)]
+        for name, column in whole.items():
+            np.testing.assert_array_equal(column, np.concatenate([p[name] for p in parts]), err_msg=name)
+        assert (np.diff(whole["start_cycle"]) > 0).all()
+
+
+@pytest.mark.parametrize("by", ["cycles", "words", "hops", "host"])
+def test_top_steps_are_the_sums_over_all_executed_steps(sample, by):
+    with open_trace(sample) as trace:
+        top, steps = trace.top_steps(by, n=1000), trace.steps()
+    keys = list(zip(*(steps[n].tolist() for n in ("phase", "op", "name", "kind", "layer")), strict=True))
+    cost = steps["cycles_by"][:, schema.CAUSES.index(by)] if by in schema.CAUSES else steps[by]
+    want: dict = {}
+    for key, value in zip(keys, cost.tolist(), strict=True):
+        want[key] = want.get(key, 0) + value
+    got = zip(*(top[n].tolist() for n in ("phase", "op", "name", "kind", "layer")), strict=True)
+    assert dict(zip(got, top[by].tolist(), strict=True)) == want
+    assert (np.diff(top[by]) <= 0).all()
+    assert top["times"].sum() == len(steps["op"])
+
+
+def test_summary_adds_up(sample):
+    with open_trace(sample) as trace:
+        summary, steps = trace.summary(), trace.steps()
+    assert summary["step_totals"]["cycles"] == steps["cycles"].sum() == sum(summary["cycles_by"].values())
+    assert summary["token_cycles"] == steps["cycles"].sum()
+    assert summary["crossing_bytes"] == 12 * 4
+
+
+def test_a_run_that_goes_on_can_be_read_up_to_its_last_flush(tmp_path, header):
+    path = tmp_path / "t.h5"
+    with TraceWriter(path, header) as writer:
+        writer.append("edge", {"src": [0], "dst": [0]})
+        writer.flush()
+        writer.append("edge", {"src": [1], "dst": [1]})
+        assert writer.path.name == "t.h5.partial"
+        copy = tmp_path / "copy.h5.partial"
+        copy.write_bytes(writer.path.read_bytes())
+        with open_trace(copy) as trace:
+            assert not trace.complete
+            assert trace.column("graph/edges/src").tolist() == [0]
+    assert writer.path == path
+    with open_trace(path) as trace:
+        assert trace.column("graph/edges/src").tolist() == [0, 1]
+
+
+def test_an_exception_keeps_the_rows_and_says_incomplete(tmp_path, header):
+    path = tmp_path / "t.h5"
+    path.write_bytes(b"an older good trace")
+
+    def run(writer):
+        with writer:
+            writer.append("edge", {"src": [0, 1], "dst": [1, 2]})
+            raise ZeroDivisionError
+
+    writer = TraceWriter(path, header)
+    with pytest.raises(ZeroDivisionError):
+        run(writer)
+    assert path.read_bytes() == b"an older good trace"
+    with open_trace(writer.path) as trace:
+        assert not trace.complete
+        assert trace.column("graph/edges/dst").tolist() == [1, 2]
+    with pytest.raises(TraceError, match=r"other\.h5: no such file$"):
+        open_trace(tmp_path / "other.h5")
+
+
+def test_two_runs_cannot_write_the_same_trace(tmp_path, header):
+    refused = pytest.raises(TraceError, match="another run is writing this trace; give another path")
+    with TraceWriter(tmp_path / "t.h5", header), refused:
+        TraceWriter(tmp_path / "t.h5", header)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.h5"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": [1]}, "has the columns"),
+        ({"src": [1], "dst": [1, 2]}, "different lengths"),
+        ({"src": [1], "dst": [2**31]}, "cannot hold"),
+        ({"src": [1], "dst": [0.5]}, "cannot hold"),
+        ({"src": [[1]], "dst": [[1]]}, "rows of shape"),
+    ],
+)
+def test_rows_that_do_not_fit_the_table_are_refused(tmp_path, header, columns, message):
+    with TraceWriter(tmp_path / "t.h5", header) as writer, pytest.raises(ValueError, match=message):
+        writer.append("edge", columns)
+    assert problems(tmp_path / "t.h5") == []
+
+
+def test_a_closed_trace_takes_no_rows(tmp_path, header):
+    writer = TraceWriter(tmp_path / "t.h5", header)
+    assert writer.close() == writer.close() == tmp_path / "t.h5"
+    with pytest.raises(ValueError, match="closed"):
+        writer.append("edge", {"src": [1], "dst": [1]})

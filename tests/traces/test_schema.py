@@ -1,0 +1,58 @@
+"""The schema is consistent in itself, and FORMAT.md is what it generates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wse_traces import open_trace, problems, schema
+from wse_traces.format_page import PARSER, page
+
+TRACES = Path(__file__).parents[2] / "traces"
+FIXED = {"wafer", "row", "col", *schema.FIXED_AXES}
+
+
+def test_every_dataset_is_described_once():
+    assert len(schema.BY_PATH) == len(schema.FIELDS)
+    for field in schema.FIELDS:
+        assert field.doc, field.path
+        assert field.unit, field.path
+        assert (field.dtype[0] == "<") == (np.dtype(field.dtype).kind in "if"), field.path
+        assert set(field.axes[1:]) <= FIXED, field.path
+        assert not field.refers or field.refers in {*schema.TABLES, "wafer"}, field.path
+
+
+def test_columns_of_a_table_have_names_of_their_own():
+    for table, fields in schema.TABLES.items():
+        assert len({f.name for f in fields}) == len(fields), table
+
+
+def test_format_page_is_the_generated_one():
+    stale = "python -m wse_traces.format_page > traces/FORMAT.md"
+    assert (TRACES / "FORMAT.md").read_text(encoding="utf-8") == page(), f"stale, run: {stale}"
+
+
+def test_reader_on_the_format_page_gives_what_the_library_gives(sample):
+    assert PARSER in (TRACES / "FORMAT.md").read_text(encoding="utf-8")
+    assert len([line for line in PARSER.splitlines() if line]) == 15
+    names: dict = {}
+    exec(PARSER, names)
+    with open_trace(sample) as trace:
+        for token in range(trace.rows("token")):
+            own, plain = trace.steps(token), names["steps_of_token"](sample, token)
+            assert plain.keys() <= own.keys()
+            for name, column in plain.items():
+                np.testing.assert_array_equal(own[name], column, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(TRACES.glob("golden/v*/*.h5")), ids=lambda p: f"{p.parent.name}/{p.name}"
+)
+def test_golden_traces_of_every_version_are_valid(path):
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        assert trace.complete
+        assert trace.rows("token") > 0
+        assert trace.summary()["token_cycles"] > 0

@@ -1,0 +1,420 @@
+"""Train the bundled story model on text sampled from a larger story model.
+
+The teacher is a folder with a Llama checkpoint in Hugging Face layout and its llama2.c `tokenizer.bin`
+(the 15M-parameter TinyStories model of karpathy/llama2.c was used). Three steps, each fixed by the seed:
+
+1. sample stories from the teacher, hot in their opening words (many subjects), cool after them (plain prose);
+2. train a byte-level BPE tokenizer on them;
+3. train a Llama model of under one million parameters on them, and write it as a Hugging Face folder.
+
+Example:
+    python tools/train_story_model.py --teacher stories15m --stories stories.jsonl --out wse/data/story
+"""
+
+import argparse
+import json
+import math
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+BEGIN, END = "<|begin|>", "<|end|>"
+BEGIN_ID, END_ID = 0, 1
+TEACHER_BEGIN_IDS = (1, 2)  # both end a story: the teacher starts the next one, or stops
+PROMPTS = ["Once upon a time", "One day, a little dog"]
+IGNORED = -100  # the target that cross_entropy leaves out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The fields of a Llama `config.json` that fix its arrays."""
+
+    hidden_size: int = 128
+    intermediate_size: int = 288
+    num_hidden_layers: int = 5
+    num_attention_heads: int = 8
+    num_key_value_heads: int = 4
+    head_dim: int = 16
+    vocab_size: int = 1024
+    max_position_embeddings: int = 1024
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 10000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How many stories to draw from the teacher, and how."""
+
+    sampled_stories: int = 9216
+    sample_rows: int = 256  # stories at once
+    opening_tokens: int = 24
+    opening_temperature: float = 1.0
+    temperature: float = 0.6  # after the opening
+    top_p: float = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    steps: int = 4000
+    long_steps: int = 200  # of them: the last, whose rows are as long as the model's context
+    batch_tokens: int = 5120
+    context: int = 320
+    projection_learning_rate: float = 1e-2  # of Muon
+    learning_rate: float = 3e-3  # of AdamW: embeddings and gains
+    warmup_steps: int = 100
+    weight_decay: float = 0.1
+
+
+Pair = tuple[Tensor, Tensor]
+
+
+class Attention(nn.Module):
+    """Grouped-query attention with split-half RoPE."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        query, kv = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
+        self.q_proj = nn.Linear(shape.hidden_size, query, bias=False)
+        self.k_proj = nn.Linear(shape.hidden_size, kv, bias=False)
+        self.v_proj = nn.Linear(shape.hidden_size, kv, bias=False)
+        self.o_proj = nn.Linear(query, shape.hidden_size, bias=False)
+
+    def forward(self, x: Tensor, rope: Pair, cache: Pair | None, at: int) -> Tensor:
+        rows, length, _ = x.shape
+        q, k, v = (
+            p(x).view(rows, length, -1, self.shape.head_dim).transpose(1, 2)
+            for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = rotate(q, rope), rotate(k, rope)
+        if cache is not None:
+            cache[0][:, :, at : at + length], cache[1][:, :, at : at + length] = k, v
+            k, v = cache[0][:, :, : at + length], cache[1][:, :, : at + length]
+        groups = self.shape.num_attention_heads // self.shape.num_key_value_heads
+        if groups > 1:
+            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        with torch.autocast("cpu", enabled=False):  # its bfloat16 kernel is the slower one on a CPU
+            y = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=length > 1)
+        return self.o_proj(y.to(x.dtype).transpose(1, 2).reshape(rows, length, -1))
+
+
+class Mlp(nn.Module):
+    """SwiGLU."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    """One pre-norm decoder layer."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+        self.self_attn = Attention(shape)
+        self.post_attention_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+        self.mlp = Mlp(shape)
+
+    def forward(self, x: Tensor, rope: Pair, cache: Pair | None, at: int) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rope, cache, at)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Llama(nn.Module):
+    """A Llama decoder with tied embeddings; `state_dict` keys are Hugging Face's without "model."."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed_tokens = nn.Embedding(shape.vocab_size, shape.hidden_size)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+        self.norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+        self.rope = rope_tables(shape)
+
+    def forward(self, ids: Tensor, cache: list[Pair] | None = None, at: int = 0) -> Tensor:
+        """Logits [rows, length, vocab] of ids [rows, length] that start at position `at`."""
+        rope = tuple(table[at : at + ids.shape[1]] for table in self.rope)
+        x = self.embed_tokens(ids)
+        for n, layer in enumerate(self.layers):
+            x = layer(x, rope, None if cache is None else cache[n], at)
+        return F.linear(self.norm(x), self.embed_tokens.weight)
+
+    def empty_cache(self, rows: int) -> list[Pair]:
+        """Float32 whatever the weights are: attention to one query is faster so."""
+        size = (rows, self.shape.num_key_value_heads, self.shape.max_position_embeddings, self.shape.head_dim)
+        return [(torch.zeros(size), torch.zeros(size)) for _ in self.layers]
+
+
+def rope_tables(shape: Shape) -> Pair:
+    """Cosines and sines [position, head_dim / 2]."""
+    frequency = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
+    angle = torch.outer(torch.arange(shape.max_position_embeddings).float(), frequency)
+    return angle.cos(), angle.sin()
+
+
+def rotate(x: Tensor, rope: Pair) -> Tensor:
+    cos, sin = rope
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def load_llama(folder: Path) -> Llama:
+    """Read a Hugging Face Llama folder with tied embeddings, as float32."""
+    config = json.loads((folder / "config.json").read_text())
+    model = Llama(Shape(**{name: config[name] for name in Shape.__dataclass_fields__}))
+    weights = load_file(folder / "model.safetensors")
+    model.load_state_dict({name.removeprefix("model."): w.float() for name, w in weights.items()})
+    return model.eval()
+
+
+def read_pieces(path: Path) -> list[bytes]:
+    """The bytes of each token of a `tokenizer.bin`: int32, then float32 score, int32 size, bytes for each."""
+    data, at, pieces = path.read_bytes(), 4, []
+    while at < len(data):
+        (size,) = struct.unpack_from("<i", data, at + 4)
+        piece = data[at + 8 : at + 8 + size]
+        is_byte = len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">")
+        pieces.append(bytes([int(piece[3:5], 16)]) if is_byte else piece)
+        at += 8 + size
+    return pieces
+
+
+def draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> Tensor:
+    """One token id per row, from the fewest likeliest tokens (at most 32) that hold `top_p` of the mass."""
+    values, ids = logits.float().topk(32)
+    p = (values / temperature).softmax(-1)
+    p = p.masked_fill(p.cumsum(-1) - p > top_p, 0.0)
+    return ids.gather(1, torch.multinomial(p, 1, generator=generator))
+
+
+@torch.inference_mode()
+def sample_batch(teacher: Llama, rows: int, how: Sampling, generator: torch.Generator) -> list[list[int]]:
+    """Token ids of `rows` stories; one that ended has a begin-or-end token as its last."""
+    done: list[list[int]] = []
+    ids = torch.full((rows, 1), TEACHER_BEGIN_IDS[0])
+    cache = teacher.empty_cache(rows)
+    for at in range(teacher.shape.max_position_embeddings):
+        logits = teacher(ids[:, -1:], cache, at)[:, -1]
+        temperature = how.opening_temperature if at < how.opening_tokens else how.temperature
+        ids = torch.cat((ids, draw(logits, temperature, how.top_p, generator)), dim=1)
+        ended = torch.isin(ids[:, 1:], torch.tensor(TEACHER_BEGIN_IDS)).any(1)
+        if ended.float().mean() > 1 / 8:  # moving the cache costs as much as a few steps
+            done += ids[ended, 1:].tolist()
+            ids = ids[~ended]
+            cache = [(k[~ended], v[~ended]) for k, v in cache]
+        if len(ids) == 0:
+            break
+    return [story_ids(row) for row in done + ids[:, 1:].tolist()]
+
+
+def story_ids(ids: list[int]) -> list[int]:
+    """The ids up to and with the first that ends a story, or all."""
+    ends = [n for n, i in enumerate(ids) if i in TEACHER_BEGIN_IDS]
+    return ids[: ends[0] + 1] if ends else ids
+
+
+def sample_stories(teacher: Llama, pieces: list[bytes], how: Sampling, seed: int) -> Iterator[str]:
+    """Yield different stories, batch by batch; those that do not end in the teacher's context are dropped."""
+    generator = torch.Generator().manual_seed(seed)
+    seen: set[str] = set()
+    for first in range(0, how.sampled_stories, how.sample_rows):
+        rows = min(how.sample_rows, how.sampled_stories - first)
+        for ids in sample_batch(teacher, rows, how, generator):
+            text = b"".join(pieces[i] for i in ids[:-1]).decode(errors="ignore").strip()
+            if ids[-1] in TEACHER_BEGIN_IDS and text not in seen:
+                seen.add(text)
+                yield text
+        print(f"sampled {first + rows} of {how.sampled_stories} stories, kept {len(seen)}", flush=True)
+
+
+def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:
+    """A byte-level BPE: all 256 bytes are in it, so no text is unknown."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[BEGIN, END],  # ids 0 and 1, in this order
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(stories, trainer)
+    return tokenizer
+
+
+def rows_of(stories: list[list[int]], context: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Endless rows of context + 1 ids; each starts where a story does and is filled with the next ones."""
+    row: list[int] = []
+    while True:
+        for n in torch.randperm(len(stories), generator=generator).tolist():
+            row += stories[n]
+            if len(row) > context:
+                yield torch.tensor(row[: context + 1])
+                row = []
+
+
+def pace(step: int, how: Schedule) -> float:
+    """The learning rate over its peak: linear warm-up, then a cosine to a hundredth."""
+    if step < how.warmup_steps:
+        return (step + 1) / how.warmup_steps
+    done = (step - how.warmup_steps) / max(1, how.steps - how.warmup_steps)
+    return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def init_weights(model: Llama) -> None:
+    """Normal: 0.02 for embeddings, 1 / sqrt(inputs) for projections, less where they add to the stream."""
+    for name, weight in model.named_parameters():
+        if weight.ndim == 2:
+            std = 0.02 if "embed" in name else weight.shape[1] ** -0.5
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                std /= math.sqrt(2 * model.shape.num_hidden_layers)
+            nn.init.normal_(weight, std=std)
+
+
+def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> Iterator[tuple[int, float]]:
+    """Train in place from fresh weights; yield (step, mean nats per token since the last) now and then."""
+    torch.manual_seed(seed)
+    init_weights(model)
+    projections = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
+    others = [w for name, w in model.named_parameters() if w.ndim == 1 or "embed" in name]
+    muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
+    optimizers = {
+        muon: how.projection_learning_rate,
+        torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0): how.learning_rate,
+    }
+    generator = torch.Generator().manual_seed(seed)
+    losses: list[float] = []
+    for step in range(how.steps):
+        is_long = step >= how.steps - how.long_steps
+        context = model.shape.max_position_embeddings if is_long else how.context
+        if step in (0, how.steps - how.long_steps):
+            rows = rows_of(stories, context, generator)
+        batch = torch.stack([next(rows) for _ in range(how.batch_tokens // context)])
+        targets = batch[:, 1:].masked_fill(batch[:, 1:] == BEGIN_ID, IGNORED)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(batch[:, :-1]).flatten(0, 1)
+        loss = F.cross_entropy(logits.float(), targets.flatten(), ignore_index=IGNORED)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer, peak in optimizers.items():
+            optimizer.param_groups[0]["lr"] = peak * pace(step, how)
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+        if (step + 1) % 100 == 0 or step + 1 == how.steps:
+            yield step + 1, sum(losses) / len(losses)
+            losses.clear()
+
+
+def write_folder(model: Llama, tokenizer: Tokenizer, out: Path) -> None:
+    """Write config.json, tokenizer.json and the weights rounded to float16."""
+    out.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        **asdict(model.shape),
+        "hidden_act": "silu",
+        "rope_scaling": None,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": True,
+        "bos_token_id": BEGIN_ID,
+        "eos_token_id": END_ID,
+        "torch_dtype": "float16",
+    }
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (out / "tokenizer.json").write_text(tokenizer.to_str() + "\n")
+    weights = {f"model.{name}": w.detach().half().contiguous() for name, w in model.state_dict().items()}
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+
+
+@torch.inference_mode()
+def continue_greedily(model: Llama, prompt_ids: list[int], count: int) -> tuple[list[int], float]:
+    """At most `count` likeliest next ids, with the end if it comes, and their smallest lead in logits."""
+    cache, ids, at, lead = model.empty_cache(1), list(prompt_ids), 0, math.inf
+    while len(ids) < len(prompt_ids) + count and ids[-1] != END_ID:
+        values, likeliest = model(torch.tensor([ids[at:]]), cache, at)[0, -1].topk(2)
+        at, lead = len(ids), min(lead, (values[0] - values[1]).item())
+        ids.append(int(likeliest[0]))
+    return ids[len(prompt_ids) :], lead
+
+
+def golden(folder: Path, prompts: list[str], count: int) -> list[dict[str, object]]:
+    """Greedy continuations of the written model, in float32 arithmetic."""
+    model, tokenizer = load_llama(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows: list[dict[str, object]] = []
+    for prompt in prompts:
+        prompt_ids = [BEGIN_ID, *tokenizer.encode(prompt).ids]
+        ids, lead = continue_greedily(model, prompt_ids, count)
+        row = {"prompt": prompt, "prompt_ids": prompt_ids, "ids": ids, "text": tokenizer.decode(ids)}
+        rows.append(row | {"smallest_top2_gap": lead})
+    return rows
+
+
+def arguments() -> argparse.Namespace:
+    """The command line: its paths, and one option for each field of `Sampling` and `Schedule`."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--teacher", type=Path, required=True, help="folder of the model that tells stories")
+    parser.add_argument("--stories", type=Path, required=True, help="the sampled text; made if missing")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write the trained model to")
+    parser.add_argument("--golden", type=Path, help="file to write greedy continuations to")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="of torch; another number rounds differently")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between writings of the folder")
+    for field in (*fields(Sampling), *fields(Schedule)):
+        option = "--" + field.name.replace("_", "-")
+        parser.add_argument(option, type=type(field.default), default=field.default)
+    return parser.parse_args()
+
+
+def options(kind: type, args: argparse.Namespace) -> dict[str, Any]:
+    """Those that are fields of `kind`."""
+    return {field.name: getattr(args, field.name) for field in fields(kind)}
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    if not args.stories.exists():
+        teacher = load_llama(args.teacher).to(torch.bfloat16)  # on a CPU half the time of float32
+        pieces = read_pieces(args.teacher / "tokenizer.bin")
+        texts = sample_stories(teacher, pieces, Sampling(**options(Sampling, args)), args.seed)
+        args.stories.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    stories = [json.loads(line) for line in args.stories.read_text().splitlines()]
+    model = Llama(Shape())
+    model.compile(dynamic=False)
+    tokenizer = train_tokenizer(stories, model.shape.vocab_size)
+    encoded = [[BEGIN_ID, *encoding.ids, END_ID] for encoding in tokenizer.encode_batch(stories)]
+    parameters, tokens = sum(w.numel() for w in model.parameters()), sum(map(len, encoded))
+    print(f"{parameters} parameters, {len(encoded)} stories of {tokens} tokens", flush=True)
+    start_s = time.monotonic()
+    for step, loss in train(model, encoded, Schedule(**options(Schedule, args)), args.seed):
+        print(f"step {step} loss {loss:.4f} after {time.monotonic() - start_s:.0f} s", flush=True)
+        if step % args.save_every == 0 or step == args.steps:
+            write_folder(model, tokenizer, args.out)
+            print(golden(args.out, PROMPTS[:1], 60)[0]["text"], flush=True)
+    if args.golden:
+        args.golden.write_text(json.dumps(golden(args.out, PROMPTS, 120), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

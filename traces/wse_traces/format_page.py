@@ -1,0 +1,112 @@
+"""Generate traces/FORMAT.md from the schema: ``python -m wse_traces.format_page > traces/FORMAT.md``."""
+
+from __future__ import annotations
+
+import sys
+
+from wse_traces.schema import ATTRIBUTES, AXIS_LABELS, FIELDS, FORMAT, ROWS, VERSION, Field
+
+PARSER = """\
+import h5py
+
+def steps_of_token(path, token):
+    try:
+        f = h5py.File(path, "r", locking=False)
+    except OSError:  # the run goes on or was killed
+        f = h5py.File(path, "r", swmr=True, locking=False)
+    with f:
+        assert f.attrs["format"] == b"wse-trace" and f.attrs["version"] == 1
+        counts = f["run/rows"]
+        rows = dict(zip(counts.attrs["labels"].decode().split(","), counts[:].tolist()))
+        one = f["tokens/pass"][: rows["token"]][token]
+        schedule, start = f["passes/schedule"][one], f["passes/start_cycle"][one]
+        first, count = f["schedules/first_step"][schedule], f["schedules/steps"][schedule]
+        steps = {name: column[first : first + count] for name, column in f["steps"].items()}
+        return {**steps, "start_cycle": steps["start_cycle"] + start}
+"""
+
+_HEAD = f"""\
+# Trace format, version {VERSION}
+
+<!-- Generated from wse_traces/schema.py by `python -m wse_traces.format_page`. Do not edit. -->
+
+A trace is an HDF5 file that describes one emulated run: what was compiled, where it was placed,
+which steps were executed when, what they cost by cause, and what moved over which link. It is read
+with plain h5py, without this project. The words are the project's: a *PE* is one core of the wafer
+with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* one 32-bit transfer.
+
+## What a reader may rely on
+
+1. The root attributes `format` (`{FORMAT}`) and `version` MUST be checked first. A reader of version
+   {VERSION} MUST refuse a higher version. Within a version datasets and attributes may be added, so a reader
+   MUST ignore what it does not know; none is removed, and none changes its meaning.
+2. All datasets below are present, also where nothing was recorded: they then have no rows.
+3. The first axis of a dataset names its table. The columns of one table have the same length, and
+   `run/rows` holds the number of rows of each table, in the order of its attribute `labels`. In an
+   unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
+4. A run writes `NAME.h5.partial` and renames it to `NAME.h5` when it is complete. The root attribute
+   `complete` is false in the former, also after a kill. Such a file MUST be opened with `swmr=True`
+   where plain opening fails, and holds everything up to the last flush, in whole rows. The last rows
+   of `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token.
+5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
+   execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
+   start at `passes/start_cycle` plus their own `start_cycle`. `tokens/pass` says which pass read or
+   generated a token: all tokens of a prompt, and the first generated one, share the prefill's.
+6. `steps/cycles_by` adds up to `steps/cycles` in every row. Steps MAY overlap in time: the cycles of a pass
+   are in `schedules/cycles`, those of a token in `tokens/cycles`.
+7. Rectangles are `row`, `col` of the first PE, then `rows`, `cols`. Rows grow southward, columns
+   eastward. `-1` means none, or the host where the description says so.
+8. All data is little-endian and chunked, with the HDF5 filters shuffle, gzip and fletcher32. Texts are UTF-8
+   of fixed length, padded with NUL. No dataset lies outside the file: a reader SHOULD follow no external
+   or soft link, and SHOULD compare declared sizes with a limit before it reads.
+9. Every dataset carries `unit`, `axes` (comma-separated), `doc`, and where they apply `labels` (names of
+   the codes 0, 1, …) and `refers` (the table that the values are row numbers of).
+
+The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
+
+## A reader in 15 lines
+
+The steps of one token, with absolute start cycles:
+
+```python
+{PARSER}```
+
+## Attributes
+
+| of | name | type | meaning |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
+    lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
+    lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]
+    group = ""
+    for field in (ROWS, *FIELDS):
+        top = field.path.split("/")[0]
+        if top != group:
+            group = top
+            lines += [
+                "",
+                f"## {top}",
+                "",
+                "| dataset | dtype | axes | unit | meaning |",
+                "|---|---|---|---|---|",
+            ]
+        lines.append(
+            f"| `{field.path}` | `{field.dtype}` | {', '.join(field.axes)} | {field.unit} | {_doc(field)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _doc(field: Field) -> str:
+    doc = field.doc
+    if field.labels and field is not ROWS:
+        doc += "; " + ", ".join(f"{i}: {label}" for i, label in enumerate(field.labels))
+    return doc + (f"; row of `{field.refers}`" if field.refers else "")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,117 @@
+"""The file on disk: ``NAME.partial`` beside the target while it grows, the target once complete.
+
+HDF5 cannot survive a full disk: a write that fails leaves dirty metadata behind, and closing the
+file then crashes the interpreter. So room is taken from the file system before HDF5 writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import sys
+from pathlib import Path
+
+from wse_traces.errors import TraceError
+
+if sys.platform != "win32":
+    import fcntl
+
+_ROOM_STEP_BYTES = 1 << 20
+_EOF_OFFSET = 28  # of the end-of-file address in the superblock, version 3
+REMEDY = "give another path with --trace, or --trace none"
+
+
+def partial_path(target: Path) -> Path:
+    """The name of the unfinished file: ``wse-run.h5`` grows as ``wse-run.h5.partial``."""
+    return target.with_name(target.name + ".partial")
+
+
+def _lock(descriptor: int, target: Path) -> None:
+    """Take the advisory lock of a file, which ends with the process."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{target}: another run is writing this trace; {REMEDY}"
+            raise TraceError(message) from None
+
+
+class PartialFile:
+    """A file that one process owns, grows and at last renames onto its target."""
+
+    def __init__(self, target: Path, content: bytes) -> None:
+        """Put ``content`` at ``target``'s partial name, whole or not at all.
+
+        Raises: TraceError if the place cannot be written or another run writes there.
+        """
+        self.target, self.path = target, partial_path(target)
+        if target.exists() and not target.is_file():
+            message = f"{target}: not a regular file, a trace cannot replace it; {REMEDY}"
+            raise TraceError(message)
+        fresh = target.with_name(f"{self.path.name}.{os.getpid()}")
+        self._fd = -1
+        try:
+            with contextlib.ExitStack() as stack:
+                if self.path.is_file():
+                    old = os.open(self.path, os.O_RDWR)
+                    stack.callback(os.close, old)
+                    _lock(old, target)
+                self._fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+                _lock(self._fd, target)
+                with os.fdopen(os.dup(self._fd), "wb") as file:
+                    file.write(content)
+                self._reserved_bytes = len(content)
+                fresh.replace(self.path)
+        except OSError as error:
+            if self._fd >= 0:
+                self.release()
+                fresh.unlink(missing_ok=True)
+            if isinstance(error, TraceError):
+                raise
+            message = f"{target}: cannot write a trace here: {error.strerror or error}; {REMEDY}"
+            raise TraceError(message) from error
+
+    def reserve(self, end_bytes: int) -> None:
+        """Make sure that the file can grow up to this size. Raises: TraceError if the disk is full."""
+        lacking = end_bytes - self._reserved_bytes
+        if lacking <= 0 or not hasattr(os, "posix_fallocate"):
+            return
+        take = max(lacking, _ROOM_STEP_BYTES)
+        try:
+            os.posix_fallocate(self._fd, self._reserved_bytes, take)
+        except OSError as error:
+            message = (
+                f"{self.path}: cannot grow the trace beyond {self._reserved_bytes:,} B: {error.strerror}; "
+                f"what was flushed before is readable; free some space or {REMEDY}"
+            )
+            raise TraceError(message) from error
+        self._reserved_bytes += take
+
+    def trim(self) -> None:
+        """Give back what was reserved and not used. Only after HDF5 has closed the file."""
+        (end,) = struct.unpack("<Q", os.pread(self._fd, 8, _EOF_OFFSET))
+        if 0 < end < os.fstat(self._fd).st_size:
+            os.ftruncate(self._fd, end)
+
+    def publish(self) -> None:
+        """Write through to the disk and rename onto the target. Raises: TraceError if that fails."""
+        try:
+            if not os.path.samestat(self.path.stat(), os.fstat(self._fd)):
+                message = f"{self.path}: replaced by another run while this one wrote it; {REMEDY}"
+                raise TraceError(message)
+            os.fsync(self._fd)
+            self.path.replace(self.target)
+        except OSError as error:
+            if isinstance(error, TraceError):
+                raise
+            message = (
+                f"{self.target}: cannot complete the trace: {error.strerror or error}; it is in {self.path}"
+            )
+            raise TraceError(message) from error
+
+    def release(self) -> None:
+        """Let go of the file and its lock; it stays where it is."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,151 @@
+"""List all that is wrong with a trace: the description of every dataset, then what its values say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wse_traces import schema
+from wse_traces.check import header_problems, problems_of_dataset
+from wse_traces.errors import TraceError
+from wse_traces.read import Columns, Trace, open_file, open_trace
+from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
+
+_RECTANGLES = ("stage", "route", "step")
+
+
+def problems(path: str | os.PathLike[str]) -> list[str]:
+    """All deviations of a file from the schema, each one line with the path inside the file; [] if none."""
+    try:
+        with open_trace(path) as trace:
+            return list(_problems(trace))
+    except TraceError as error:
+        return [str(error), *_header_lines(Path(path))]
+
+
+def _header_lines(path: Path) -> list[str]:
+    """All problems of a header that stopped the reader at its first."""
+    try:
+        with open_file(path) as file:
+            return header_problems(file)[1]
+    except TraceError:
+        return []
+
+
+def _problems(trace: Trace) -> Iterator[str]:
+    broken = set()
+    for field in FIELDS:
+        rows = trace.rows(field.table)
+        for problem in problems_of_dataset(trace.file, field, trace.header, rows, complete=trace.complete):
+            broken.add(field.table)
+            yield problem
+    for table, fields in TABLES.items():
+        if fields[0].axes[0] == "wafer" and trace.rows(table) not in (0, trace.header.wafers):
+            yield f"{table}: {trace.rows(table)} wafers, needed: 0 or {trace.header.wafers}"
+        if table in broken:
+            continue
+        try:
+            if "row" in fields[0].axes:
+                yield from _plane_problems(trace, fields[0])
+                continue
+            columns = trace.table(table)
+        except TraceError as error:
+            yield str(error)
+            continue
+        for field in fields:
+            yield from _value_problems(trace, field, columns)
+        if table in _RECTANGLES:
+            yield from _rectangle_problems(trace, table, columns)
+        if table in _MEANING:
+            yield from _MEANING[table](trace, columns)
+    for table, ends, sliced in RAGGED:
+        if table not in broken:
+            yield from _ragged_problems(trace, ends, sliced)
+
+
+def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
+    for index in range(trace.rows(field.table)):
+        plane = trace.column(field.path, index, index + 1)
+        if plane.min(initial=0) < 0:
+            yield f"{field.path}[{index}]: a negative value, {plane.min()}"
+
+
+def _first(wrong: Any) -> int:
+    return int(np.flatnonzero(wrong)[0])
+
+
+def _value_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
+    values = columns[field.name]
+    if field.refers:
+        bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
+        wrong = (values < schema.NONE) | (values >= bound)
+        what = f"an index into {bound} rows of {field.refers!r}"
+    elif field.labels:
+        wrong, what = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
+    elif values.dtype.kind == "f":
+        wrong, what = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
+    elif values.dtype.kind == "i":
+        wrong, what = values < schema.NONE, "at least -1"
+    else:
+        return
+    if wrong.any():
+        row = _first(wrong.reshape(len(values), -1).any(axis=1))
+        yield f"{field.path}[{row}]: {values[row]}, needed: {what} ({int(wrong.sum())} such)"
+
+
+def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
+    ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
+    group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
+    for start, size, length in ends:
+        first, count = columns[start].astype("<i8"), columns[size]
+        wrong = (first < 0) | (count < 0) | (first + count > length)
+        if wrong.any():
+            row = _first(wrong)
+            yield f"{group}/{start}[{row}]: {count[row]} {size} from {first[row]} leave the mesh of {length}"
+
+
+def _step_problems(_: Trace, columns: Columns) -> Iterator[str]:
+    wrong = columns["cycles_by"].sum(axis=1) != columns["cycles"]
+    if wrong.any():
+        row = _first(wrong)
+        total = columns["cycles_by"][row].sum()
+        yield f"steps/cycles_by[{row}]: the causes add up to {total}, cycles are {columns['cycles'][row]}"
+
+
+def _schedule_problems(trace: Trace, columns: Columns) -> Iterator[str]:
+    first, count = columns["first_step"], columns["steps"]
+    wrong = (first < 0) | (count < 0) | (first + count > trace.rows("step"))
+    if wrong.any():
+        row = _first(wrong)
+        yield f"schedules/first_step[{row}]: {count[row]} steps from {first[row]} of {trace.rows('step')}"
+
+
+def _stage_problems(_: Trace, columns: Columns) -> Iterator[str]:
+    totals = columns["stage_bytes"].sum(axis=1)
+    if len(set(totals.tolist())) > 1:
+        sums = f"{totals.min()} to {totals.max()} B"
+        yield f"sram/stage_bytes: the uses add up to {sums}, needed: the same for all stages"
+
+
+def _ragged_problems(trace: Trace, ends: str, sliced: str) -> Iterator[str]:
+    try:
+        stops = trace.column(ends)
+    except TraceError:
+        return  # told above
+    wrong = np.diff(stops, prepend=0) < 0
+    if wrong.any():
+        yield f"{ends}[{_first(wrong)}]: before the end of the row above"
+    if len(stops) and stops[-1] > trace.rows(sliced):
+        limit = f"the {trace.rows(sliced)} rows of {sliced!r}"
+        yield f"{ends}[{len(stops) - 1}]: {stops[-1]}, needed: at most {limit}"
+
+
+_MEANING: dict[str, Callable[[Trace, Columns], Iterator[str]]] = {
+    "step": _step_problems,
+    "schedule": _schedule_problems,
+    "stage": _stage_problems,
+}

@@ -1,0 +1,288 @@
+"""Write a trace while the run goes on, in bounded memory, readable after a kill at any moment.
+
+The file is open in HDF5's single-writer mode, which orders its metadata so that a reader finds it
+consistent at every moment. Rows become visible in two stages: the columns are flushed, then the
+row counts in ``run/rows``, so a reader never sees a table whose columns disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wse_traces import schema
+from wse_traces.create import empty_trace, open_for_append
+from wse_traces.errors import TraceError
+from wse_traces.partial import PartialFile
+from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES, Field, RunHeader
+
+Array = NDArray[Any]
+
+_BUFFER_BYTES = 4 << 20  # rows that wait in memory, at most
+_FLUSH_S = 1.0  # between flushes, at least
+_FLUSH_SHARE = 0.02  # of the run, at most, that flushing takes and that a kill can lose
+_ROOM_BYTES = 1 << 19  # for metadata of one flush
+
+
+class TraceWriter:
+    """Writes one trace: ``NAME.partial`` until ``close`` renames it onto its target.
+
+    A context manager. Leaving it normally completes the trace; leaving it by an exception flushes,
+    and keeps the partial file, which says that it is incomplete.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: RunHeader) -> None:
+        """Create the file with all its datasets, empty. Raises: TraceError if the path cannot be written."""
+        self.header = header
+        self._disk = PartialFile(Path(path), empty_trace(header))
+        self._failed: TraceError | None = None
+        self._rows = dict.fromkeys(TABLES, 0)  # written or waiting
+        self._waiting: dict[str, list[dict[str, Array]]] = {}
+        self._waiting_bytes = 0
+        self._names: dict[str, int] = {}
+        self._started = self._flushed = time.monotonic()
+        self._flush_took_s = 0.0
+        self._published = False
+        self._file = open_for_append(self._disk.path)
+
+    @property
+    def path(self) -> Path:
+        """Where the trace is now: the target once it is complete."""
+        return self._disk.target if self._published else self._disk.path
+
+    def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
+        """Append rows to a table, all its columns at once; give the indices of the rows.
+
+        Raises: ValueError if columns are missing, unknown, of different lengths or out of range.
+        """
+        fields = {f.name: f for f in TABLES[table]}
+        if fields.keys() != columns.keys():
+            message = f"table {table!r} has the columns {sorted(fields)}, given: {sorted(columns)}"
+            raise ValueError(message)
+        arrays = {name: _cast(f, columns[name], self.header) for name, f in fields.items()}
+        lengths = {name: len(a) for name, a in arrays.items()}
+        if len(set(lengths.values())) > 1:
+            message = f"columns of table {table!r} have different lengths: {lengths}"
+            raise ValueError(message)
+        self._check_usable()
+        count = next(iter(lengths.values()))
+        first = self._rows[table]
+        self._rows[table] += count
+        self._waiting.setdefault(table, []).append(arrays)
+        self._waiting_bytes += sum(a.nbytes for a in arrays.values())
+        self._flush_if_due()
+        return range(first, first + count)
+
+    def append_names(self, names: Sequence[str]) -> Array:
+        """Indices of kernel and pattern names in ``strings/names``; new names are added."""
+        fresh = list(dict.fromkeys(n for n in names if n not in self._names))
+        if fresh:
+            rows = self.append("name", {"names": fresh})
+            self._names.update(zip(fresh, rows, strict=True))
+        return np.array([self._names[n] for n in names], "<i4")
+
+    def append_schedule(
+        self, steps: Mapping[str, ArrayLike], *, phase: str, kv_slots: int, cycles: int | None = None
+    ) -> int:
+        """Append a sequence of steps that tokens will repeat; give its index.
+
+        ``cycles`` is its duration, by default the end of the last of its steps.
+        """
+        rows = self.append("step", steps)
+        if cycles is None:
+            cycles = int(np.max(np.add(steps["start_cycle"], steps["cycles"]), initial=0))
+        schedule = {"phase": PHASES.index(phase), "kv_slots": kv_slots, "cycles": cycles}
+        return self._one("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
+
+    def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
+        """Append one execution of a schedule; give its index."""
+        return self._one("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
+
+    def append_token(
+        self,
+        *,
+        token_id: int,
+        text: bytes,
+        is_prompt: bool,
+        pass_index: int,
+        position: int,
+        sequence: int = 0,
+        cycles: int = 0,
+        wall_s: float = 0.0,
+    ) -> int:
+        """Append one token with its own bytes of text; give its index."""
+        end = self.append("text_byte", {"text": np.frombuffer(text, "u1")}).stop
+        where = {"sequence": sequence, "position": position, "pass": pass_index, "is_prompt": is_prompt}
+        return self._one(
+            "token", {"id": token_id, "cycles": cycles, "wall_s": wall_s, "text_end": end, **where}
+        )
+
+    def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
+        """Append the values that an op made; give their index."""
+        array = np.ascontiguousarray(values)
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        end = self.append("tensor_byte", {"bytes": np.frombuffer(little.tobytes(), "u1")}).stop
+        shape = (1,) * (4 - array.ndim) + array.shape
+        return self._one(
+            "tensor", {"pass": pass_index, "op": op, "dtype": array.dtype.name, "shape": shape, "end": end}
+        )
+
+    def append_pattern(self, words: ArrayLike) -> int:
+        """Append words on links, [direction, row, col] of one layer's rectangle; give the pattern's index."""
+        array = np.asarray(words)
+        rows, cols = array.shape[1:]
+        full = np.zeros((1, len(schema.DIRECTIONS), self.header.rows, self.header.cols), "<i8")
+        full[0, :, :rows, :cols] = array
+        return self.append("pattern", {"words": full, "rows": [rows], "cols": [cols]}).start
+
+    def append_plane(self, path: str, values: ArrayLike) -> int:
+        """Append the next wafer of a plane: ``links/words``, ``pe/busy_cycles`` or ``sram/bytes_per_pe``."""
+        field = BY_PATH[path]
+        return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
+
+    def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
+        """Append the stages with their SRAM, and the map per PE that follows from them.
+
+        A PE outside of all rectangles is free; all PEs of a rectangle are as full as its fullest.
+        """
+        self.append("stage", stages)
+        shape = (len(schema.USES), self.header.rows, self.header.cols)
+        corners = [np.asarray(stages[name]) for name in ("wafer", "row", "col", "rows", "cols")]
+        for wafer in range(self.header.wafers):
+            plane = np.zeros(shape, "<i4")
+            plane[schema.USES.index("free")] = pe_bytes
+            for w, row, col, rows, cols, used in zip(
+                *corners, np.asarray(stages["stage_bytes"]), strict=True
+            ):
+                if w == wafer:
+                    plane[:, row : row + rows, col : col + cols] = used[:, np.newaxis, np.newaxis]
+            self.append_plane("sram/bytes_per_pe", plane)
+
+    def write_summary(self, report: Mapping[str, object]) -> None:
+        """Keep the report of the run, once, at its end."""
+        text = json.dumps(report, ensure_ascii=False).encode()
+        self.append("summary_byte", {"summary": np.frombuffer(text, "u1")})
+
+    def flush(self) -> None:
+        """Make everything appended so far readable by others, and safe from a kill of this process."""
+        self._check_usable()
+        began = time.monotonic()
+        try:
+            self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes())
+            for table, parts in self._waiting.items():
+                self._write(table, parts)
+            self._file.flush()
+            self._file[ROWS.path][...] = list(self._rows.values())
+            self._file.flush()
+        except TraceError as error:
+            self._failed = error
+            raise
+        except (OSError, RuntimeError) as error:
+            self._failed = TraceError(f"{self._disk.path}: cannot write the trace: {error}")
+            raise self._failed from error
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._flushed = time.monotonic()
+        self._flush_took_s = self._flushed - began
+
+    def close(self, *, complete: bool = True) -> Path:
+        """Flush and close; if complete, rename onto the target. Give the path of what there is now.
+
+        Raises: TraceError if the disk refuses. The partial file then holds what was flushed before.
+        """
+        if not self._file:
+            return self.path
+        try:
+            self.flush()
+            self._file.attrs.modify("complete", np.bool_(complete))
+        finally:
+            self._waiting.clear()
+            self._file.close()
+            self._disk.trim()
+            if self._failed is not None or not complete:
+                self._disk.release()
+        if complete:
+            try:
+                self._disk.publish()
+                self._published = True
+            finally:
+                self._disk.release()
+        return self.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.close(complete=False)
+        except TraceError as second:
+            if error is not None and error is not second:
+                error.add_note(str(second))
+
+    def _one(self, table: str, row: Mapping[str, object]) -> int:
+        return self.append(table, {name: np.asarray([value]) for name, value in row.items()}).start
+
+    def _check_usable(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        if not self._file:
+            message = f"{self.path}: the trace is closed"
+            raise ValueError(message)
+
+    def _flush_if_due(self) -> None:
+        now = time.monotonic()
+        pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_SHARE, _FLUSH_SHARE * (now - self._started))
+        if self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause:
+            self.flush()
+
+    def _bound_bytes(self) -> int:
+        """What a flush adds to the file at most: the rows, the last chunks again, and metadata."""
+        again = 0
+        for table, parts in self._waiting.items():
+            for field in TABLES[table]:
+                column = parts[0][field.name]
+                waiting = sum(len(part[field.name]) for part in parts)
+                begun = (self._rows[table] - waiting) % schema.chunk_of(field, self.header)[0]
+                again += begun * column.dtype.itemsize * int(np.prod(column.shape[1:]))
+        return self._waiting_bytes + again + _ROOM_BYTES
+
+    def _write(self, table: str, parts: Sequence[Mapping[str, Array]]) -> None:
+        for field in TABLES[table]:
+            rows = parts[0][field.name] if len(parts) == 1 else np.concatenate([p[field.name] for p in parts])
+            dataset = self._file[field.path]
+            end = self._rows[table]
+            dataset.resize(end, axis=0)
+            dataset[end - len(rows) : end] = rows.view(dataset.dtype)  # which knows that texts are UTF-8
+
+
+def _cast(field: Field, values: ArrayLike, header: RunHeader) -> Array:
+    """Values in the dtype and row shape of a dataset. Raises: ValueError if that would change them."""
+    if field.dtype == schema.TEXT:
+        encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
+        longest = max(map(len, encoded), default=0)
+        if longest > np.dtype(schema.TEXT).itemsize:
+            message = f"{field.path}: a text of {longest} B, at most {np.dtype(schema.TEXT).itemsize} B fit"
+            raise ValueError(message)
+        return np.array(encoded, schema.TEXT)
+    given = np.asarray(values)
+    array = given.astype(field.dtype)
+    if array.shape[1:] != schema.shape_of(field, header) or array.ndim == 0:
+        message = f"{field.path}: rows of shape {array.shape[1:]}, needed: {schema.shape_of(field, header)}"
+        raise ValueError(message)
+    if array.dtype.kind in "iu" and not np.array_equal(array, given):
+        message = f"{field.path}: values that {array.dtype} cannot hold"
+        raise ValueError(message)
+    return array

@@ -1,0 +1,150 @@
+"""Pass 6: a byte address for every buffer. Buffers that are never live together share space.
+
+Code, stack and what the vendor's runtime keeps come first, then what is always live (weights, cache, token ids), then the others by
+size, each at the lowest address where nothing that lives at the same time stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wse.compiler.state import At, State, SymBuffer, SymPhase
+from wse.errors import DoesNotFit
+from wse.program import ELEMENT_BYTES, Buffer
+
+ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
+ALWAYS_LIVE = ("token_ids",)  # written at the end of one phase, read at the start of the next
+
+Span = tuple[int, int, int]  # phase, first step, last step
+
+
+class SramOverflow(DoesNotFit):
+    """A stage's PEs are asked to hold more than their SRAM. ``needed`` and ``available`` count bytes on one PE."""
+
+    def __init__(self, state: State, stage: int, needed: int, buffers: list[Buffer]) -> None:
+        available = state.wafer.sram_bytes_per_pe
+        largest = max((b for b in buffers if b.use != "code"), key=lambda b: b.bytes)
+        rect = state.stages[stage].rect
+        self.needed, self.available = needed, available
+        super().__init__(
+            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs: every PE of stage {stage} "
+            f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, {needed - available:,} too many; "
+            f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes"
+        )
+
+
+def element_type(state: State, view: str) -> str:
+    """Element type of a view."""
+    return {"acc": state.options.accumulate, "f32": "float32"}.get(view, state.options.dtype)
+
+
+def element_bytes(state: State, view: str) -> int:
+    """Bytes of one element of a view."""
+    return ELEMENT_BYTES[element_type(state, view)]
+
+
+def allocate(state: State) -> State:
+    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``. Raises SramOverflow."""
+    spans = _lifetimes(state)
+    base = reserved_bytes(state)
+    everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
+    addresses: dict[int, int] = {}
+    all_buffers: list[Buffer] = []
+    stages = []
+    for index, stage in enumerate(state.stages):
+        mine = [b for b in everything if b.stage == index]
+        kept = [b for b in mine if b.use in ("weights", "kv") or b.name in ALWAYS_LIVE]
+        passing = [b for b in mine if b not in kept and id(b) in spans]
+        top, placed = base, [_reserved(index, base)]
+        for buffer in kept:
+            addresses[id(buffer)] = top
+            placed.append(_named(state, buffer, top, ()))
+            top += _aligned(placed[-1].bytes)
+        done: list[_Placed] = []
+        for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
+            size = _aligned(buffer.elements * element_bytes(state, buffer.view))
+            address = _lowest(done, spans[id(buffer)], size, top)
+            done.append(_Placed(address=address, size=size, spans=spans[id(buffer)]))
+            addresses[id(buffer)] = address
+            live = spans[id(buffer)]
+            placed.append(_named(state, buffer, address, live))
+        top = max([top, *(p.address + p.size for p in done)])
+        if top > state.wafer.sram_bytes_per_pe:
+            raise SramOverflow(state, index, top, placed)
+        stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
+        all_buffers += placed
+    return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)
+
+
+def reserved_bytes(state: State) -> int:
+    """Code, stack, runtime and task table."""
+    wafer, software = state.wafer, state.software
+    total = software.code_bytes_per_pe + software.stack_bytes_per_pe
+    return _aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
+
+
+def _reserved(stage: int, size: int) -> Buffer:
+    return Buffer(
+        stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
+    )
+
+
+def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
+    return Buffer(
+        stage=buffer.stage,
+        name=buffer.name,
+        use=buffer.use,
+        address=address,
+        bytes=buffer.elements * element_bytes(state, buffer.view),
+        element=element_type(state, buffer.view),
+        live=live,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    address: int
+    size: int
+    spans: tuple[Span, ...]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _lowest(done: list[_Placed], spans: tuple[Span, ...], size: int, start: int) -> int:
+    """The lowest address at which ``size`` bytes clash with nothing that is live in any of ``spans``."""
+    address = start
+    for other in sorted((o for o in done if _meet(o.spans, spans)), key=lambda o: o.address):
+        if address + size <= other.address:
+            break
+        address = max(address, other.address + other.size)
+    return address
+
+
+def _meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
+    return any(p == q and first <= end and start <= last for p, first, last in a for q, start, end in b)
+
+
+def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
+    spans: dict[int, list[Span]] = {}
+    for number, phase in enumerate(state.phases):
+        for key, (first, last) in _touched(phase).items():
+            spans.setdefault(key, []).append((number, first, last))
+    return {key: tuple(value) for key, value in spans.items()}
+
+
+def _touched(phase: SymPhase) -> dict[int, tuple[int, int]]:
+    """First and last step that touches each buffer; a use inside a loop counts for the whole loop."""
+    touched: dict[int, tuple[int, int]] = {}
+    for index, step in enumerate(phase.steps):
+        first, last = index, index
+        if step.loop >= 0:
+            first, last = phase.loops[step.loop][0], phase.loops[step.loop][1] - 1
+        for operand in step.operands.values():
+            if isinstance(operand, At):
+                for buffer in (operand.buffer, operand.other):
+                    if buffer is not None:
+                        old = touched.get(id(buffer), (first, last))
+                        touched[id(buffer)] = (min(old[0], first), max(old[1], last))
+    return touched

@@ -1,0 +1,64 @@
+"""What must hold after each pass; a breach is our bug, found at the pass that made it."""
+
+from __future__ import annotations
+
+import networkx as nx
+
+from wse.compiler.state import State
+from wse.errors import WseBug
+
+
+def check(state: State, after: str) -> None:
+    """Raise WseBug when the state is not legal after the pass of that name."""
+    problem = _CHECKS[after](state) if after in _CHECKS else None
+    if problem:
+        message = f"after {after}: {problem}"
+        raise WseBug(message)
+
+
+def _partition(state: State) -> str | None:
+    if not nx.is_directed_acyclic_graph(state.graph):
+        return "the op graph has a cycle"
+    layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
+    if layers != list(range(state.spec.layer_count)):
+        return f"stages hold layers {layers}"
+    if [p.has_embedding for p in state.plans].count(True) != 1 or [p.has_head for p in state.plans].count(True) != 1:
+        return "not exactly one embedding and one head"
+    return None
+
+
+def _place(state: State) -> str | None:
+    for i, a in enumerate(state.stages):
+        if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
+            return f"stage {i} leaves the mesh: {a.rect}"
+        for b in state.stages[i + 1 :]:
+            apart = (
+                a.wafer != b.wafer
+                or a.rect.row + a.rect.rows <= b.rect.row
+                or b.rect.row + b.rect.rows <= a.rect.row
+                or a.rect.col + a.rect.cols <= b.rect.col
+                or b.rect.col + b.rect.cols <= a.rect.col
+            )
+            if not apart:
+                return f"regions {a.rect} and {b.rect} overlap"
+    return None
+
+
+def _allocate(state: State) -> str | None:
+    for stage in range(len(state.stages)):
+        mine = [b for b in state.buffers if b.stage == stage and b.bytes]
+        for i, a in enumerate(mine):
+            for b in mine[i + 1 :]:
+                shares = a.address < b.address + b.bytes and b.address < a.address + a.bytes
+                if shares and _live_together(a.live, b.live):
+                    return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
+    return None
+
+
+def _live_together(a: tuple[tuple[int, int, int], ...], b: tuple[tuple[int, int, int], ...]) -> bool:
+    if not a or not b:
+        return True
+    return any(p == q and f <= e and s <= last for p, f, last in a for q, s, e in b)
+
+
+_CHECKS = {"partition": _partition, "place": _place, "allocate": _allocate}

@@ -1,0 +1,111 @@
+"""Pass 7: symbolic steps and buffers to the frozen arrays of a Program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wse.compiler.allocate import element_bytes
+from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
+from wse.graph import ops_in_order
+from wse.instructions import VIEWS
+from wse.program import I32, OPERAND_COUNT, Phase, Program
+from wse_mappings.patterns.k_tree import root_of
+
+
+def emit(state: State) -> State:
+    """Fill ``program``."""
+    assert state.shard is not None
+    assert state.addresses is not None
+    assert state.io is not None
+    ops = ops_in_order(state.graph)
+    place = {op.name: i for i, op in enumerate(ops)}
+    tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
+    program = Program(
+        model_name=state.spec.name,
+        mapping_name=state.options.mapping,
+        wafer_name=state.wafer.name,
+        wafer_rows=state.wafer.mesh_rows,
+        wafer_cols=state.wafer.mesh_cols,
+        wafers=state.options.wafers,
+        prefill_name=state.choice.prefill,
+        activation_type=state.options.dtype,
+        accumulate_type=state.options.accumulate,
+        context=state.options.context,
+        vocab_size=state.spec.vocab_size,
+        stages=state.stages,
+        patterns=state.patterns,
+        phases=tuple(
+            _phase(state, phase, repaints)
+            for phase, repaints in zip(state.phases, state.repaints, strict=True)
+        ),
+        buffers=state.buffers,
+        tiles=tiles,
+        op_names=tuple(op.name for op in ops),
+        op_kinds=tuple(op.kind for op in ops),
+        op_layers=tuple(op.layer for op in ops),
+        op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
+        colour_uses=state.colour_uses,
+        ids_address=_element(state, state.io["ids"]),
+        root_row=root_of(state.shard.rows),
+        logits_out=state.options.logits_out or state.options.sampling == "host",
+        sampling=state.options.sampling,
+        padding_fraction=_padding(state),
+    )
+    return replace(state, program=program)
+
+
+def _element(state: State, buffer: SymBuffer) -> int:
+    """Address in elements of the buffer's view, counted from the stage's base."""
+    assert state.addresses is not None
+    offset = state.addresses[id(buffer)] - state.stages[buffer.stage].sram_base_byte
+    return offset // element_bytes(state, buffer.view)
+
+
+def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
+    count = len(phase.steps)
+    fixed, per_slot, per_round, odd = (np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(4))
+    for index, step in enumerate(phase.steps):
+        for place, operand in step.operands.items():
+            if isinstance(operand, Num):
+                fixed[index, place] = operand.fixed
+                per_slot[index, place] = operand.per_slot
+                per_round[index, place] = operand.per_round
+            elif isinstance(operand, At):
+                fixed[index, place] = _element(state, operand.buffer) + operand.offset
+                per_round[index, place] = operand.per_round
+                if operand.other is not None:
+                    odd[index, place] = _element(state, operand.other) - _element(state, operand.buffer)
+
+    def column(values: list[int]) -> I32:
+        return np.array(values, np.int32)
+
+    return Phase(
+        name=phase.name,
+        tokens=phase.tokens,
+        cached=phase.cached,
+        kind=column([s.kind for s in phase.steps]),
+        code=column([s.code for s in phase.steps]),
+        axis=column([s.axis for s in phase.steps]),
+        view=column([VIEWS.index(s.view) for s in phase.steps]),
+        stage=column([s.stage for s in phase.steps]),
+        op=column([s.op for s in phase.steps]),
+        loop=column([s.loop for s in phase.steps]),
+        together=column([s.together for s in phase.steps]),
+        repaints=repaints,
+        fixed=fixed,
+        per_slot=per_slot,
+        per_round=per_round,
+        odd=odd,
+        loops=np.array(phase.loops, np.int32).reshape(-1, 3),
+    )
+
+
+def _padding(state: State) -> float:
+    """Share of the weight elements in SRAM that are padding."""
+    assert state.shard is not None
+    held = sum(t.buffer.elements for t in state.tiles if t.tile.view == "wgt") * state.shard.rows * state.shard.cols
+    gains = state.spec.hidden_size * (2 * state.spec.layer_count + 1)
+    real = state.spec.parameter_count - gains + gains * state.shard.cols
+    return 1.0 - real / held

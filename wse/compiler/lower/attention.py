@@ -1,0 +1,152 @@
+"""Attention with grouped keys: projection and rotation, the cache, scores, softmax, values, output projection.
+
+Replicated activations: the ten all-reduces of WaferLLM's decode, three of them here per head group. On the mesh: cache
+blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM, OSDI 2025, for the
+layouts; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
+"""
+
+from __future__ import annotations
+
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.mesh_gemm import into_stream, mesh_gemm, stationary
+from wse.compiler.state import At, Num, SymBuffer
+from wse.graph import Op
+from wse.program import COLUMNS, ROWS, Kind
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.schedule import Arrival
+from wse_mappings.split import ceil_div
+
+
+def qkv(c: Context, op: Op) -> None:
+    """normed to rotated queries, keys and the values of the new tokens."""
+    H, Hk, _, F = c.heads
+    d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
+    normed, w = c.temp("normed", M * d, "act"), c.tile("+".join(op.weights))
+    projected = c.temp("qkv", M * N, "acc")
+    if c.on_mesh:
+        mesh_gemm(c, normed, w, projected, d, N)
+    else:
+        stationary(c, normed, w, projected, d, N, COLUMNS)
+    c.builder.compute(
+        "rope",
+        x=projected,
+        frequency=c.tile("rotary_frequencies"),
+        q=c.temp("q", M * H * F, "act"),
+        k=c.temp("k_new", M * Hk * F, "act"),
+        v=c.temp("v_new", M * Hk * F, "act"),
+        M=M,
+        Hq=H,
+        Hk=Hk,
+        F=F,
+    )
+
+
+def attention(c: Context, op: Op) -> None:
+    """Queries and cache to attended features, cut over columns as the queries are."""
+    _, Hk, _, F = c.heads
+    M, b = c.tokens, c.builder
+    capacity = ceil_div(c.options.context, c.cut.rows)
+    entry = Hk * F
+    caches = [c.temp(f"layers.{op.layer}.{n}_cache", capacity * entry, "act", "kv") for n in ("k", "v")]
+    if c.decoding and c.cut.rows > 1:
+        for cache in caches:
+            b.move(Kind.CACHE_SHIFT, cache, elements=entry)
+    b.compute(
+        "kv_append",
+        k=c.temp("k_new", M * entry, "act"),
+        v=c.temp("v_new", M * entry, "act"),
+        k_cache=caches[0],
+        v_cache=caches[1],
+        E=entry,
+        capacity=capacity,
+        tokens=ceil_div(c.chunk, c.cut.rows),
+    )
+    if c.on_mesh:
+        _ring(c, caches, capacity)
+    else:
+        _replicated(c, caches, capacity)
+
+
+def output(c: Context, op: Op) -> None:
+    """The output projection, added to the residual stream."""
+    H, _, _, F = c.heads
+    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), c.tile(op.weights[0]), H * F)
+
+
+def _scale_pico(c: Context) -> int:
+    return round(c.spec.head_size**-0.5 * 1e12)
+
+
+def _reduce_scores(c: Context, scores: SymBuffer) -> None:
+    """Sum partial scores over the columns of each head group."""
+    H = c.heads[0]
+    segments = c.cut.heads.segments
+    if any(count > 1 for _, count in segments):
+        pattern = c.patterns.get(
+            k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments
+        )
+        c.builder.line(pattern, ROWS, scores, Num(per_slot=c.tokens * H))
+
+
+def _replicated(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+    H, Hk, share, F = c.heads
+    M, b = c.tokens, c.builder
+    T, scale = Num(per_slot=1), _scale_pico(c)
+    q = c.temp("q", M * H * F, "act")
+    scores = c.temp("scores", M * H * capacity, "acc")
+    maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
+    weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
+    b.compute("attention_scores", q=q, k=caches[0], out=scores, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
+    _reduce_scores(c, scores)
+    b.compute("attention_max", scores=scores, out=maxima, M=M, H=H, T=T, scale_pico=scale, capacity=capacity)
+    c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
+    b.compute(
+        "attention_exp", scores=scores, maxima=maxima, out=weights, sums=sums, M=M, H=H, T=T, scale_pico=scale, capacity=capacity
+    )
+    c.all_reduce(COLUMNS, sums, M * H)
+    b.compute("attention_values", p=weights, v=caches[1], out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
+    c.all_reduce(COLUMNS, mixed, M * H * F)
+    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+
+
+def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+    H, Hk, share, F = c.heads
+    M, P, b = c.tokens, c.cut.rows, c.builder
+    T = Num(per_slot=1)
+    block = Num(per_slot=Hk * F)
+    q = c.temp("q", M * H * F, "act")
+    scores = c.temp("scores", M * H * capacity, "acc")
+    maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
+    mixed = c.temp("mixed", M * H * F, "acc")
+    travelling = []
+    for name, cache in zip("kv", caches, strict=True):
+        pair = [c.temp(f"{name}_moving_{i}", capacity * Hk * F, "act", "buffers") for i in range(2)]
+        b.compute("copy", out=pair[0], x=cache, n=block)
+        travelling.append((At(buffer=pair[0], other=pair[1]), At(buffer=pair[1], other=pair[0])))
+    shift = c.patterns.get(ring_shift, P, c.cut.cols)
+    with b.loop(P):
+        with b.together():
+            b.compute(
+                "attention_scores", q=q, k=travelling[0][0], out=scores, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity
+            )
+            for now, after in travelling:
+                b.line(shift, COLUMNS, now, block, target=after)
+        _reduce_scores(c, scores)
+        b.compute(
+            "attention_online",
+            scores=scores,
+            v=travelling[1][0],
+            maxima=maxima,
+            sums=sums,
+            out=mixed,
+            M=M,
+            Hk=Hk,
+            share=share,
+            F=F,
+            T=T,
+            scale_pico=_scale_pico(c),
+            round=Num(per_round=1),
+            ring=P,
+        )
+    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)

@@ -1,0 +1,159 @@
+"""The builder of one phase: symbolic steps and buffers, loops, steps that run together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wse.compiler.state import At, Num, SymBuffer, SymPhase, SymStep
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
+from wse.program import Field, Kind
+from wse_mappings.schedule import LineSchedule
+
+Operand = At | Num | SymBuffer | int
+
+
+class Patterns:
+    """The distinct patterns of a Program, each made once."""
+
+    def __init__(self) -> None:
+        self._index: dict[Any, int] = {}
+        self.schedules: list[LineSchedule] = []
+
+    def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
+        """Index of the schedule that ``make(*args, **options)`` gives."""
+        key = (make.__name__, args, tuple(sorted(options.items())))
+        if key not in self._index:
+            self._index[key] = len(self.schedules)
+            self.schedules.append(make(*args, **options))
+        return self._index[key]
+
+
+class Buffers:
+    """The buffers of all phases; phases share names, so a name has one place in SRAM."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[int, str], SymBuffer] = {}
+
+    def get(self, stage: int, name: str, elements: int, view: str, use: str) -> SymBuffer:
+        """The buffer of that name, grown to hold ``elements`` of ``view``."""
+        key = (stage, name)
+        if key not in self._by_name:
+            self._by_name[key] = SymBuffer(stage=stage, name=name, use=use, view=view, elements=elements)
+        buffer = self._by_name[key]
+        buffer.elements = max(buffer.elements, elements)
+        return buffer
+
+    def all(self) -> tuple[SymBuffer, ...]:
+        """Every buffer, in the order of first request."""
+        return tuple(self._by_name.values())
+
+
+class PhaseBuilder:
+    """Collects the steps of one phase. ``stage`` and ``op`` are set by the caller as it goes."""
+
+    def __init__(self, rows: int, cols: int) -> None:
+        self.rows, self.cols = rows, cols
+        self.stage = 0
+        self.op = 0
+        self.steps: list[SymStep] = []
+        self.loops: list[tuple[int, int, int]] = []
+        self._loop = -1
+        self._together = -1
+        self._groups = 0
+
+    def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
+        """One kernel on the whole region, or on one of its rows."""
+        names = OPERANDS[kernel]
+        if set(operands) != {name for name, _ in names}:
+            message = f"{kernel} takes {[name for name, _ in names]}, got {sorted(operands)}"
+            raise ValueError(message)
+        indexed = {FIRST_OPERAND + i: _operand(operands[name]) for i, (name, _) in enumerate(names)}
+        self._add(Kind.COMPUTE, KERNELS.index(kernel), 0, "act", self._rect(only_row) | indexed)
+
+    def line(
+        self,
+        pattern: int,
+        axis: int,
+        source: Operand,
+        elements: int | Num,
+        *,
+        target: Operand | None = None,
+        only_row: int | None = None,
+    ) -> None:
+        """A pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place."""
+        here = _operand(source)
+        if not isinstance(here, At):
+            raise TypeError(source)
+        operands = {
+            Field.SOURCE: here,
+            Field.TARGET: _operand(source if target is None else target),
+            Field.ELEMENTS: _operand(elements),
+        }
+        self._add(Kind.LINE, pattern, axis, here.buffer.view, self._rect(only_row) | operands)
+
+    def move(self, kind: Kind, source: SymBuffer | At, **fields: Operand) -> None:
+        """A CACHE_SHIFT, HAND_OVER or CROSS step; ``fields`` by the lower-case names of Field."""
+        here = _operand(source)
+        if not isinstance(here, At):
+            raise TypeError(source)
+        operands = {int(Field[name.upper()]): _operand(value) for name, value in fields.items()}
+        self._add(kind, 0, 0, here.buffer.view, self._rect(None) | {Field.SOURCE: here} | operands)
+
+    @contextmanager
+    def loop(self, turns: int) -> Iterator[None]:
+        """The steps added inside run ``turns`` times. Loops do not nest."""
+        if self._loop >= 0:
+            message = "loops do not nest"
+            raise ValueError(message)
+        self._loop = len(self.loops)
+        first = len(self.steps)
+        self.loops.append((first, first, turns))
+        yield
+        self.loops[self._loop] = (first, len(self.steps), turns)
+        self._loop = -1
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """The steps added inside run at the same time."""
+        self._together = self._groups
+        self._groups += 1
+        yield
+        self._together = -1
+
+    def phase(self, name: str, tokens: int, cached: int) -> SymPhase:
+        """What was collected."""
+        return SymPhase(
+            name=name, tokens=tokens, cached=cached, steps=tuple(self.steps), loops=tuple(self.loops)
+        )
+
+    def _rect(self, only_row: int | None) -> dict[int, At | Num]:
+        if only_row is None:
+            return {0: Num(), 1: Num(fixed=self.rows)}
+        return {0: Num(fixed=only_row), 1: Num(fixed=1)}
+
+    def _add(self, kind: int, code: int, axis: int, view: str, operands: dict[int, At | Num]) -> None:
+        if view not in VIEWS:
+            raise ValueError(view)
+        self.steps.append(
+            SymStep(
+                kind=kind,
+                code=code,
+                axis=axis,
+                view=view,
+                stage=self.stage,
+                op=self.op,
+                loop=self._loop,
+                together=self._together,
+                operands=operands,
+            )
+        )
+
+
+def _operand(value: Operand) -> At | Num:
+    if isinstance(value, SymBuffer):
+        return At(buffer=value)
+    if isinstance(value, int):
+        return Num(fixed=value)
+    return value

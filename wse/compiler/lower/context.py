@@ -1,0 +1,77 @@
+"""What a lowering may use: the model, the cut, the buffers by name, the patterns, and the current stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
+from wse.compiler.options import Choice, Options
+from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
+from wse.models.spec import ModelSpec
+from wse.program import ROWS
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.schedule import Arrival
+from wse_mappings.split import ceil_div
+
+
+@dataclass(kw_only=True)
+class Context:
+    """Lowering context of one phase.
+
+    ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
+    share when they lie on the mesh. ``stream`` is where the residual stream stands.
+    """
+
+    spec: ModelSpec
+    options: Options
+    choice: Choice
+    cut: Shard
+    plans: tuple[StagePlan, ...]
+    builder: PhaseBuilder
+    buffers: Buffers
+    patterns: Patterns
+    tiles: dict[tuple[int, str], SymBuffer]
+    on_mesh: bool
+    decoding: bool
+    chunk: int
+    cached: int
+    last: bool
+    tokens: int = field(init=False)
+    stream: At = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
+        self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
+
+    @property
+    def heads(self) -> tuple[int, int, int, int]:
+        """Query heads, kv heads, queries per kv head and features a head that a column holds."""
+        held, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv
+        return held * share, held, share, self.cut.heads.features_per_head
+
+    def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
+        """A buffer of the current stage that lives from its first to its last use."""
+        return self.buffers.get(self.builder.stage, name, elements, view, use)
+
+    def tile(self, name: str) -> SymBuffer:
+        """A weight tile of the current stage."""
+        return self.tiles[self.builder.stage, name]
+
+    def all_reduce(
+        self, axis: int, buffer: At | SymBuffer, elements: int | Num, arrival: Arrival = Arrival.ADD
+    ) -> None:
+        """K-tree all-reduce over whole lines."""
+        length, lines = self.lines(axis)
+        pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True)
+        self.builder.line(pattern, axis, buffer, elements)
+
+    def lines(self, axis: int) -> tuple[int, int]:
+        """PEs in a line along ``axis``, and the number of lines."""
+        return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
+
+    def enter_stage(self, stage: int) -> None:
+        """Go on in another stage, where the residual stream has its own buffer."""
+        self.builder.stage = stage
+        self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
+
+

@@ -1,0 +1,60 @@
+"""Token ids to the residual stream: each column looks up the ids that it holds, an all-reduce adds the rest as zeros."""
+
+from __future__ import annotations
+
+from wse.compiler.lower.context import Context
+from wse.compiler.state import At
+from wse.graph import Op
+from wse.program import COLUMNS, ROWS, HostStream, Kind
+from wse_mappings.patterns.multicast import diagonal_stream, multicast
+
+ID_BYTES = 4
+
+
+def embedding(c: Context, op: Op) -> None:
+    """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
+    d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
+    rounds = c.cut.rows if c.on_mesh else 1
+    ids = c.temp("token_ids", rounds * M, "f32", "buffers")
+    if not c.decoding:
+        take_ids(c, At(buffer=ids), rounds * M, c.chunk * ID_BYTES)
+    found = c.temp("looked_up", M * d, "acc")
+    table = c.tile(op.weights[0])
+    if not c.on_mesh:
+        b.compute("embedding_lookup", ids=ids, table=table, out=found, M=M, K=d, V=V)
+        c.all_reduce(ROWS, found, M * d)
+        b.compute("store", out=c.stream, x=found, n=M * d)
+        return
+    arrived = c.temp("arrived", M * d, "acc")
+    stream = c.patterns.get(diagonal_stream, c.cut.rows)
+    with b.loop(c.cut.rows):
+        b.compute(
+            "embedding_lookup", ids=At(buffer=ids, per_round=M), table=table, out=found, M=M, K=d, V=V
+        )
+        c.all_reduce(ROWS, found, M * d)
+        b.line(stream, COLUMNS, found, M * d, target=arrived)
+    b.compute("store", out=c.stream, x=arrived, n=M * d)
+
+
+def take_ids(c: Context, ids: At, elements: int, payload_bytes: int) -> None:
+    """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
+    b = c.builder
+    b.move(
+        Kind.CROSS,
+        ids,
+        target=ids,
+        elements=elements,
+        target_stage=b.stage,
+        from_wafer=-1,
+        to_wafer=c.plans[b.stage].wafer,
+        bytes=payload_bytes,
+        what=int(HostStream.TOKENS_IN),
+    )
+    spread(c, ids, elements, only_first_row=True)
+    b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
+
+
+def spread(c: Context, at: At, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
+    """Multicast from column ``col`` along every row, or along the first alone."""
+    pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col)
+    c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)

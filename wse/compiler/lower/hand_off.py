@@ -1,0 +1,84 @@
+"""From one stage to the next: a stream over the mesh, or across the link between wafers."""
+
+from __future__ import annotations
+
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.embedding import spread
+from wse.compiler.state import At
+from wse.program import ELEMENT_BYTES, Kind
+from wse_mappings.placement import Rect
+
+
+def hand_off(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+    """Move the residual stream from the current stage to stage ``target`` and go on there.
+
+    Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions stand
+    above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its tile.
+    """
+    source, elements = c.builder.stage, c.tokens * c.cut.d
+    payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.dtype]
+    everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source].col == rects[target].col)
+    _stream(c, source, target, rects, elements, payload, everyone=everyone)
+
+
+def return_ids(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+    """Bring the next token id from the head's stage to the embedding's, when they differ."""
+    source = c.builder.stage
+    at = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    c.builder.stage = target
+    there = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    c.builder.stage = source
+    _move(c, source, target, at, there, 1, 4, 0, 0, 1)
+    c.builder.stage = target
+    spread(c, there, 1)
+
+
+def _same_wafer(c: Context, a: int, b: int) -> bool:
+    return c.plans[a].wafer == c.plans[b].wafer
+
+
+def _stream(
+    c: Context, source: int, target: int, rects: tuple[Rect, ...], elements: int, payload: int, *, everyone: bool
+) -> None:
+    cols = c.cut.cols
+    at = c.stream
+    c.enter_stage(target)
+    there = c.stream
+    c.builder.stage = source
+    if everyone:
+        _move(c, source, target, at, there, elements, payload, 0, 0, cols)
+        c.builder.stage = target
+        return
+    eastward = not _same_wafer(c, source, target) or rects[target].col > rects[source].col
+    leave, enter = (cols - 1, 0) if eastward else (0, cols - 1)
+    _move(c, source, target, at, there, elements, payload, leave, enter, 1)
+    c.builder.stage = target
+    spread(c, there, elements, col=enter)
+
+
+def _move(
+    c: Context,
+    source: int,
+    target: int,
+    at: At,
+    there: At,
+    elements: int,
+    payload: int,
+    leave: int,
+    enter: int,
+    cols: int,
+) -> None:
+    kind = Kind.HAND_OVER if _same_wafer(c, source, target) else Kind.CROSS
+    c.builder.move(
+        kind,
+        at,
+        target=there,
+        elements=elements,
+        target_stage=target,
+        source_col=leave,
+        target_col=enter,
+        cols=cols,
+        from_wafer=c.plans[source].wafer,
+        to_wafer=c.plans[target].wafer,
+        bytes=payload,
+    )

@@ -1,0 +1,91 @@
+"""The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host."""
+
+from __future__ import annotations
+
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.embedding import ID_BYTES, take_ids
+from wse.compiler.state import At
+from wse.graph import Op
+from wse.program import COLUMNS, ELEMENT_BYTES, ROWS, HostStream, Kind
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import diagonal_multicast, multicast
+from wse_mappings.schedule import Arrival
+from wse_mappings.split import balanced_counts, ceil_div
+
+
+def last_token(c: Context) -> None:
+    """Leave the chunk's last token alone in the stream, replicated along rows as decode wants it."""
+    d, b = c.cut.d, c.builder
+    if c.on_mesh:
+        shares = balanced_counts(c.chunk, c.cut.rows)
+        row = int((shares > 0).sum()) - 1
+        token = At(buffer=c.stream.buffer, offset=(int(shares[row]) - 1) * d)
+        by_column, alone = c.temp("last_by_column", d, "act"), c.temp("last", d, "act")
+        b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
+        b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
+        c.stream = At(buffer=alone)
+    else:
+        c.stream = At(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
+    c.on_mesh, c.tokens = False, 1
+
+
+def head(c: Context, op: Op) -> None:
+    """normed to the next token id on every PE of the head's region and at the host."""
+    d, V, b = c.cut.d, c.cut.V, c.builder
+    normed, table = c.temp("normed", d, "act"), c.tile(op.weights[0])
+    size = min(c.choice.head_chunk, V)
+    logits = c.temp("logits", size, "acc", "buffers")
+    pair = c.temp("best", 2, "f32", "buffers")
+    reduce_ = c.patterns.get(k_tree, c.cut.rows, c.cut.cols, Arrival.ADD, broadcast=False)
+    root = root_of(c.cut.rows)
+    by_host = c.options.sampling == "host"
+    for chunk in range(ceil_div(V, size)):
+        first, n = chunk * size, min(size, V - chunk * size)
+        weights = At(buffer=table, offset=first * d)
+        b.compute("matmul", x=normed, w=weights, out=logits, M=1, K=d, N=n, k_stride=1, n_stride=d, add=0)
+        b.line(reduce_, COLUMNS, logits, n)
+        if by_host or c.options.logits_out:
+            _to_host(c, At(buffer=logits), n, HostStream.LOGITS_OUT, first, _logit_bytes(c, first, n))
+        if not by_host:
+            b.compute(
+                "argmax_fold",
+                only_row=root,
+                logits=logits,
+                pair=pair,
+                n=n,
+                V=V,
+                first=first,
+                vocabulary=c.spec.vocab_size,
+                fold=int(chunk > 0),
+            )
+    ids = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    if by_host:
+        take_ids(c, ids, 1, ID_BYTES)
+        return
+    b.line(
+        c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True), ROWS, pair, 2, only_row=root
+    )
+    spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
+    b.line(spread, COLUMNS, At(buffer=pair, offset=1), 1, target=ids)
+    _to_host(c, ids, 1, HostStream.TOKEN_OUT, 0, ID_BYTES)
+
+
+def _logit_bytes(c: Context, first: int, n: int) -> int:
+    """Payload of one chunk of logits without padding."""
+    real = int((c.cut.vocab[:, first : first + n] >= 0).sum())
+    return real * ELEMENT_BYTES[c.options.accumulate]
+
+
+def _to_host(c: Context, source: At, elements: int, what: HostStream, first: int, payload_bytes: int) -> None:
+    b = c.builder
+    b.move(
+        Kind.CROSS,
+        source,
+        elements=elements,
+        target_stage=b.stage,
+        from_wafer=c.plans[b.stage].wafer,
+        to_wafer=-1,
+        bytes=payload_bytes,
+        what=int(what),
+        first=first,
+    )

@@ -1,0 +1,38 @@
+"""What a user may choose about a compilation, and what the compiler may still choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The request.
+
+    ``prompt_tokens`` of the first chunk sequence are compiled as prefill; ``context`` is the cache's capacity in tokens.
+    ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host`` sends the logits out and
+    takes the id back. ``logits_out`` sends them out besides.
+    """
+
+    mapping: str
+    wafers: int
+    dtype: str
+    accumulate: str
+    context: int
+    prompt_tokens: int
+    region: tuple[int, int] | None = None
+    sampling: str = "wafer"
+    logits_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the compiler chooses by trying.
+
+    ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary entries a column are projected at once.
+    """
+
+    stages_per_wafer: int
+    prefill: str
+    prefill_chunk: int
+    head_chunk: int

@@ -1,0 +1,97 @@
+"""Pass 4: every op lowered to symbolic steps, phase by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from wse.compiler.lower.attention import attention, output, qkv
+from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.embedding import embedding
+from wse.compiler.lower.feed_forward import down, gate_up
+from wse.compiler.lower.hand_off import hand_off, return_ids
+from wse.compiler.lower.head import head, last_token
+from wse.compiler.lower.norm import norm
+from wse.compiler.shard import stage_of
+from wse.compiler.state import State, SymPhase
+from wse.graph import Op, ops_in_order
+
+MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
+
+LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
+    "embedding": embedding,
+    "norm": norm,
+    "qkv": qkv,
+    "attention": attention,
+    "output": output,
+    "gate_up": gate_up,
+    "down": down,
+    "head": head,
+}
+"""The lowering of each op kind."""
+
+
+def schedule(state: State) -> State:
+    """Fill ``phases``, ``patterns``, ``sym_buffers`` and ``io``."""
+    assert state.shard is not None
+    buffers, patterns = Buffers(), Patterns()
+    tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
+    size = state.choice.prefill_chunk
+    starts = range(0, state.options.prompt_tokens, size)
+    phases = []
+    for start in (*starts, None):
+        decoding = start is None
+        cached = 0 if start is None else start
+        chunk = 1 if start is None else min(size, state.options.prompt_tokens - start)
+        context = Context(
+            spec=state.spec,
+            options=state.options,
+            choice=state.choice,
+            cut=state.shard,
+            plans=state.plans,
+            builder=PhaseBuilder(state.shard.rows, state.shard.cols),
+            buffers=buffers,
+            patterns=patterns,
+            tiles=tiles,
+            on_mesh=not decoding and state.choice.prefill == MESH_GEMM,
+            decoding=decoding,
+            chunk=chunk,
+            cached=cached,
+            last=decoding or cached + chunk == state.options.prompt_tokens,
+        )
+        phases.append(_phase(state, context, "decode" if decoding else "prefill"))
+    named = {(b.stage, b.name): b for b in buffers.all()}
+    embedding_stage = next(i for i, p in enumerate(state.plans) if p.has_embedding)
+    return replace(
+        state,
+        phases=tuple(phases),
+        patterns=tuple(patterns.schedules),
+        sym_buffers=buffers.all(),
+        io={"ids": named[embedding_stage, "token_ids"]},
+    )
+
+
+def _phase(state: State, c: Context, name: str) -> SymPhase:
+    rects = tuple(stage.rect for stage in state.stages)
+    ops = ops_in_order(state.graph)
+    if not c.last:
+        ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
+    previous = 0
+    for index, op in enumerate(ops):
+        stage = stage_of(state, op)
+        c.builder.op = index
+        if index == 0:
+            c.enter_stage(stage)
+        if op.kind == "norm" and op.layer < 0:
+            last_token(c)
+        if stage != previous:
+            hand_off(c, stage, rects)
+        previous = stage
+        LOWER[op.kind](c, op)
+    if c.last:
+        embedding_stage = next(i for i, p in enumerate(state.plans) if p.has_embedding)
+        if previous != embedding_stage:
+            return_ids(c, embedding_stage, rects)
+    return c.builder.phase(name, c.chunk, c.cached)

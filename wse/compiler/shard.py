@@ -1,0 +1,124 @@
+"""Pass 2: the share of every tensor that each PE holds, padded up so that all PEs of a region are alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wse.compiler.place import region_shape
+from wse.compiler.state import Shard, State, SymBuffer, SymTile
+from wse.graph import Op, ops_in_order
+from wse.program import COLUMNS, I32, ROWS, Tile, TilePart
+from wse_mappings.head_groups import head_groups
+from wse_mappings.split import padded_blocks
+
+
+def shard(state: State) -> State:
+    """Fill ``shard`` and ``tiles``."""
+    spec = state.spec
+    rows, cols = region_shape(state)
+    cut = Shard(
+        rows=rows,
+        cols=cols,
+        hidden=padded_blocks(spec.hidden_size, rows),
+        ffn=padded_blocks(spec.ffn_size, cols),
+        vocab=padded_blocks(spec.vocab_size, cols),
+        heads=head_groups(cols, spec.kv_head_count, spec.head_size),
+    )
+    tiles = []
+    held: set[tuple[int, str]] = set()
+    for op in ops_in_order(state.graph):
+        stage = stage_of(state, op)
+        for tile in _tiles(op, cut, spec.queries_per_kv, spec.head_size, stage):
+            if (stage, tile.name) not in held:
+                held.add((stage, tile.name))
+                buffer = SymBuffer(
+                    stage=stage, name=tile.name, use="weights", view=tile.view, elements=tile.outer * tile.inner
+                )
+                tiles.append(SymTile(buffer=buffer, tile=tile))
+    for stage, plan in enumerate(state.plans):
+        if plan.first_layer < plan.last_layer:
+            tiles.append(_frequencies(cut, stage))
+    return replace(state, shard=cut, tiles=tuple(tiles))
+
+
+def stage_of(state: State, op: Op) -> int:
+    """The stage that runs an op."""
+    if op.kind == "embedding":
+        return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)
+    if op.layer < 0:
+        return next(i for i, plan in enumerate(state.plans) if plan.has_head)
+    return next(i for i, p in enumerate(state.plans) if p.first_layer <= op.layer < p.last_layer)
+
+
+def _tiles(op: Op, cut: Shard, queries_per_kv: int, head_size: int, stage: int) -> list[Tile]:
+    queries = cut.heads.rows(head_size, queries_per_kv)
+    keys = cut.heads.rows(head_size, 1)
+    by_row, by_col = (cut.hidden, COLUMNS), (cut.ffn, ROWS)
+    match op.kind:
+        case "embedding" | "head":
+            return [_tile(op.weights, stage, (cut.vocab, ROWS), [by_row], transposed=False)]
+        case "norm":
+            return [_tile(op.weights, stage, None, [by_row], transposed=False)]
+        case "qkv":
+            return [_tile(op.weights, stage, by_row, [(queries, ROWS), (keys, ROWS), (keys, ROWS)], transposed=True)]
+        case "output":
+            return [_tile(op.weights, stage, (queries, ROWS), [by_row], transposed=True)]
+        case "gate_up":
+            return [_tile(op.weights, stage, by_row, [by_col, by_col], transposed=True)]
+        case "down":
+            return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
+        case _:
+            return []
+
+
+def _tile(
+    tensors: tuple[str, ...],
+    stage: int,
+    outer: tuple[I32, int] | None,
+    inners: list[tuple[I32, int]],
+    *,
+    transposed: bool,
+) -> Tile:
+    """A tile ``[outer, sum of inners]``; an index with axis ROWS varies along a row, with COLUMNS down a column."""
+    parts, offset = [], 0
+    for tensor, (inner, axis) in zip(tensors, inners, strict=True):
+        parts.append(
+            TilePart(
+                tensor=tensor,
+                outer=None if outer is None else outer[0],
+                outer_axis=ROWS if outer is None else outer[1],
+                inner=inner,
+                inner_axis=axis,
+                transposed=transposed,
+                inner_offset=offset,
+            )
+        )
+        offset += inner.shape[1]
+    return Tile(
+        stage=stage,
+        name=tensors[0] if len(tensors) == 1 else "+".join(tensors),
+        address=-1,
+        view="wgt",
+        outer=1 if outer is None else outer[0].shape[1],
+        inner=offset,
+        parts=tuple(parts),
+    )
+
+
+def _frequencies(cut: Shard, stage: int) -> SymTile:
+    """Inverse frequencies of the rotary pairs that a column holds, float32."""
+    half = cut.heads.features_per_head // 2
+    part = TilePart(
+        tensor="rotary_frequencies",
+        outer=None,
+        outer_axis=ROWS,
+        inner=np.ascontiguousarray(cut.heads.features[:, :half]),
+        inner_axis=ROWS,
+        transposed=False,
+        inner_offset=0,
+    )
+    tile = Tile(stage=stage, name="rotary_frequencies", address=-1, view="f32", outer=1, inner=half, parts=(part,))
+    buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half)
+    return SymTile(buffer=buffer, tile=tile)

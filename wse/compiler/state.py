@@ -1,0 +1,145 @@
+"""What the passes hand on: one frozen record whose fields fill up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+
+from wse.compiler.options import Choice, Options
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program import I32, Buffer, ColourUse, Program, Stage, Tile
+from wse_mappings.head_groups import HeadGroups
+from wse_mappings.schedule import LineSchedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shard:
+    """How extents are cut over the region of one stage (all regions have one shape).
+
+    The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
+    the feed-forward and vocabulary extents over columns; heads as HeadGroups says.
+    """
+
+    rows: int
+    cols: int
+    hidden: I32  # [rows, d]
+    ffn: I32  # [cols, f]
+    vocab: I32  # [cols, V]
+    heads: HeadGroups
+
+    @property
+    def d(self) -> int:
+        """Hidden features on a PE."""
+        return int(self.hidden.shape[1])
+
+    @property
+    def f(self) -> int:
+        """Feed-forward features on a PE."""
+        return int(self.ffn.shape[1])
+
+    @property
+    def V(self) -> int:  # noqa: N802
+        """Vocabulary entries on a PE."""
+        return int(self.vocab.shape[1])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SymBuffer:
+    """A buffer before it has an address; identity is what counts. ``elements`` grows to the largest request."""
+
+    stage: int
+    name: str
+    use: str
+    view: str
+    elements: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class At:
+    """An address operand: element ``offset + per_round * round`` of ``buffer``, or of ``other`` in odd rounds."""
+
+    buffer: SymBuffer
+    offset: int = 0
+    per_round: int = 0
+    other: SymBuffer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Num:
+    """A number operand: ``fixed + per_slot * slots + per_round * round``."""
+
+    fixed: int = 0
+    per_slot: int = 0
+    per_round: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SymStep:
+    """A step before emission. Operands are by index of the operand array."""
+
+    kind: int
+    code: int
+    axis: int
+    view: str
+    stage: int
+    op: int
+    loop: int
+    together: int
+    operands: dict[int, At | Num]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SymPhase:
+    """A phase before emission."""
+
+    name: str
+    tokens: int
+    cached: int
+    steps: tuple[SymStep, ...]
+    loops: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SymTile:
+    """A weight tile before it has an address."""
+
+    buffer: SymBuffer
+    tile: Tile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """Which layers a stage holds, and on which wafer."""
+
+    wafer: int
+    first_layer: int
+    last_layer: int
+    has_embedding: bool
+    has_head: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class State:
+    """The compilation so far; a pass returns a copy with its fields filled in."""
+
+    spec: ModelSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+    choice: Choice
+    graph: nx.DiGraph[str]
+    plans: tuple[StagePlan, ...] = ()  # partition
+    shard: Shard | None = None  # shard
+    tiles: tuple[SymTile, ...] = ()  # shard
+    phases: tuple[SymPhase, ...] = ()  # schedule
+    patterns: tuple[LineSchedule, ...] = ()  # schedule
+    sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
+    io: dict[str, SymBuffer] | None = None  # schedule: the buffers that the host writes or reads
+    stages: tuple[Stage, ...] = ()  # place, allocate
+    colour_uses: tuple[ColourUse, ...] = ()  # route
+    repaints: tuple[I32, ...] = ()  # route
+    buffers: tuple[Buffer, ...] = ()  # allocate
+    addresses: dict[int, int] | None = None  # allocate: id(SymBuffer) to byte address
+    program: Program | None = None  # emit

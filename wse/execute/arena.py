@@ -1,0 +1,79 @@
+"""The SRAM of one region's PEs, laid out so that a kernel streams through memory.
+
+Memory is ``[block, address, lane]``: a block holds up to 128 neighbouring PEs of one mesh row, and the element at one address
+stands side by side for its PEs. An element of ``s`` bytes at PE byte address ``b`` is index ``b / s`` of the view with that
+element size, so buffers of different types keep apart whatever their type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MOST_LANES = 128
+STORAGE: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
+"""The storage type that stands for each element type in a kernel's views."""
+
+
+class Arena:
+    """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, zeroed.
+
+    ``links`` counts words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west.
+    """
+
+    def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
+        self.rows, self.cols = rows, cols
+        self.base_byte = base_byte
+        self.blocks_per_row = -(-cols // MOST_LANES)
+        self.lanes = -(-cols // self.blocks_per_row)
+        self.bytes_per_pe = -(-(top_byte - base_byte) // 4) * 4
+        self.blocks = rows * self.blocks_per_row
+        self._memory = np.zeros(self.blocks * self.bytes_per_pe * self.lanes, np.uint8)
+        self.links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
+
+    def view(self, element_type: str) -> npt.NDArray[Any]:
+        """All of it as ``[block, element, lane]`` in the storage type of ``element_type``."""
+        typed = self._memory.view(STORAGE[element_type])
+        return typed.reshape(self.blocks, -1, self.lanes)
+
+    def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[rows, cols, count]`` elements from element index ``address``, as numbers of ``element_type``."""
+        return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
+
+    def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[cols, count]`` elements of one mesh row."""
+        first = row * self.blocks_per_row
+        view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
+        flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
+        return flat.view(_numpy_type(element_type))
+
+    def write_row(self, element_type: str, row: int, address: int, values: npt.NDArray[np.generic]) -> None:
+        """Store ``values [cols, count]`` in the PEs of one mesh row."""
+        count = values.shape[1]
+        stored = np.zeros((self.blocks_per_row * self.lanes, count), STORAGE[element_type])
+        stored[: self.cols] = values.astype(_numpy_type(element_type)).view(STORAGE[element_type])
+        blocked = stored.reshape(self.blocks_per_row, self.lanes, count).transpose(0, 2, 1)
+        first = row * self.blocks_per_row
+        self.view(element_type)[first : first + self.blocks_per_row, address : address + count] = blocked
+
+    def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
+        """Where byte ``byte`` of a PE's SRAM stands in ``memory`` when an element of that size covers it."""
+        block = row * self.blocks_per_row + col // self.lanes
+        element, inside = divmod(byte - self.base_byte, element_bytes)
+        index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
+        return index * element_bytes + inside
+
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """Every byte, in arena order."""
+        return self._memory
+
+
+def _numpy_type(element_type: str) -> npt.DTypeLike:
+    if element_type == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(element_type)

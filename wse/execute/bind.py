@@ -1,0 +1,120 @@
+"""One phase turned into a list of calls with their arguments made, so that a token runs without look-ups.
+
+The list depends on how many cache slots are in use; a new one is made when that number grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.execute.streams import Streams
+from wse.instructions import KERNELS
+from wse.program import COLUMNS, HOST, Field, Kind, Phase, Program
+from wse_kernels.library import compiled
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+
+WORTH_WAKING = 1_000_000
+"""Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
+
+
+class Binder:
+    """Binds phases of one Program to arenas, cache counters and host streams."""
+
+    def __init__(
+        self, program: Program, arenas: list[Arena], control: npt.NDArray[np.int32], streams: Streams
+    ) -> None:
+        self._program = program
+        self._arenas = arenas
+        self._control = control
+        self._streams = streams
+        types = (program.activation_type, program.activation_type, program.accumulate_type, "float32")
+        self._views = [[arena.view(t) for t in types] for arena in arenas]
+        self._types = types
+
+    def bind(self, phase: Phase, slots: int) -> list[Call]:
+        """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row."""
+        calls: list[Call] = []
+        step = 0
+        while step < len(phase):
+            loop = int(phase.loop[step])
+            if loop < 0:
+                self._add(calls, phase, step, slots, 0)
+                step += 1
+                continue
+            first, end, turns = (int(v) for v in phase.loops[loop])
+            for turn in range(turns):
+                for inside in range(first, end):
+                    self._add(calls, phase, inside, slots, turn)
+            step = end
+        return calls
+
+    def _add(self, calls: list[Call], phase: Phase, step: int, slots: int, turn: int) -> None:
+        kind, stage = int(phase.kind[step]), int(phase.stage[step])
+        arena, views = self._arenas[stage], self._views[stage]
+        a = phase.operands(step, slots, turn)
+        a[2] = arena.blocks_per_row
+        view = int(phase.view[step])
+        if kind == Kind.COMPUTE:
+            name = KERNELS[phase.code[step]]
+            calls.append((_launch(name, _work(name, a) * arena.blocks * arena.lanes), (*views, self._control, a)))
+        elif kind == Kind.LINE:
+            calls.append(self._line(arena, views[view], phase, step, a, turn))
+        elif kind == Kind.CACHE_SHIFT:
+            n = int(a[Field.ELEMENTS])
+            operands = [arena.rows, arena.blocks_per_row, int(a[Field.SOURCE]), n, self._words(view, n), arena.cols]
+            launch = _launch("cache_shift", n * arena.rows * arena.cols)
+            calls.append((launch, (views[view], arena.links, self._control, np.array(operands, np.int64))))
+        elif kind in (Kind.HAND_OVER, Kind.CROSS):
+            calls.append(self._stream(kind, stage, view, a))
+
+    def _line(
+        self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64], turn: int
+    ) -> Call:
+        pattern = self._program.patterns[phase.code[step]]
+        n = int(a[Field.ELEMENTS])
+        varies = len(pattern.first) > 2
+        operands = np.array(
+            [a[0], a[1], a[2], a[Field.SOURCE], a[Field.TARGET], n, self._words(int(phase.view[step]), n), varies, arena.cols],
+            np.int64,
+        )
+        variant = pattern.variants[turn % len(pattern.variants)]
+        name = "along_columns" if phase.axis[step] == COLUMNS else "along_rows"
+        launch = _launch(name, n * arena.blocks * arena.lanes * 2)
+        return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)
+
+    def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> Call:
+        if kind == Kind.CROSS and HOST in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
+            return self._streams.host_call(self._arenas[stage], self._types[view], a)
+        target = int(a[Field.TARGET_STAGE])
+        return self._streams.region_call(
+            kind, stage, target, self._views[stage][view], self._views[target][view], a, self._words(view, int(a[Field.ELEMENTS]))
+        )
+
+    def _words(self, view: int, elements: int) -> int:
+        """32-bit words of a message of ``elements``."""
+        return -(-elements * self._views[0][view].itemsize // 4)
+
+
+def _launch(name: str, work: int) -> Callable[..., None]:
+    kernel = compiled(name)
+    return kernel.parallel if work > WORTH_WAKING else kernel.serial
+
+
+def _work(name: str, a: npt.NDArray[np.int64]) -> int:
+    """Element operations of a compute step on one PE, roughly: what decides whether to wake the other cores."""
+    if name == "matmul":
+        return int(a[6] * a[7] * a[8])
+    if name in ("attention_scores", "attention_values"):
+        return int(a[6] * a[7] * a[8] * a[9] * a[10])
+    if name == "attention_online":
+        return int(a[8] * a[9] * a[10] * a[11] * a[12])
+    if name == "rope":
+        return int(a[8] * (a[9] + a[10]) * a[11] * 8)
+    return 64
+

@@ -1,0 +1,99 @@
+"""The engine: a Program, its weights in SRAM, and the tokens that run through it one phase at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.execute.bind import Binder, Call
+from wse.execute.streams import Streams
+from wse.execute.weights import Tensor, store_weights
+from wse.models.spec import ModelSpec
+from wse.program import Phase, Program
+from wse_mappings.cache_balance import CacheBalance
+from wse_mappings.split import balanced_counts
+
+Draw = Callable[[npt.NDArray[np.float32]], int]
+
+
+class Engine:
+    """Executes a Program.
+
+    ``tensor`` gives canonical tensors by name. ``draw`` picks the next id from float32 logits when the Program samples
+    on the host.
+    """
+
+    def __init__(
+        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], draw: Draw | None = None
+    ) -> None:
+        self.program = program
+        self.arenas = [
+            Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages
+        ]
+        self.streams = Streams(program)
+        self.streams.draw = draw
+        self.cache = CacheBalance(program.stages[0].rect.rows, program.context)
+        self._binder = Binder(program, self.arenas, self.cache.control, self.streams)
+        self._calls: dict[tuple[int, int], list[Call]] = {}
+        self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
+        store_weights(program, spec, tensor, self.arenas)
+
+    @property
+    def logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[vocabulary]``, those of the last token run. Only with ``logits_out``."""
+        return self.streams.host_logits.copy()
+
+    def prefill(self, ids: Sequence[int]) -> int:
+        """Run the prompt; the id that follows it."""
+        phases = self.program.prefill
+        start = 0
+        for index, phase in enumerate(phases):
+            self.run_chunk(index, phase, ids[start : start + phase.tokens])
+            start += phase.tokens
+        return self.streams.host_token
+
+    def run_chunk(self, index: int, phase: Phase, ids: Sequence[int]) -> None:
+        """Run one prefill chunk."""
+        rows = self.arenas[0].rows
+        on_mesh = self.program.prefill_name == "mesh-gemm"
+        if on_mesh:
+            share = -(-phase.tokens // rows)
+            padded = np.zeros((rows, share), np.float32)
+            start = 0
+            for row, count in enumerate(balanced_counts(phase.tokens, rows)):
+                padded[row, :count] = ids[start : start + count]
+                start += count
+            self.streams.host_ids = padded.reshape(-1)
+        else:
+            self.streams.host_ids = np.array(ids, np.float32)
+        self.cache.append_chunk(phase.tokens, replicated=not on_mesh)
+        self._run(index, phase)
+
+    def decode(self, token: int | None = None) -> int:
+        """Run one token and give the id that follows. ``token`` replaces the id that the wafer holds (teacher forcing)."""
+        if token is not None:
+            arena = self.arenas[self._embedding_stage]
+            arena.view("float32")[:, self.program.ids_address, :] = np.float32(token)
+        self.cache.append_one()
+        self._run(len(self.program.phases) - 1, self.program.decode)
+        return self.streams.host_token
+
+    def link_words(self) -> npt.NDArray[np.int64]:
+        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+        total = self.streams.links.copy()
+        for stage, arena in zip(self.program.stages, self.arenas, strict=True):
+            r = stage.rect
+            total[stage.wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += arena.links
+        return total
+
+    def _run(self, index: int, phase: Phase) -> None:
+        key = (index, self.cache.slots)
+        if key not in self._calls:
+            for old in [k for k in self._calls if k[0] == index]:
+                del self._calls[old]
+            self._calls[key] = self._binder.bind(phase, self.cache.slots)
+        for function, arguments in self._calls[key]:
+            function(*arguments)

@@ -1,0 +1,142 @@
+"""Words that leave a region: hand-overs to another region, crossings between wafers, and the host's streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.program import Field, HostStream, Kind, Program
+from wse_kernels.library import compiled
+
+EAST, SOUTH, NORTH, WEST = 1, 2, 0, 3
+
+
+class Streams:
+    """Carries the HAND_OVER and CROSS steps of one Program.
+
+    Attributes:
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
+        crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
+        host_ids: float32 ``[ids]``: what TOKENS_IN brings in; the caller fills it before the phase runs.
+        host_logits: float32 ``[vocabulary]``: what LOGITS_OUT brought out last.
+        host_token: The id that TOKEN_OUT brought out last.
+        draw: Called with the logits when the host draws the next id (TOKENS_IN inside a phase after LOGITS_OUT).
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.links: npt.NDArray[np.int64] = np.zeros(
+            (program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64
+        )
+        self.crossed: Counter[tuple[int, int]] = Counter()
+        self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
+        self.host_logits: npt.NDArray[np.float32] = np.zeros(program.vocab_size, np.float32)
+        self.host_token = -1
+        self.draw: Callable[[npt.NDArray[np.float32]], int] | None = None
+        self._logits_fresh = False
+
+    def host_call(
+        self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """The call of one CROSS step to or from the host."""
+        what = HostStream(int(a[Field.WHAT]))
+        action = {
+            HostStream.TOKENS_IN: self._tokens_in,
+            HostStream.TOKEN_OUT: self._token_out,
+            HostStream.LOGITS_OUT: self._logits_out,
+        }[what]
+        return action, (arena, element_type, a)
+
+    def region_call(
+        self,
+        kind: int,
+        source: int,
+        target: int,
+        source_view: npt.NDArray[Any],
+        target_view: npt.NDArray[Any],
+        a: npt.NDArray[np.int64],
+        words: int,
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """The call of one HAND_OVER, or of a CROSS between wafers."""
+        blocks = int(a[2])
+        operands = np.array(
+            [
+                a[1],
+                blocks,
+                blocks,
+                a[Field.SOURCE],
+                a[Field.TARGET],
+                a[Field.ELEMENTS],
+                a[Field.SOURCE_COL],
+                a[Field.TARGET_COL],
+                a[Field.COLS],
+            ],
+            np.int64,
+        )
+        return self._region, (kind, source, target, source_view, target_view, a, operands, words)
+
+    def _region(
+        self,
+        kind: int,
+        source: int,
+        target: int,
+        source_view: npt.NDArray[Any],
+        target_view: npt.NDArray[Any],
+        a: npt.NDArray[np.int64],
+        operands: npt.NDArray[np.int64],
+        words: int,
+    ) -> None:
+        compiled("hand_over").serial(source_view, target_view, operands)
+        if kind == Kind.CROSS:
+            self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+            return
+        links = self.links[self._program.stages[source].wafer]
+        here, there = self._program.stages[source].rect, self._program.stages[target].rect
+        for row in range(int(a[1])):
+            for col in range(int(a[Field.COLS])):
+                start = (here.row + row, here.col + int(a[Field.SOURCE_COL]) + col)
+                end = (there.row + row, there.col + int(a[Field.TARGET_COL]) + col)
+                _count_path(links, start, end, words)
+
+    def _tokens_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
+        count = int(a[Field.ELEMENTS])
+        if self._logits_fresh and self.draw is not None:
+            self.host_token = self.draw(self.host_logits)
+            self.host_ids = np.array([self.host_token], np.float32)
+            self._logits_fresh = False
+        view = arena.view(element_type)
+        view[0, int(a[Field.TARGET]) : int(a[Field.TARGET]) + count, 0] = self.host_ids[:count]
+        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+
+    def _token_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
+        self.host_token = int(arena.view(element_type)[0, int(a[Field.SOURCE]), 0])
+        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+
+    def _logits_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
+        count, first = int(a[Field.ELEMENTS]), int(a[Field.FIRST])
+        root = self._program.root_row
+        chunk = arena.read_row(element_type, root, int(a[Field.SOURCE]), count)
+        per_col = -(-self._program.vocab_size // arena.cols)
+        index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
+        real = index < self._program.vocab_size
+        self.host_logits[index[real]] = chunk[real].astype(np.float32)
+        self._logits_fresh = True
+        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+
+
+def _count_path(links: npt.NDArray[np.int64], start: tuple[int, int], end: tuple[int, int], words: int) -> None:
+    """Words over every link from ``start`` to ``end``: along the row first, then along the column."""
+    (row, col), (end_row, end_col) = start, end
+    if end_col > col:
+        links[EAST, row, col:end_col] += words
+    elif end_col < col:
+        links[WEST, row, end_col + 1 : col + 1] += words
+    if end_row > row:
+        links[SOUTH, row:end_row, end_col] += words
+    elif end_row < row:
+        links[NORTH, end_row + 1 : row + 1, end_col] += words

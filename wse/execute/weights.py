@@ -1,0 +1,46 @@
+"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, one mesh row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.models.spec import ModelSpec
+from wse.program import ROWS, Program, TilePart
+
+Tensor = npt.NDArray[np.generic]
+
+
+def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], arenas: list[Arena]) -> None:
+    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in the file's type."""
+    made = {"rotary_frequencies": rotary_frequencies(spec)}
+    for tile in program.tiles:
+        arena = arenas[tile.stage]
+        element_type = "float32" if tile.view == "f32" else program.activation_type
+        values = [np.asarray(made[p.tensor] if p.tensor in made else tensor(p.tensor)) for p in tile.parts]
+        for row in range(arena.rows):
+            shares = [_share(part, value, row, arena.cols) for part, value in zip(tile.parts, values, strict=True)]
+            whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
+            arena.write_row(element_type, row, tile.address, whole.reshape(arena.cols, -1))
+
+
+def rotary_frequencies(spec: ModelSpec) -> npt.NDArray[np.float32]:
+    """``base ** (-2 p / head_size)`` for each rotary pair p, float32, as Hugging Face transformers computes it."""
+    exponent = np.arange(0, spec.head_size, 2, dtype=np.float32) / np.float32(spec.head_size)
+    return (np.float32(1.0) / np.power(np.float32(spec.rope_base), exponent)).astype(np.float32)
+
+
+def _share(part: TilePart, tensor: Tensor, row: int, cols: int) -> Tensor:
+    """``[cols, outer, inner]`` of one mesh row, zeros where the indices say padding."""
+    inner = part.inner if part.inner_axis == ROWS else np.broadcast_to(part.inner[row], (cols, part.inner.shape[1]))
+    if part.outer is None:
+        picked = tensor[np.maximum(inner, 0)][:, None, :]
+        return np.where((inner >= 0)[:, None, :], picked, picked.dtype.type(0))
+    outer = part.outer if part.outer_axis == ROWS else np.broadcast_to(part.outer[row], (cols, part.outer.shape[1]))
+    source = tensor.T if part.transposed else tensor
+    picked = source[np.maximum(outer, 0)[:, :, None], np.maximum(inner, 0)[:, None, :]]
+    real = (outer >= 0)[:, :, None] & (inner >= 0)[:, None, :]
+    return np.where(real, picked, picked.dtype.type(0))

@@ -1,0 +1,1 @@
+"""Wafers and software profiles: numbers with units, sources and grades."""

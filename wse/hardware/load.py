@@ -1,0 +1,213 @@
+"""Wafers and software profiles from presets and from the user's TOML files.
+
+A user's file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in
+the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import pydantic
+
+from wse.errors import BadWafer, UnknownName
+from wse.hardware.number import Grade, Source, bounds_of, numeric_fields, unit_of
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+
+FILE_LIMIT_BYTES: Final = 2**20
+LONGEST_NAME: Final = 64
+_HERE: Final = Path(__file__).parent
+
+Spec = TypeVar("Spec", WaferSpec, SoftwareProfile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind(Generic[Spec]):
+    """What tells wafers from software profiles."""
+
+    word: str
+    folder: Path
+    spec: type[Spec]
+
+    def known(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
+
+
+_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec)
+_SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile)
+
+
+class _Entry(pydantic.BaseModel):
+    """A field that is given as a table."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    value: int | float
+    unit: str | None = None
+    grade: Grade = "U"
+    source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
+
+
+def known_wafers() -> tuple[str, ...]:
+    """Names of the wafer presets."""
+    return _WAFER.known()
+
+
+def known_software() -> tuple[str, ...]:
+    """Names of the software profiles."""
+    return _SOFTWARE.known()
+
+
+def load_wafer(name_or_path: str | Path) -> WaferSpec:
+    """The wafer of a preset's name or of a TOML file. A preset wins over a file of the same name.
+
+    Raises:
+        UnknownName: no such preset, or an unknown key in the file; the nearest known one is named.
+        BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
+    """
+    where = str(name_or_path)
+    name, numbers = _read(_WAFER, where)
+    wafer = _build(_WAFER, name, numbers)
+    fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
+    if fixed >= wafer.sram_bytes_per_pe:
+        msg = (
+            f"{where}: runtime and task table take {fixed:,} bytes of "
+            f"sram_bytes_per_pe = {wafer.sram_bytes_per_pe:,}; "
+            "give the PE more SRAM, or lower runtime_bytes_per_pe or task_table_bytes_per_pe"
+        )
+        raise BadWafer(msg)
+    if wafer.reserved_colours >= wafer.colours:
+        msg = (
+            f"{where}: reserved_colours = {wafer.reserved_colours} leaves none of colours = {wafer.colours}; "
+            "lower the first or raise the second"
+        )
+        raise BadWafer(msg)
+    return wafer
+
+
+def load_software(name_or_path: str | Path) -> SoftwareProfile:
+    """The software profile of a name or of a TOML file; errors as of `load_wafer`."""
+    name, numbers = _read(_SOFTWARE, str(name_or_path))
+    return _build(_SOFTWARE, name, numbers)
+
+
+def provenance(name_or_path: str | Path) -> dict[str, Source]:
+    """Where each number of a wafer, or of a software profile if the name is one, comes from.
+
+    A file counts as a software profile if it is based on one or has one of its fields.
+    Errors as of `load_wafer`.
+    """
+    where = str(name_or_path)
+    if where in _SOFTWARE.known():
+        return _read(_SOFTWARE, where)[1]
+    if where not in _WAFER.known() and _is_path(where):
+        table = _parse(Path(where))
+        if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
+            return _read(_SOFTWARE, where)[1]
+    return _read(_WAFER, where)[1]
+
+
+def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
+    """The name, and every field's number in the order of the dataclass."""
+    if where in kind.known():
+        path, default_source = kind.folder / f"{where}.toml", ""
+    elif _is_path(where):
+        path, default_source = Path(where), f"set in {where}"
+    else:
+        error = UnknownName(kind.word, where, kind.known())
+        raise error
+    table = _parse(path)
+    name = table.pop("name", path.stem)
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        msg = f"{path}: name = {_short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
+        raise BadWafer(msg)
+    wanted = numeric_fields(kind.spec)
+    numbers: dict[str, Source] = {}
+    base = table.pop("base", None)
+    if base is not None:
+        if not isinstance(base, str) or base not in kind.known():
+            error = UnknownName(f"base {kind.word}", str(base), kind.known(), where=str(path))
+            raise error
+        numbers |= _read(kind, base)[1]
+    for key, given in table.items():
+        if key not in wanted:
+            error = UnknownName("key", key, [*wanted, "name", "base"], where=str(path))
+            raise error
+        numbers[key] = _number(path, key, given, wanted[key], default_source)
+    missing = [key for key in wanted if key not in numbers]
+    if missing:
+        more = f" and {len(missing) - 1} more keys" if len(missing) > 1 else ""
+        msg = (
+            f"{path}: has no {missing[0]}{more}; add them, "
+            f'or begin with base = "{kind.known()[0]}" and give only what differs'
+        )
+        raise BadWafer(msg)
+    return name, {key: numbers[key] for key in wanted}
+
+
+def _number(path: Path, key: str, given: Any, type_: type, default_source: str) -> Source:
+    """One checked number; a whole number is welcome where a float is expected, not the reverse."""
+    place, unit = f"{path}: {key}", unit_of(key)
+    try:
+        entry = _Entry.model_validate(given if isinstance(given, dict) else {"value": given})
+    except pydantic.ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
+        at = f" {at}" if isinstance(given, dict) and at else ""
+        msg = (
+            f"{place} ={at} {_short(fault['input'])}: {fault['msg']}; "
+            f"give a number in {unit}, or a table with value, unit, grade, source"
+        )
+        raise BadWafer(msg) from error
+    low, high = bounds_of(key)
+    if type_ is int and not isinstance(entry.value, int):
+        msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
+        raise BadWafer(msg)
+    if not low <= entry.value <= high:
+        msg = f"{place} = {_short(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
+        raise BadWafer(msg)
+    if entry.unit is not None and entry.unit != unit:
+        msg = f"{place} is given in {_short(entry.unit)}: give it in {unit!r}"
+        raise BadWafer(msg)
+    source = entry.source if entry.source is not None else default_source
+    return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source)
+
+
+def _build(kind: _Kind[Spec], name: str, numbers: dict[str, Source]) -> Spec:
+    values: dict[str, Any] = {key: number.value for key, number in numbers.items()}
+    return kind.spec(name=name, **values)
+
+
+def _is_path(where: str) -> bool:
+    try:
+        return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
+    except OSError:  # longer than any file name
+        return False
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file():
+            msg = f"{path}: does not exist or is not a regular file; give the path of a TOML file"
+            raise BadWafer(msg)
+        with path.open("rb") as stream:
+            data = stream.read(FILE_LIMIT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
+        raise BadWafer(msg) from error
+    if len(data) > FILE_LIMIT_BYTES:
+        msg = f"{path}: is over {FILE_LIMIT_BYTES:,} bytes, too many for such a file; is it the right one?"
+        raise BadWafer(msg)
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
+        msg = f"{path}: not TOML: {error}; correct that line"
+        raise BadWafer(msg) from error
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

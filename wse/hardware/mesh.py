@@ -1,0 +1,51 @@
+"""Mesh sizes as people write them, and a smaller mesh of the same PEs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Final
+
+from wse.errors import BadMesh
+from wse.hardware.spec import WaferSpec
+
+LONGEST_SIDE: Final = 10_000
+_FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
+
+
+def parse_mesh(text: str) -> tuple[int, int]:
+    """Rows and columns of ROWSxCOLS.
+
+    Raises:
+        BadMesh: another form, or a side outside 1 to 10,000.
+
+    >>> parse_mesh("16x24")
+    (16, 24)
+    """
+    match = _FORM.fullmatch(text)
+    rows, cols = (int(side) for side in match.groups()) if match else (0, 0)
+    if not 1 <= rows <= LONGEST_SIDE or not 1 <= cols <= LONGEST_SIDE:
+        shown = repr(text) if len(text) <= 80 else repr(text[:80]) + "…"
+        msg = f"mesh {shown}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
+        raise BadMesh(msg)
+    return rows, cols
+
+
+def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
+    """``wafer`` with only ``rows`` × ``cols`` of its PEs.
+
+    Raises:
+        BadMesh: the wafer does not have as many rows or columns, or a side is below 1.
+    """
+    if rows < 1 or cols < 1:
+        msg = f"mesh {rows}x{cols}: each side must be at least 1"
+        raise BadMesh(msg)
+    if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+        turned = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
+        hint = f"rows come first: {cols}x{rows} fits" if turned else "give a smaller mesh, or use more wafers"
+        msg = (
+            f"mesh {rows}x{cols} is larger than {wafer.name}, "
+            f"which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
+        )
+        raise BadMesh(msg)
+    return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)

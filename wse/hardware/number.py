@@ -1,0 +1,88 @@
+"""One number of a wafer or software file: its unit, its bounds and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+Grade = Literal["M", "V", "D", "I", "R", "U"]
+
+GRADES: Final[dict[str, str]] = {
+    "M": "measured by the cited party",
+    "V": "stated by the vendor",
+    "D": "derived from cited figures",
+    "I": "inferred, an estimate",
+    "R": "reported second-hand",
+    "U": "given by the user",
+}
+
+_UNITS: Final = {
+    "bytes": "byte",
+    "cycles": "cycle",
+    "words": "word",
+    "rows": "row",
+    "cols": "col",
+    "colours": "colour",
+    "hz": "Hz",
+    "s": "s",
+    "pe": "PE",
+    "cycle": "cycle",
+}
+
+# Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
+_BOUNDS: Final[dict[str, tuple[float, float]]] = {
+    "mesh_rows": (1, 10_000),
+    "mesh_cols": (1, 10_000),
+    "clock_hz": (1_000, 10**12),
+    "sram_bytes_per_pe": (1, 2**30),
+    "runtime_bytes_per_pe": (0, 2**30),
+    "task_table_bytes_per_pe": (0, 2**30),
+    "hop_cycles": (1, 10_000),
+    "ramp_cycles": (0, 10_000),
+    "stream_words_per_cycle": (0.001, 1_000),
+    "colours": (1, 1024),
+    "reserved_colours": (0, 1024),
+    "wafer_link_bytes_per_s": (1, 10**18),
+    "wafer_link_latency_s": (0, 1_000),
+    "host_bytes_per_s": (1, 10**18),
+    "host_round_trip_s": (0, 1_000),
+    "code_bytes_per_pe": (0, 2**30),
+    "stack_bytes_per_pe": (0, 2**30),
+    "vector_issue_cycles": (0, 10**6),
+    "task_dispatch_cycles": (0, 10**6),
+    "reduce_gap_cycles": (0, 10**6),
+    "loop_cycles": (0, 10**6),
+}
+_OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A number as a file gives it."""
+
+    value: float
+    unit: str
+    grade: Grade
+    source: str
+
+
+def unit_of(field: str) -> str:
+    """The unit that a field's name ends in.
+
+    >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
+    ('byte/PE', 'cycle', 'element/cycle')
+    """
+    counted, _, per = field.partition("_per_")
+    unit = _UNITS.get(counted.rpartition("_")[2], "element")
+    return f"{unit}/{_UNITS[per]}" if per else unit
+
+
+def bounds_of(field: str) -> tuple[float, float]:
+    """The smallest and the largest value that ``field`` may have."""
+    return _BOUNDS.get(field, _OTHER_BOUNDS)
+
+
+def numeric_fields(spec: type[Any]) -> dict[str, type]:
+    """The number fields of WaferSpec or SoftwareProfile, and int or float for each."""
+    types: dict[str, type] = {"int": int, "float": float}
+    return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

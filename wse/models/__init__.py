@@ -1,0 +1,1 @@
+"""Model files in, one description and its arrays out."""

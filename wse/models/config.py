@@ -1,0 +1,44 @@
+"""config.json to ModelSpec. Adding a family is one file in `families` and one line in `FAMILIES`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadModel, UnknownName
+from wse.models.config_reader import ConfigReader
+from wse.models.families.llama import LLAMA
+from wse.models.family import Family
+from wse.models.json_file import read_object
+from wse.models.spec import ModelSpec
+
+FAMILIES: Final[dict[str, Family]] = {"llama": LLAMA}  # by model_type
+
+CONFIG_LIMIT_BYTES: Final = 4 * 2**20
+
+
+def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
+    """The model that a Hugging Face config.json describes.
+
+    Its name is that of the folder, or of the file where that is not called config.json.
+    ``unstated_dtype`` is taken where the config names no element type.
+
+    Raises:
+        UnknownName: the architecture is not one of `FAMILIES`.
+        BadModel: the file cannot be read, a value is missing or impossible, or a key asks for
+            mathematics that is not supported.
+    """
+    config = ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES))
+    kind = config.any("model_type")
+    if not isinstance(kind, str):
+        known = ", ".join(sorted(FAMILIES))
+        if kind is None:
+            msg = f"{path}: has no model_type, so is no model's config; add it (known: {known})"
+            raise BadModel(msg)
+        config.refuse("model_type", kind, f"give one of {known}")
+    if kind not in FAMILIES:
+        error = UnknownName("architecture", kind, FAMILIES, where=str(path))
+        raise error
+    folder = path.absolute().parent
+    name = path.stem if path.name != "config.json" else folder.name or folder.anchor
+    return FAMILIES[kind].read(config, name, unstated_dtype)

@@ -1,0 +1,115 @@
+"""ConfigReader: typed, bounded access to the keys of one config, which notices the keys nobody read."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from wse.errors import BadModel
+
+_MISSING: Any = object()
+LONGEST_SHOWN = 120  # characters of an offending value in a message
+
+
+class ConfigReader:
+    """The keys of a config.json; every method that returns a value marks its key as read.
+
+    Every error is a `BadModel` of one line: file, key, value, remedy.
+    """
+
+    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+        self.path = path
+        self._values = values
+        self._read: set[str] = set()
+
+    def has(self, key: str) -> bool:
+        """Whether the key is present with a value other than null. Counts as reading it."""
+        self._read.add(key)
+        return self._values.get(key) is not None
+
+    def any(self, key: str) -> Any:
+        """The value as it is in the file, None where absent."""
+        self._read.add(key)
+        return self._values.get(key)
+
+    def integer(self, key: str, low: int, high: int, default: int = _MISSING) -> int:
+        """An integer from ``low`` to ``high``; ``default`` where absent or null, if there is one."""
+        value = self._get(key, default, f"an integer from {low:,} to {high:,}")
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.refuse(key, value, f"give an integer from {low:,} to {high:,}")
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float = _MISSING) -> float:
+        """A number strictly above ``low`` and at most ``high``; ``default`` where absent or null."""
+        rule = f"a number above {low:g}, at most {high:g}"
+        value = self._get(key, default, rule)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.refuse(key, value, f"give {rule}")
+        if not math.isfinite(value) or not low < value <= high:
+            self.refuse(key, value, f"give {rule}")
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
+        """true or false; ``default`` where absent or null."""
+        value = self._get(key, default, "true or false")
+        if not isinstance(value, bool):
+            self.refuse(key, value, "give true or false")
+        return value
+
+    def choice(self, key: str, known: Collection[str], default: str = _MISSING) -> str:
+        """One of the ``known`` strings; ``default`` where absent or null, if there is one."""
+        value = self._get(key, default, f"one of {', '.join(known)}")
+        if not isinstance(value, str) or value not in known:
+            self.refuse(key, value, f"supported: {', '.join(known)}")
+        return value
+
+    def require(self, key: str, allowed: Iterable[Any], why: str) -> None:
+        """Accept an absent key, null, or one of ``allowed``; refuse any other value, saying ``why``."""
+        value = self.any(key)
+        if value is not None and not any(type(value) is type(good) and value == good for good in allowed):
+            self.refuse(key, value, why)
+
+    def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
+        """Token ids: an integer, a list of integers, or null (none), all inside the vocabulary."""
+        value = self.any(key)
+        ids = [] if value is None else value if isinstance(value, list) else [value]
+        for i in ids:
+            if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < vocab_size:
+                self.refuse(key, value, f"give token ids from 0 to {vocab_size - 1:,}, or null")
+        return tuple(dict.fromkeys(ids))
+
+    def finish(self, harmless: Collection[str]) -> None:
+        """Refuse every key that was neither read nor is in ``harmless``.
+
+        A null says that the feature is off, so it passes whatever its key.
+        """
+        for key in sorted(self._values.keys() - self._read - set(harmless)):
+            if self._values[key] is None:
+                continue
+            close = [] if "." in key else difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
+            hint = f"did you mean {close[0]!r}? otherwise " if close else ""
+            self.refuse(
+                key,
+                self._values[key],
+                f"this key is not understood and may change the mathematics; {hint}remove it if it does not",
+            )
+
+    def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
+        """Raise the error about the value of ``key``."""
+        shown = repr(value)
+        if len(shown) > LONGEST_SHOWN:
+            shown = shown[:LONGEST_SHOWN] + "…"
+        msg = f"{self.path}: {key} = {shown}: {remedy}"
+        raise BadModel(msg)
+
+    def _get(self, key: str, default: Any, rule: str) -> Any:
+        value = self.any(key)
+        if value is None:
+            if default is _MISSING:
+                msg = f"{self.path}: has no {key}; add it: {rule}"
+                raise BadModel(msg)
+            return default
+        return value

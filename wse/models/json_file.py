@@ -1,0 +1,83 @@
+"""JSON objects from files that nobody has checked: size, encoding, syntax, duplicates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from wse.errors import BadModel
+
+
+def read_file(path: Path, limit_bytes: int) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        BadModel: the file is missing, is not a regular file, cannot be read, or is over ``limit_bytes``.
+    """
+    try:
+        if not path.is_file():
+            reason = "is not a regular file" if path.exists() else "does not exist"
+            msg = f"{path}: {reason}; give the path of a readable file"
+            raise BadModel(msg)
+        with path.open("rb") as stream:
+            data = stream.read(limit_bytes + 1)
+    except (OSError, ValueError) as error:
+        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
+        raise BadModel(msg) from error
+    if len(data) > limit_bytes:
+        msg = f"{path}: is over {limit_bytes:,} bytes, the most such a file may have; is it the right file?"
+        raise BadModel(msg)
+    return data
+
+
+def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
+    """The JSON object in a file; errors as of `read_file` and `parse_object`."""
+    return parse_object(read_file(path, limit_bytes), str(path))
+
+
+def parse_object(data: bytes, where: str) -> dict[str, Any]:
+    """The JSON object in UTF-8 bytes. NaN, Infinity and a key given twice are refused.
+
+    Raises:
+        BadModel: with ``where``, and with line and column where the syntax is wrong.
+    """
+    try:
+        value = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except json.JSONDecodeError as error:
+        msg = (
+            f"{where}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
+            "correct it or fetch the file again"
+        )
+        raise BadModel(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{where}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
+        raise BadModel(msg) from error
+    except RecursionError as error:
+        msg = f"{where}: nested too deeply to be read; fetch the file again"
+        raise BadModel(msg) from error
+    except ValueError as error:  # from the hooks, or an integer of thousands of digits
+        msg = f"{where}: {error}; correct it or fetch the file again"
+        raise BadModel(msg) from error
+    if not isinstance(value, dict):
+        msg = f"{where}: holds a JSON {type(value).__name__}, not an object; is it the right file?"
+        raise BadModel(msg)
+    return value
+
+
+def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            msg = f"the key {key!r} is given twice"
+            raise ValueError(msg)
+        result[key] = value
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    msg = f"{name} is not a number of JSON"
+    raise ValueError(msg)

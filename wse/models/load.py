@@ -1,0 +1,83 @@
+"""A model from a folder, a config.json, or the name of a bundled one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadModel, UnknownName
+from wse.models.checkpoint import Checkpoint
+from wse.models.config import read_config
+from wse.models.safetensors_file import open_model_files
+from wse.models.spec import ModelSpec
+from wse.models.token_text import Tokenizer
+from wse.models.tokenizer import load_tokenizer
+
+BUNDLED: Final[dict[str, Path]] = {"story": Path(__file__).parents[1] / "data" / "story"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedModel:
+    """What a model's files say. Without a checkpoint it can be timed, not executed."""
+
+    spec: ModelSpec
+    checkpoint: Checkpoint | None
+    tokenizer: Tokenizer | None
+    path: Path  # the folder, or the config file
+
+
+def load_model(where: str | Path) -> LoadedModel:
+    """The model at ``where``: a bundled name, a folder with config.json and safetensors, or a config file.
+
+    A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file
+    gives the spec alone. A folder's tokenizer is None where it has none of a known form.
+
+    Raises:
+        UnknownName: it looks like a name and is not one.
+        BadModel: there is no such folder or file, or what is in it cannot be used.
+    """
+    path = BUNDLED.get(str(where), Path(where))
+    config = path / "config.json"
+    try:
+        is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
+    except OSError as error:
+        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
+        raise BadModel(msg) from error
+    if not exists or not str(where) or (str(where) in BUNDLED and not has_config):
+        raise _not_found(str(where), path)
+    if not is_folder:
+        return _config_alone(path)
+    if not has_config:
+        msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
+        raise BadModel(msg)
+    read_config(config)  # its faults come first
+    entries = open_model_files(path)
+    held = next((entry.array.dtype.name for entry in entries.values()), "float32")
+    spec = read_config(config, unstated_dtype=held)
+    return LoadedModel(
+        spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path
+    )
+
+
+def _config_alone(path: Path) -> LoadedModel:
+    if path.suffix == ".json":
+        return LoadedModel(spec=read_config(path), checkpoint=None, tokenizer=None, path=path)
+    if path.suffix == ".safetensors":
+        msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
+        raise BadModel(msg)
+    if path.suffix == ".gguf":
+        msg = f"{path}: GGUF files are not supported; give a Hugging Face folder with safetensors"
+        raise BadModel(msg)
+    msg = f"{path}: is neither a folder nor a config.json; give one of them, or a name ({', '.join(BUNDLED)})"
+    raise BadModel(msg)
+
+
+def _not_found(where: str, path: Path) -> Exception:
+    if where in BUNDLED:
+        return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
+    if where and path.name == where and not path.suffix:  # looks like a name
+        return UnknownName("model or folder", where, BUNDLED)
+    return BadModel(
+        f"{where!r}: no such file or folder; give a model folder, a config.json, or {', '.join(BUNDLED)}"
+    )

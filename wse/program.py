@@ -1,0 +1,271 @@
+"""The Program: what the compiler emits and what execution, the fabric model and the wavelet model read.
+
+Frozen arrays and names for people; nothing here is looked up by name while a token runs. A *phase* is the step sequence of one
+prefill chunk or one decoded token. An operand of a step is linear in what varies while it runs:
+
+    operand = fixed + per_slot * slots + per_round * round + odd * (round % 2)
+
+where ``slots`` is the number of cache slots in use on the fullest row and ``round`` counts the turns of the step's loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_mappings.placement import Rect
+from wse_mappings.schedule import LineSchedule
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+HOST = -1
+"""The host's place among wafer numbers."""
+
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+class Kind(IntEnum):
+    """What a step is."""
+
+    COMPUTE = 0  # one kernel on every PE of a rectangle
+    LINE = 1  # a pattern along rows or columns of a region
+    CACHE_SHIFT = 2  # rows pass their oldest cache entry up
+    HAND_OVER = 3  # a stream from one region to another of the same wafer
+    CROSS = 4  # a stream between wafers, or to or from the host
+
+
+ROWS, COLUMNS = 0, 1
+"""Axis of a LINE step: along rows (east-west) or along columns (north-south)."""
+
+
+class Field(IntEnum):
+    """Operands of the steps that move words. A COMPUTE step has those of ``instructions.OPERANDS`` instead."""
+
+    SOURCE = 3  # element address in the step's view
+    TARGET = 4
+    ELEMENTS = 5
+    TARGET_STAGE = 6  # HAND_OVER, CROSS between wafers
+    SOURCE_COL = 7  # first column that sends
+    TARGET_COL = 8
+    COLS = 9  # columns that send
+    FROM_WAFER = 10  # CROSS
+    TO_WAFER = 11
+    BYTES = 12  # CROSS: payload without padding
+    WHAT = 13  # CROSS with the host: see HostStream
+    FIRST = 14  # CROSS of logits: local vocabulary index of the first
+
+
+class HostStream(IntEnum):
+    """What a CROSS step with the host carries."""
+
+    NONE = 0
+    TOKENS_IN = 1
+    TOKEN_OUT = 2
+    LOGITS_OUT = 3
+
+
+OPERAND_COUNT = 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Phase:
+    """One step sequence, a struct of arrays over its steps.
+
+    Attributes:
+        name: ``prefill`` or ``decode``.
+        tokens: Tokens that it processes.
+        cached: Tokens in the cache before a prefill chunk; 0 for decode, where it varies.
+        kind: int32 ``[steps]``, a Kind.
+        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE: index into ``Program.patterns``.
+        axis: int32 ``[steps]``: ROWS or COLUMNS of a LINE step.
+        view: int32 ``[steps]``: index into ``instructions.VIEWS`` of the elements that a step moves.
+        stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
+        loop: int32 ``[steps]``: index into ``loops`` or -1.
+        together: int32 ``[steps]``: steps with one number run at the same time; -1 alone.
+        repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
+        fixed, per_slot, per_round, odd: int64 ``[steps, OPERAND_COUNT]``: see the module docstring.
+        loops: int32 ``[loops, 3]``: first step, one past the last, turns.
+    """
+
+    name: str
+    tokens: int
+    cached: int
+    kind: I32
+    code: I32
+    axis: I32
+    view: I32
+    stage: I32
+    op: I32
+    loop: I32
+    together: I32
+    repaints: I32
+    fixed: I64
+    per_slot: I64
+    per_round: I64
+    odd: I64
+    loops: I32
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def operands(self, step: int, slots: int, round_: int = 0) -> I64:
+        """int64 ``[OPERAND_COUNT]`` of one step."""
+        return (
+            self.fixed[step]
+            + self.per_slot[step] * slots
+            + self.per_round[step] * round_
+            + self.odd[step] * (round_ % 2)
+        )
+
+    def turns(self, step: int) -> int:
+        """How often a step runs."""
+        return 1 if self.loop[step] < 0 else int(self.loops[self.loop[step], 2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The layers that one region holds."""
+
+    wafer: int
+    rect: Rect
+    first_layer: int
+    last_layer: int  # one past the last
+    has_embedding: bool
+    has_head: bool
+    sram_base_byte: int  # first byte after code, stack and what the runtime keeps
+    sram_top_byte: int  # one past the last byte in use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A named stretch of every PE's SRAM in one stage."""
+
+    stage: int
+    name: str
+    use: str  # code, weights, kv, activations or buffers
+    address: int
+    bytes: int
+    element: str  # element type
+    live: tuple[tuple[int, int, int], ...]  # phase, first and last step; empty: always live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColourUse:
+    """The colours of one pattern along one axis of a stage; repainted ones share theirs with others in turn."""
+
+    stage: int
+    pattern: str
+    axis: int
+    colours: int
+    repainted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TilePart:
+    """Where a stretch of a tile's values comes from.
+
+    The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
+    of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named. Without
+    ``outer`` the tensor is a vector.
+    """
+
+    tensor: str
+    outer: I32 | None
+    outer_axis: int
+    inner: I32
+    inner_axis: int
+    transposed: bool
+    inner_offset: int  # first of this part's columns in the tile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tile:
+    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements, row-major, at one address."""
+
+    stage: int
+    name: str
+    address: int
+    view: str
+    outer: int
+    inner: int
+    parts: tuple[TilePart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """A model placed on wafers and lowered to steps.
+
+    Attributes:
+        model_name, mapping_name, wafer_name: For people.
+        prefill_name: The distributed product that prefill uses, ``mesh-gemm`` or ``thin-gemm``.
+        activation_type, accumulate_type: Element types; statistics are float32.
+        context: Tokens that the cache has room for.
+        vocab_size: Logits of the model.
+        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode.
+        op_names, op_kinds, op_layers: Ops in graph order; layer -1 for those outside the layers.
+        op_edges: int32 ``[edges, 2]``.
+        colour_uses: Colours by stage and pattern.
+        ids_address: Element address (float32) of the token ids in the embedding's stage.
+        root_row: Row of the head's region where logits are summed.
+        logits_out: Whether logits go to the host.
+        sampling: ``wafer`` (arg max on PEs) or ``host``.
+        padding_fraction: Share of the weight elements in SRAM that are padding.
+    """
+
+    model_name: str
+    mapping_name: str
+    wafer_name: str
+    wafer_rows: int
+    wafer_cols: int
+    wafers: int
+    prefill_name: str
+    activation_type: str
+    accumulate_type: str
+    context: int
+    vocab_size: int
+    stages: tuple[Stage, ...]
+    patterns: tuple[LineSchedule, ...]
+    phases: tuple[Phase, ...]
+    buffers: tuple[Buffer, ...]
+    tiles: tuple[Tile, ...]
+    op_names: tuple[str, ...]
+    op_kinds: tuple[str, ...]
+    op_layers: tuple[int, ...]
+    op_edges: I32
+    colour_uses: tuple[ColourUse, ...]
+    ids_address: int
+    root_row: int
+    logits_out: bool
+    sampling: str
+    padding_fraction: float
+
+    @property
+    def prefill(self) -> tuple[Phase, ...]:
+        """The chunks of the prompt in order."""
+        return self.phases[:-1]
+
+    @property
+    def decode(self) -> Phase:
+        """One generated token."""
+        return self.phases[-1]
+
+    def digest(self) -> str:
+        """sha256 over every array and number that a reader acts on, as hex."""
+        h = hashlib.sha256()
+        head = (self.activation_type, self.accumulate_type, self.context, self.stages, self.buffers, self.op_names)
+        h.update(repr(head).encode())
+        for pattern in self.patterns:
+            for array in (pattern.messages, pattern.first, pattern.variants):
+                h.update(np.ascontiguousarray(array).tobytes())
+        for phase in self.phases:
+            h.update(f"{phase.name} {phase.tokens} {phase.cached}".encode())
+            for name in phase.__slots__:
+                value = getattr(phase, name)
+                if isinstance(value, np.ndarray):
+                    h.update(np.ascontiguousarray(value).tobytes())
+        return h.hexdigest()
