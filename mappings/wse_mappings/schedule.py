@@ -37,6 +37,8 @@ class LineSchedule:
         first: int32 ``[v + 1]``: variant v carries out messages ``first[v]`` to ``first[v + 1]``.
         variants: int32 ``[rounds, lines]``: the variant of each line in each round of a loop (taken modulo rounds).
         colours: Virtual channels that the pattern occupies on a PE.
+        slowest: Variants of which one bounds the time of all others; empty when not known.
+        changes_with_round: Whether rounds take different times.
     """
 
     name: str
@@ -45,6 +47,13 @@ class LineSchedule:
     first: I32
     variants: I32
     colours: int
+    slowest: tuple[int, ...] = ()
+    changes_with_round: bool = False
+
+    def critical(self, variants: I32) -> list[int]:
+        """Those of ``variants`` that must be timed to know the slowest."""
+        present = [v for v in self.slowest if v in variants]
+        return present or [int(v) for v in variants]
 
     def of_line(self, line: int, round_: int = 0) -> I32:
         """The messages ``[m, 3]`` of one line in one round."""
@@ -68,7 +77,14 @@ def uniform(
 
 
 def varied(
-    name: str, length: int, groups: list[list[tuple[int, int, Arrival]]], variants: I32, colours: int
+    name: str,
+    length: int,
+    groups: list[list[tuple[int, int, Arrival]]],
+    variants: I32,
+    colours: int,
+    *,
+    slowest: tuple[int, ...] = (),
+    changes_with_round: bool = False,
 ) -> LineSchedule:
     """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
     flat = [message for group in groups for message in group]
@@ -80,4 +96,6 @@ def varied(
         first=first.astype(np.int32),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
+        slowest=slowest,
+        changes_with_round=changes_with_round,
     )

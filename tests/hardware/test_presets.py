@@ -47,6 +47,7 @@ UNITS = {
     "task_dispatch_cycles": "cycle",
     "reduce_gap_cycles": "cycle",
     "loop_cycles": "cycle",
+    "route_rewrite_cycles": "cycle",
 }
 
 PRESET_FILES = Path(spec_module.__file__).parent

@@ -16,9 +16,7 @@ TEXTS = ["Once there was a dog. He ran.", "A cat sat. The end.", "The sun was ho
 def script() -> ModuleType:
     for name in ("torch", "safetensors"):
         pytest.importorskip(name, reason=f"training needs {name}, of the extra 'train'")
-    spec = importlib.util.spec_from_file_location(
-        "train_story_model", ROOT / "tools" / "train_story_model.py"
-    )
+    spec = importlib.util.spec_from_file_location("train_story_model", ROOT / "tools" / "train_story_model.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

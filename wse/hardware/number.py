@@ -52,6 +52,7 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "task_dispatch_cycles": (0, 10**6),
     "reduce_gap_cycles": (0, 10**6),
     "loop_cycles": (0, 10**6),
+    "route_rewrite_cycles": (0, 10**6),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 

@@ -48,3 +48,4 @@ class SoftwareProfile:
     task_dispatch_cycles: int  # activating the task of one step on a PE
     reduce_gap_cycles: int  # between two vector operations on one PE inside a collective
     loop_cycles: int  # one turn of a loop around vector operations
+    route_rewrite_cycles: int  # rewriting the routes of one pattern's colours between two uses

@@ -23,7 +23,7 @@ def diagonal_multicast(length: int) -> LineSchedule:
     """On a square: line i gets the words of its PE i. A vector split over one axis becomes split over the other."""
     groups = [_from(root, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
-    return varied("diagonal_multicast", length, groups, variants, colours=2)
+    return varied("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
 
 
 def diagonal_stream(length: int) -> LineSchedule:
@@ -34,4 +34,4 @@ def diagonal_stream(length: int) -> LineSchedule:
         for line in range(length)
     ]
     variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
-    return varied("diagonal_stream", length, groups, variants, colours=2)
+    return varied("diagonal_stream", length, groups, variants, colours=2, changes_with_round=True)

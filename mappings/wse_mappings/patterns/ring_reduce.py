@@ -25,7 +25,8 @@ def ring_reduce(length: int) -> LineSchedule:
         + [(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, root, -1)]
         for root in range(length)
     ]
-    return varied("ring_reduce", length, groups, _roots(length), colours=4)
+    ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
+    return varied("ring_reduce", length, groups, _roots(length), colours=4, slowest=tuple(ends))
 
 
 def ring_keep(length: int) -> LineSchedule:

@@ -1,0 +1,40 @@
+"""Cycles by cause: what a stretch of time was spent on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
+
+
+class Cycles(NamedTuple):
+    """Cycles by cause. Ordering compares totals first, so ``max`` of several finds the critical one.
+
+    hops: distance through routers, and words streaming one after another; relays: software stages of a collective;
+    compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task, gaps between
+    vector operations of a collective, rewriting routes; crossing: wafer to wafer; host: to and from the host.
+    """
+
+    total: float = 0.0
+    hops: float = 0.0
+    relays: float = 0.0
+    compute: float = 0.0
+    launch: float = 0.0
+    crossing: float = 0.0
+    host: float = 0.0
+
+    def plus(self, **added: float) -> Cycles:
+        """With cycles added under the named causes."""
+        values = {cause: getattr(self, cause) + added.get(cause, 0.0) for cause in CAUSES}
+        return Cycles(total=self.total + sum(added.values()), **values)
+
+    def times(self, count: float) -> Cycles:
+        """``count`` of these one after another."""
+        return Cycles(*(value * count for value in self))
+
+    def then(self, other: Cycles) -> Cycles:
+        """These and then ``other``."""
+        return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NO_CYCLES: Final = Cycles()

@@ -1,0 +1,136 @@
+"""Cycles of the compute kernels on one PE.
+
+A kernel is a number of vector operations and scalar work. A vector operation over n elements takes
+
+    issue + ceil(n / width)
+
+cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation; functions such as exp run on
+the scalar library, one element at a time; a loop around vector operations costs its back edge. Matrix products take the longer
+of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features) kernels do. Sources: the
+issue, loop and function costs are the software profile's and the wafer's, each with its source there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+
+Operands = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeCosts:
+    """What operations cost on one PE: elements a cycle by operation, cycles by scalar event."""
+
+    mac: int  # activations times weights into accumulators
+    act: int  # add, multiply, move of activations
+    acc: int  # add, move of accumulators
+    f32: int
+    largest: int
+    convert: int  # accumulators to activations
+    issue: int
+    loop: int
+    function: int
+
+    def vector(self, elements: int, width: int) -> float:
+        """Cycles of one vector operation; none for an empty one."""
+        return self.issue + -(-elements // width) if elements > 0 else 0.0
+
+
+def pe_costs(
+    wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str
+) -> PeCosts:
+    """The costs for these element types. bfloat16 runs at the rates of float16."""
+    half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
+    if not half_act:
+        mac = wafer.mac_fp32_per_cycle
+    else:
+        mac = wafer.mac_fp16_per_cycle if half_acc else wafer.mac_fp16_fp32_per_cycle
+    return PeCosts(
+        mac=mac,
+        act=wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle,
+        acc=wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle,
+        f32=wafer.add_fp32_per_cycle,
+        largest=wafer.max_fp32_per_cycle,
+        convert=wafer.convert_per_cycle if half_act and not half_acc else wafer.move_32bit_per_cycle,
+        issue=software.vector_issue_cycles,
+        loop=software.loop_cycles,
+        function=wafer.transcendental_cycles,
+    )
+
+
+def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
+    """Cycles of one call of ``kernel`` with operands by name. Raises KeyError for a kernel without a cost."""
+    return _COSTS[kernel](a, c)
+
+
+def _matmul(a: Operands, c: PeCosts) -> float:
+    vector, rounds = max(a["M"], a["N"]), min(a["M"], a["N"])
+    zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
+    return zero + a["K"] * (c.loop + rounds * c.vector(vector, c.mac))
+
+
+def _rope(a: Operands, c: PeCosts) -> float:
+    half, heads = a["F"] // 2, a["Hq"] + a["Hk"]
+    functions = half * (2 * c.function)
+    rotation = heads * 6 * c.vector(half, c.acc) + c.vector((heads + a["Hk"]) * a["F"], c.convert)
+    return a["M"] * (c.loop + functions + rotation)
+
+
+def _kv_append(a: Operands, c: PeCosts) -> float:
+    return a["tokens"] * (c.loop + 2 * c.vector(a["E"], c.act))
+
+
+def _attention_scores(a: Operands, c: PeCosts) -> float:
+    heads = a["M"] * a["Hk"] * a["share"]
+    return c.vector(heads * a["T"], c.acc) + heads * (c.loop + a["F"] * c.vector(a["T"], c.mac))
+
+
+def _attention_max(a: Operands, c: PeCosts) -> float:
+    return a["M"] * a["H"] * (c.vector(a["T"], c.f32) + c.vector(a["T"], c.largest))
+
+
+def _attention_exp(a: Operands, c: PeCosts) -> float:
+    each = 2 * c.vector(a["T"], c.f32) + a["T"] * c.function + c.vector(a["T"], c.convert)
+    return a["M"] * a["H"] * (c.loop + each)
+
+
+def _attention_values(a: Operands, c: PeCosts) -> float:
+    heads = a["M"] * a["Hk"] * a["share"]
+    return c.vector(heads * a["F"], c.acc) + heads * (c.loop + a["T"] * c.vector(a["F"], c.mac))
+
+
+def _attention_online(a: Operands, c: PeCosts) -> float:
+    heads = a["M"] * a["Hk"] * a["share"]
+    weights = c.vector(a["T"], c.f32) + c.vector(a["T"], c.largest) + (a["T"] + 1) * c.function
+    values = c.vector(a["F"], c.acc) + a["T"] * c.vector(a["F"], c.mac)
+    return heads * (c.loop + weights + values)
+
+
+def _swiglu(a: Operands, c: PeCosts) -> float:
+    n = a["M"] * a["n"]
+    return 2 * c.vector(n, c.convert) + n * 2 * c.function + 2 * c.vector(n, c.f32)
+
+
+_COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
+    "matmul": _matmul,
+    "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.mac)),
+    "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
+    "rope": _rope,
+    "kv_append": _kv_append,
+    "attention_scores": _attention_scores,
+    "attention_max": _attention_max,
+    "attention_exp": _attention_exp,
+    "attention_values": _attention_values,
+    "attention_online": _attention_online,
+    "attention_finish": lambda a, c: a["M"] * a["H"] * (c.loop + c.function + c.vector(a["F"], c.convert)),
+    "residual_add": lambda a, c: c.vector(a["n"], c.convert) + c.vector(a["n"], c.act),
+    "store": lambda a, c: c.vector(a["n"], c.convert),
+    "copy": lambda a, c: c.vector(a["n"], c.act),
+    "swiglu": _swiglu,
+    "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
+    "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,
+}

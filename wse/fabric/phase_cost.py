@@ -1,0 +1,256 @@
+"""Cycles and traffic of one phase of a Program: the fabric model's answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
+from wse.fabric.kernel_cost import kernel_cycles, pe_costs
+from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.loads import add_cache_shift, add_line, add_translation, line_loads
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
+from wse.program import ELEMENT_BYTES, HOST, ROWS, Field, HostStream, Kind, Phase, Program
+from wse_mappings.cache_balance import CacheBalance
+from wse_mappings.schedule import Arrival, LineSchedule
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PhaseCost:
+    """One run of a phase.
+
+    Attributes:
+        start: float64 ``[steps]``: cycle at which a step first starts, counted from the phase's start.
+        by_cause: float64 ``[steps, causes]``: cycles that a step adds to the phase, over all turns of its loop. A
+            step that runs beside a longer one adds none.
+        words: int64 ``[steps]``: words that a step's messages carry, over all turns.
+        hops: int64 ``[steps]``: the same times the links that each word crosses.
+        bytes: int64 ``[steps]``: payload of crossings.
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words by link.
+    """
+
+    start: F64
+    by_cause: F64
+    words: I64
+    hops: I64
+    bytes: I64
+    links: I64
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the phase."""
+        return float(self.by_cause.sum())
+
+    def cause(self, name: str) -> float:
+        """Cycles of one cause."""
+        return float(self.by_cause[:, CAUSES.index(name)].sum())
+
+
+class Fabric:
+    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed."""
+
+    def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
+        self.program, self.wafer, self.software = program, wafer, software
+        self._pe = pe_costs(wafer, software, program.activation_type, program.accumulate_type)
+        self._line = LineCosts(
+            hop=wafer.hop_cycles,
+            ramp=wafer.ramp_cycles,
+            gap=software.reduce_gap_cycles,
+            words_per_cycle=wafer.stream_words_per_cycle,
+        )
+        types = (program.activation_type, program.activation_type, program.accumulate_type, "float32")
+        self._view_bytes = [ELEMENT_BYTES[t] for t in types]
+        self._variant_times: dict[tuple[int, int, int], Cycles] = {}
+        self._loads: dict[tuple[int, int], I64] = {}
+        self._without_shift: dict[tuple[int, int], PhaseCost] = {}
+
+    def prefill_cost(self, index: int) -> PhaseCost:
+        """Cost of prefill chunk ``index``."""
+        phase = self.program.prefill[index]
+        rows = self.program.stages[0].rect.rows
+        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), 0)
+
+    def decode_cost(self, length: int) -> PhaseCost:
+        """Cost of one token that joins ``length`` tokens in the cache."""
+        rows = self.program.stages[0].rect.rows
+        index = len(self.program.phases) - 1
+        passing = CacheBalance.passing_rows(length, rows)
+        return self._cost(index, CacheBalance.slots_after(length + 1, rows), passing)
+
+    def _cost(self, index: int, slots: int, passing: int) -> PhaseCost:
+        key = (index, slots)
+        if key not in self._without_shift:
+            self._without_shift[key] = self._evaluate(self.program.phases[index], slots)
+        return self._with_shift(self._without_shift[key], self.program.phases[index], slots, passing)
+
+    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: int) -> PhaseCost:
+        """Add the traffic of cache shifts, which depends on how many rows pass an entry."""
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        if passing == 0 or len(steps) == 0:
+            return cost
+        words, hops, links = cost.words.copy(), cost.hops.copy(), cost.links.copy()
+        for step in steps:
+            stage = self.program.stages[phase.stage[step]]
+            each = self._words(phase, int(step), slots, 0)
+            add_cache_shift(links[stage.wafer], stage.rect, passing, each)
+            words[step] = hops[step] = each * passing * stage.rect.cols
+        return PhaseCost(
+            start=cost.start, by_cause=cost.by_cause, words=words, hops=hops, bytes=cost.bytes, links=links
+        )
+
+    def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
+        program, count = self.program, len(phase)
+        start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
+        words, hops, payload = (np.zeros(count, np.int64) for _ in range(3))
+        links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+        now = 0.0
+        step = 0
+        while step < count:
+            end = step + 1
+            if phase.loop[step] >= 0:
+                end = int(phase.loops[phase.loop[step], 1])
+            turns = phase.turns(step)
+            inside = self._first_starts(phase, step, end, slots)
+            for group in _groups(phase, step, end):
+                for turn, repeat in self._distinct_turns(phase, group, turns):
+                    times = [self._step_cycles(phase, s, slots, turn) for s in group]
+                    longest = max(range(len(group)), key=lambda i: times[i])
+                    critical = times[longest].times(repeat)
+                    by_cause[group[longest]] += critical[1:]
+                    others = (len(group) - 1) * self.software.task_dispatch_cycles * repeat
+                    by_cause[group[longest], CAUSES.index("launch")] += others
+            for s in range(step, end):
+                start[s] = now + inside[s - step]
+                by_cause[s, CAUSES.index("launch")] += phase.repaints[s] * self.software.route_rewrite_cycles
+                words[s], hops[s], payload[s] = self._traffic(phase, s, slots, turns, links)
+            now += float(by_cause[step:end].sum())
+            step = end
+        return PhaseCost(start=start, by_cause=by_cause, words=words, hops=hops, bytes=payload, links=links)
+
+    def _first_starts(self, phase: Phase, first: int, end: int, slots: int) -> list[float]:
+        """Cycles after the start of a loop's first turn at which each of its steps starts."""
+        starts, now = [], 0.0
+        for group in _groups(phase, first, end):
+            starts += [now] * len(group)
+            now += max(self._step_cycles(phase, s, slots, 0).total for s in group)
+        return starts
+
+    def _distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
+        """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
+        patterns = [self.program.patterns[phase.code[s]] for s in group if phase.kind[s] == Kind.LINE]
+        if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
+            return [(turn, 1) for turn in range(turns)]
+        return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
+
+    def _step_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
+        kind = phase.kind[step]
+        launch = Cycles().plus(launch=self.software.task_dispatch_cycles)
+        if kind == Kind.COMPUTE:
+            kernel = KERNELS[phase.code[step]]
+            a = phase.operands(step, slots, turn)
+            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
+            return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
+        words = self._words(phase, step, slots, turn)
+        issue = launch.plus(launch=self.software.vector_issue_cycles)
+        if kind == Kind.LINE:
+            pattern = self.program.patterns[phase.code[step]]
+            if words == 0 or pattern.colours == 0:
+                return NO_CYCLES
+            variants = np.unique(pattern.variants[turn % len(pattern.variants)])
+            critical = pattern.critical(variants)
+            return issue.then(max(self._variant_cycles(int(phase.code[step]), v, words) for v in critical))
+        stream = words / self._line.words_per_cycle
+        if kind == Kind.CACHE_SHIFT:
+            return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
+        return self._stream_cycles(phase, step, issue, stream, words)
+
+    def _variant_cycles(self, code: int, variant: int, words: int) -> Cycles:
+        key = (code, variant, words)
+        if key not in self._variant_times:
+            pattern = self.program.patterns[code]
+            messages = pattern.messages[pattern.first[variant] : pattern.first[variant + 1]]
+            self._variant_times[key] = line_cycles(messages, words, self._line)
+        return self._variant_times[key]
+
+    def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
+        """Cycles of a hand-over or a crossing."""
+        a = phase.fixed[step]
+        ends = 2 * self._line.ramp + 1
+        wafer = self.wafer
+        if phase.kind[step] == Kind.HAND_OVER:
+            source = self.program.stages[phase.stage[step]].rect
+            target = self.program.stages[a[Field.TARGET_STAGE]].rect
+            moved = np.zeros((4, self.program.wafer_rows, self.program.wafer_cols), np.int64)
+            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
+            most = add_translation(moved, source, target, *cols, words)
+            distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
+            return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
+        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
+            seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
+            return issue.plus(relays=ends, hops=stream, crossing=seconds * wafer.clock_hz)
+        seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
+        if a[Field.WHAT] == HostStream.TOKEN_OUT:
+            return NO_CYCLES  # leaves while the next token is under way
+        if a[Field.WHAT] == HostStream.TOKENS_IN:
+            drawn = phase.kind[step - 1] == Kind.LINE and self.program.sampling == "host" and step > 0
+            seconds += wafer.host_round_trip_s * (1.0 if drawn else 0.5)
+        return issue.plus(host=seconds * wafer.clock_hz)
+
+    def _words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
+        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+        return -(-elements * self._view_bytes[phase.view[step]] // 4)
+
+    def _traffic(self, phase: Phase, step: int, slots: int, turns: int, links: I64) -> tuple[int, int, int]:
+        """Words, wavelet-hops and crossing bytes of a step over all its turns, added to ``links``."""
+        kind, stage = phase.kind[step], self.program.stages[phase.stage[step]]
+        a = phase.operands(step, slots)
+        if kind == Kind.LINE:
+            pattern = self.program.patterns[phase.code[step]]
+            words = self._words(phase, step, slots, 0)
+            loads = self._line_loads(int(phase.code[step]), turns)
+            first, rows = int(a[0]), int(a[1])
+            axis = int(phase.axis[step])
+            add_line(links[stage.wafer], stage.rect, axis, loads, words, first, rows)
+            mine = loads[:, first : first + rows] if axis == ROWS else loads
+            sent = _messages(pattern, turns, slice(first, first + rows) if axis == ROWS else slice(None))
+            return words * sent, words * int(mine.sum()), 0
+        if kind == Kind.HAND_OVER:
+            target = self.program.stages[a[Field.TARGET_STAGE]]
+            words = self._words(phase, step, slots, 0)
+            before = int(links[stage.wafer].sum())
+            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
+            add_translation(links[stage.wafer], stage.rect, target.rect, *cols, words)
+            return words * stage.rect.rows * cols[2], int(links[stage.wafer].sum()) - before, 0
+        if kind == Kind.CROSS:
+            return 0, 0, int(a[Field.BYTES])
+        return 0, 0, 0
+
+    def _line_loads(self, code: int, turns: int) -> I64:
+        if (code, turns) not in self._loads:
+            self._loads[code, turns] = line_loads(self.program.patterns[code], turns)
+        return self._loads[code, turns]
+
+
+def _messages(pattern: LineSchedule, turns: int, lines: slice) -> int:
+    """Messages that travel, over all lines and turns."""
+    wire = (pattern.messages[:, 2] != Arrival.KEEP).astype(np.int64)
+    per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
+    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines]
+    return int(per_variant[rounds].sum())
+
+
+def _groups(phase: Phase, first: int, end: int) -> list[list[int]]:
+    """Steps that run together, in order."""
+    groups: list[list[int]] = []
+    for step in range(first, end):
+        if groups and phase.together[step] >= 0 and phase.together[step] == phase.together[groups[-1][0]]:
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
