@@ -156,11 +156,12 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourUse:
-    """The colours of one pattern along one axis of a stage; repainted ones share theirs with others in turn."""
+    """The colours ``first`` to ``first + colours - 1`` of one pattern in a stage; repainted ones are shared in turn."""
 
     stage: int
     pattern: str
     axis: int
+    first: int
     colours: int
     repainted: bool
 

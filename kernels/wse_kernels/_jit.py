@@ -16,17 +16,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, prange, types
+from numba import config, njit, prange, typeof, types
 from numba.extending import intrinsic
 
 _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 if "NUMBA_CACHE_DIR" not in os.environ:
-    # numba's cache does not notice an edited helper in another file, so the place of the cache depends on all of them.
+    # numba's cache notices neither an edited helper in another file nor bounds checks switched on or off, so the place
+    # of the cache depends on both.
     _home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    config.CACHE_DIR = str(_home / "wse" / sha256(_SOURCES).hexdigest()[:16])
+    _key = sha256(_SOURCES + f"bounds checks: {config.BOUNDSCHECK}".encode())
+    config.CACHE_DIR = str(_home / "wse" / _key.hexdigest()[:16])
 
-__all__ = ["kernel", "narrow", "parallel_kernel", "prange", "widen"]
+__all__ = ["kernel", "make_ready", "narrow", "parallel_kernel", "prange", "widen"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -109,3 +111,9 @@ widen: Callable[[Any], Any] = _widen_element if config.DISABLE_JIT else _widen_c
 
 narrow: Callable[[Any, Any], Any] = _narrow_element if config.DISABLE_JIT else _narrow_compiled
 """``narrow(value, like)``: the float32 ``value`` rounded to the element type of ``like``, as stored bits."""
+
+
+def make_ready(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Compile ``function`` for the types of ``arguments``, or load it from the cache, without calling it."""
+    if hasattr(function, "compile"):
+        function.compile(tuple(typeof(argument) for argument in arguments))

@@ -1,8 +1,8 @@
 """Attention over the cache slots that a PE holds: T slots of its row, F features of its column's heads.
 
 Caches are ``[slot, Hk, F]``, queries ``[M, H, F]`` with H = Hk times the queries that share a kv head.
-The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible to a
-token when its position is not later than the token's.
+The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible
+to a token when its position is not later than the token's.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -
     """One block of the ring: fold its scores and values into running maxima, sums and outputs.
 
     The block is the cache of the row that stands ``round`` places behind on the interleaved ring.
-    f32[M, H] maxima and sums, acc[M, H, F] outputs. Entries lie from slot 0 on. Operands: 3 acc scores ``[M, H, T]``, 4 v
-    ``[T, Hk, F]``, 5 maxima, 6 sums, 7 outputs, 8 M, 9 Hk, 10 queries per kv head, 11 F, 12 T, 13 scale in
+    f32[M, H] maxima and sums, acc[M, H, F] outputs. Entries lie from slot 0 on. Operands: 3 acc scores ``[M, H, T]``,
+    4 v ``[T, Hk, F]``, 5 maxima, 6 sums, 7 outputs, 8 M, 9 Hk, 10 queries per kv head, 11 F, 12 T, 13 scale in
     units of 1e-12, 14 round, 15 rows of the ring.
     """
     scores, v, maxima, sums, out = a[3], a[4], a[5], a[6], a[7]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wse_kernels import attention, elementwise, linear, norm, rotary, transfers, vocabulary
-from wse_kernels._jit import kernel, parallel_kernel
+from wse_kernels._jit import kernel, make_ready, parallel_kernel
+
+__all__ = ["COMPUTE", "TRANSFER", "Compiled", "compiled", "make_ready"]
 
 COMPUTE: dict[str, Callable[..., None]] = {
     function.__name__: function

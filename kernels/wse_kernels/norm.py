@@ -24,7 +24,7 @@ def sum_squares(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> Non
 
 
 def rms_scale(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
-    """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)).
+    """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum.
 
     Rounds to the element type before the gain, as Hugging Face transformers does. Operands: 3 x,
     4 f32 sums, 5 gain (in wgt), 6 result, 7 M, 8 K, 9 the normalised size, 10 eps in units of 1e-12.

@@ -46,10 +46,13 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
                 if arrival == LARGER_PAIR:
                     for e in range(0, n, 2):
                         old, new = view[to_block, target + e, to_lane], view[from_block, source + e, from_lane]
-                        lower = view[from_block, source + e + 1, from_lane] < view[to_block, target + e + 1, to_lane]
-                        if new > old or (new == old and lower):
+                        held, sent = (
+                            view[to_block, target + e + 1, to_lane],
+                            view[from_block, source + e + 1, from_lane],
+                        )
+                        if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
                             view[to_block, target + e, to_lane] = new
-                            view[to_block, target + e + 1, to_lane] = view[from_block, source + e + 1, from_lane]
+                            view[to_block, target + e + 1, to_lane] = sent
                 else:
                     for e in range(n):
                         old = view[to_block, target + e, to_lane]
@@ -76,10 +79,11 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
     per_row, lanes, source, target, n, words = a[2], view.shape[2], a[3], a[4], a[5], a[6]
     by_column, columns = a[7], a[8]
     if by_column == 0:
-        pieces = min(n, np.int64(8))
+        pairs = (n + 1) // 2
+        pieces = min(pairs, np.int64(8))
         for job in prange(per_row * pieces):
             column_block, piece = job // pieces, job % pieces
-            low, high = n * piece // pieces, n * (piece + 1) // pieces
+            low, high = 2 * (pairs * piece // pieces), min(n, 2 * (pairs * (piece + 1) // pieces))
             for i in range(first[variant[0]], first[variant[0] + 1]):
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
                 sender = start * per_row + column_block
@@ -87,9 +91,19 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     step = 1 if end >= start else -1
                     for row in range(start, end + step, step):
                         if row != start or source != target:
+                            receiver = row * per_row + column_block
                             for e in range(low, high):
                                 for lane in range(lanes):
-                                    view[row * per_row + column_block, target + e, lane] = view[sender, source + e, lane]
+                                    view[receiver, target + e, lane] = view[sender, source + e, lane]
+                elif arrival == LARGER_PAIR:
+                    receiver = end * per_row + column_block
+                    for e in range(low, high, 2):
+                        for lane in range(lanes):
+                            old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                            held, sent = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
+                            if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
+                                view[receiver, target + e, lane] = new
+                                view[receiver, target + e + 1, lane] = sent
                 elif arrival != DROP:
                     receiver = end * per_row + column_block
                     for e in range(low, high):
@@ -124,7 +138,15 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
                 sender = start * per_row + column_block
                 step = 1 if end >= start else -1
-                if arrival != DROP:
+                if arrival == LARGER_PAIR:
+                    receiver = end * per_row + column_block
+                    for e in range(0, n, 2):
+                        old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                        held, sent = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
+                        if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
+                            view[receiver, target + e, lane] = new
+                            view[receiver, target + e + 1, lane] = sent
+                elif arrival != DROP:
                     begin = start if arrival == MULTICAST else end
                     for row in range(begin, end + step, step):
                         receiver = row * per_row + column_block
@@ -134,6 +156,8 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                                 new = view[sender, source + e, lane]
                                 if arrival == ADD:
                                     new = narrow(widen(old) + widen(new), old)
+                                elif arrival == LARGER:
+                                    new = narrow(max(widen(old), widen(new)), old)
                                 view[receiver, target + e, lane] = new
                 if arrival != KEEP:
                     for row in range(start, end):

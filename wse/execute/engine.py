@@ -13,6 +13,7 @@ from wse.execute.streams import Streams
 from wse.execute.weights import Tensor, store_weights
 from wse.models.spec import ModelSpec
 from wse.program import Phase, Program
+from wse_kernels.library import make_ready
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.split import balanced_counts
 
@@ -80,6 +81,20 @@ class Engine:
         self.cache.append_one()
         self._run(len(self.program.phases) - 1, self.program.decode)
         return self.streams.host_token
+
+    def make_ready(self, report: Callable[[int, int, str], None]) -> None:
+        """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
+        distinct: dict[tuple[int, ...], Call] = {}
+        for index, phase in enumerate(self.program.phases):
+            slots = CacheBalance.slots_after(phase.cached + phase.tokens, self.cache.rows)
+            for call in self._binder.bind(phase, slots):
+                function, arguments = call
+                types = tuple(id(getattr(a, "dtype", None)) for a in arguments)
+                distinct.setdefault((id(function), *types), call)
+        for done, (function, arguments) in enumerate(distinct.values()):
+            report(done, len(distinct), getattr(function, "__name__", ""))
+            make_ready(function, arguments)
+        report(len(distinct), len(distinct), "")
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""

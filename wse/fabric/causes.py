@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
@@ -27,6 +28,11 @@ class Cycles(NamedTuple):
         """With cycles added under the named causes."""
         values = {cause: getattr(self, cause) + added.get(cause, 0.0) for cause in CAUSES}
         return Cycles(total=self.total + sum(added.values()), **values)
+
+    def whole(self) -> Cycles:
+        """Every cause rounded up to whole cycles."""
+        values = {cause: float(math.ceil(getattr(self, cause) - 1e-9)) for cause in CAUSES}
+        return Cycles(total=sum(values.values()), **values)
 
     def times(self, count: float) -> Cycles:
         """``count`` of these one after another."""

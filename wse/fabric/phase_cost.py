@@ -149,6 +149,10 @@ class Fabric:
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
     def _step_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
+        """Whole cycles of one turn of a step."""
+        return self._exact_cycles(phase, step, slots, turn).whole()
+
+    def _exact_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
         kind = phase.kind[step]
         launch = Cycles().plus(launch=self.software.task_dispatch_cycles)
         if kind == Kind.COMPUTE:

@@ -1,0 +1,235 @@
+"""The oracles of the compute kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_kernels.oracle.memory import F32, I64, Sram
+
+I32 = npt.NDArray[np.int32]
+
+LOWEST = np.float32(-3.0e38)
+PICO = 1e-12
+
+
+def matmul(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, N] (+)= act[M, K] @ wgt[K, N]."""
+    x, w, out, M, K, N, k_stride, n_stride, add = a[3:12]
+    for pe in pes.pes(a):
+        X = pe.read("act", x, M, K)
+        total = pe.read("acc", out, M, N) if add else np.zeros((M, N), np.float32)
+        for k in range(K):
+            for n in range(N):
+                product = X[:, k] * pe.read("wgt", w + k * k_stride + n * n_stride, 1)
+                total[:, n] = pe.rounded("acc", total[:, n] + product)
+        pe.write("acc", out, total)
+
+
+def sum_squares(pes: Sram, ctl: I32, a: I64) -> None:
+    """f32[M] = sum over K of act[M, K] ** 2."""
+    x, out, M, K = a[3:7]
+    for pe in pes.pes(a):
+        X = pe.read("act", x, M, K)
+        total = np.zeros(M, np.float32)
+        for k in range(K):
+            total += X[:, k] * X[:, k]
+        pe.write("f32", out, total)
+
+
+def rms_scale(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
+    x, sums, gain, out, M, K, size, eps_pico = a[3:11]
+    for pe in pes.pes(a):
+        mean = pe.read("f32", sums, M) / np.float32(size)
+        factor = np.float32(1.0) / np.sqrt(mean + np.float32(eps_pico * PICO))
+        scaled = pe.rounded("act", pe.read("act", x, M, K) * factor[:, None])
+        pe.write("f32", sums, factor)
+        pe.write("act", out, pe.read("wgt", gain, K) * scaled)
+
+
+def rope(pes: Sram, ctl: I32, a: I64) -> None:
+    """Rotate the pairs (p, p + F / 2) of every head of q and k by position * frequency[p]; pass v through."""
+    x, frequency, q, k, v, M, Hq, Hk, F = a[3:12]
+    half = F // 2
+    for pe in pes.pes(a):
+        heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+        position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
+        angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
+        cosine, sine = np.cos(angle), np.sin(angle)
+        first, second = heads[..., :half], heads[..., half:]
+        turned = np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=2)
+        pe.write("act", q, turned[:, :Hq])
+        pe.write("act", k, turned[:, Hq : Hq + Hk])
+        pe.write("act", v, heads[:, Hq + Hk :])
+
+
+def kv_append(pes: Sram, ctl: I32, a: I64) -> None:
+    """Copy the row's share of new keys and values into its cache slots, around the end of the cache."""
+    k, v, k_cache, v_cache, E, capacity = a[3:9]
+    for pe in pes.pes(a):
+        first, count, slot = ctl[pe.row, 2:5]
+        for i in range(count):
+            for new, cache in ((k, k_cache), (v, v_cache)):
+                pe.move("act", new + (first + i) * E, cache + (slot + i) % capacity * E, E)
+
+
+def attention_scores(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, H, T] = q[M, H, F] . k[T, Hk, F]."""
+    q, k, out, M, Hk, share, F, T, capacity = a[3:12]
+    for pe in pes.pes(a):
+        Q = pe.read("act", q, M, Hk, share, 1, F)
+        keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
+        total = np.zeros((M, Hk, share, T), np.float32)
+        for f in range(F):
+            total = pe.rounded("acc", total + Q[..., f] * keys[:, None, :, f])
+        pe.write("acc", out, total)
+
+
+def attention_max(pes: Sram, ctl: I32, a: I64) -> None:
+    """f32[M, H] = the largest visible score, times the scale."""
+    scores, out, M, H, T, scale_pico, capacity = a[3:10]
+    for pe in pes.pes(a):
+        scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+        held = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
+        seen = np.where(_visible(ctl, pe.row, M, held)[:, None, :], scaled, LOWEST)
+        top = np.full((M, H), LOWEST)
+        for t in range(T):
+            top = np.where(seen[..., t] > top, seen[..., t], top)
+        pe.write("f32", out, top)
+
+
+def attention_exp(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, H, T] = exp(scale * score - max) where visible, else 0; f32[M, H] = its sum."""
+    scores, maxima, out, sums, M, H, T, scale_pico, capacity = a[3:12]
+    for pe in pes.pes(a):
+        scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+        held = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
+        visible = _visible(ctl, pe.row, M, held)[:, None, :]
+        exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
+        weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+        total = np.zeros((M, H), np.float32)
+        for t in range(T):
+            total += weights[..., t]
+        pe.write("act", out, weights)
+        pe.write("f32", sums, total)
+
+
+def attention_values(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F]."""
+    p, v, out, M, Hk, share, F, T, capacity = a[3:12]
+    for pe in pes.pes(a):
+        weights = pe.read("act", p, M, Hk, share, T)
+        values = pe.read("act", v, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)]
+        total = np.zeros((M, Hk, share, F), np.float32)
+        for t in range(T):
+            total = pe.rounded("acc", total + weights[..., t, None] * values[t, :, None, :])
+        pe.write("acc", out, total)
+
+
+def attention_online(pes: Sram, ctl: I32, a: I64) -> None:
+    """Fold the scores and values of one row's cache into running maxima, sums and outputs."""
+    scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, ring_round, ring = a[3:16]
+    order = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
+    for pe in pes.pes(a):
+        origin = order[(order.index(pe.row) - ring_round) % ring]
+        if ring_round == 0:
+            pe.write("f32", maxima, np.full(M * Hk * share, LOWEST))
+            pe.write("f32", sums, np.zeros(M * Hk * share, np.float32))
+            pe.write("acc", out, np.zeros(M * Hk * share * F, np.float32))
+        scaled = pe.read("acc", scores, M, Hk, share, T) * np.float32(scale_pico * PICO)
+        values = pe.read("act", v, T, Hk, 1, F)
+        old_top, total = pe.read("f32", maxima, M, Hk, share), pe.read("f32", sums, M, Hk, share)
+        mixed = pe.read("acc", out, M, Hk, share, F)
+        visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T])
+        for m in range(min(M, ctl[pe.row, 1])):
+            seen = scaled[m][..., visible[m]]
+            top = np.maximum(old_top[m], np.max(seen, axis=2, initial=LOWEST))
+            shrink = np.exp(old_top[m] - top)
+            total[m] *= shrink
+            mixed[m] = pe.rounded("acc", mixed[m] * shrink[..., None])
+            for t in np.flatnonzero(visible[m]):
+                weight = np.exp(scaled[m, ..., t] - top)
+                total[m] += weight
+                mixed[m] = pe.rounded("acc", mixed[m] + weight[..., None] * values[t])
+            old_top[m] = top
+        pe.write("f32", maxima, old_top)
+        pe.write("f32", sums, total)
+        pe.write("acc", out, mixed)
+
+
+def attention_finish(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, H, F] = acc[M, H, F] / f32[M, H]; 0 where the sum is not positive."""
+    x, sums, out, M, H, F = a[3:9]
+    for pe in pes.pes(a):
+        total = pe.read("f32", sums, M, H, 1)
+        quotient = pe.read("acc", x, M, H, F) / np.where(total > 0, total, np.float32(1.0))
+        pe.write("act", out, np.where(total > 0, quotient, np.float32(0.0)))
+
+
+def residual_add(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[n] += acc[n], the addend rounded to the activation type first."""
+    x, addend, n = a[3:6]
+    for pe in pes.pes(a):
+        pe.write("act", x, pe.read("act", x, n) + pe.rounded("act", pe.read("acc", addend, n)))
+
+
+def store(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[n] = acc[n]."""
+    out, x, n = a[3:6]
+    for pe in pes.pes(a):
+        pe.write("act", out, pe.read("acc", x, n))
+
+
+def copy(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[n] = act[n] at another address."""
+    out, x, n = a[3:6]
+    for pe in pes.pes(a):
+        pe.move("act", x, out, n)
+
+
+def swiglu(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, n] = silu(gate[M, n]) * up[M, n], both rounded to the activation type first."""
+    x, out, M, n = a[3:7]
+    for pe in pes.pes(a):
+        rounded = pe.rounded("act", pe.read("acc", x, M, 2, n))
+        gate, up = rounded[:, 0], rounded[:, 1]
+        with np.errstate(over="ignore"):
+            silu: F32 = np.divide(gate, np.float32(1.0) + np.exp(-gate), dtype=np.float32)
+        pe.write("act", out, silu * up)
+
+
+def embedding_lookup(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, K] = wgt[id - column * V, K] where this column holds the id, else 0."""
+    ids, table, out, M, K, V = a[3:9]
+    for pe in pes.pes(a):
+        found = np.zeros((M, K), np.float32)
+        for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
+            if pe.col * V <= token < (pe.col + 1) * V:
+                found[m] = pe.read("wgt", table + (token - pe.col * V) * K, K)
+        pe.write("acc", out, found)
+
+
+def argmax_fold(pes: Sram, ctl: I32, a: I64) -> None:
+    """f32[2] = (largest logit, its vocabulary index); the first of equals."""
+    logits, pair, n, V, first, vocabulary, fold = a[3:10]
+    for pe in pes.pes(a):
+        best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
+        for e, logit in enumerate(pe.read("acc", logits, n)):
+            candidate = pe.col * V + first + e
+            if first + e < V and candidate < vocabulary and logit > best:
+                best, index = logit, np.float32(candidate)
+        pe.write("f32", pair, np.array([best, index], np.float32))
+
+
+def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
+    """The slots of a row's T oldest entries."""
+    slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
+    return slots
+
+
+def _visible(ctl: I32, row: int, M: int, held: I32) -> npt.NDArray[np.bool_]:
+    """Whether token m of the row sees the entry at position ``held[t]``, ``[M, T]``."""
+    token = ctl[row, 0] + np.arange(M)[:, None]
+    visible: npt.NDArray[np.bool_] = (held >= 0) & (held <= token)
+    return visible

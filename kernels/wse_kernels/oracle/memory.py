@@ -1,0 +1,93 @@
+"""Bytes of PEs as element values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def widen(stored: Bytes, element: str) -> F32:
+    """The float32 values of stored elements ``[n * element bytes]``."""
+    if element == "bfloat16":
+        return (stored.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.view(element).astype(np.float32)
+
+
+def narrow(values: F32, element: str) -> Bytes:
+    """``values`` rounded to nearest even elements, as bytes."""
+    flat = np.ascontiguousarray(values, np.float32).reshape(-1)
+    if element == "bfloat16":
+        bits = flat.view(np.uint32)
+        kept, rest = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
+        up = (rest > 0x8000) | ((rest == 0x8000) & (kept % 2 == 1))
+        return np.where(np.isnan(flat), kept | np.uint32(0x40), kept + up).astype(np.uint16).view(np.uint8)
+    with np.errstate(over="ignore"):
+        return flat.astype(element).view(np.uint8)
+
+
+def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
+    """A copy of ``count`` raw elements of one PE."""
+    size = ELEMENT_BYTES[element]
+    return memory[address * size : (address + count) * size].copy()
+
+
+def put(memory: Bytes, element: str, address: int, stored: Bytes) -> None:
+    """Store raw elements from ``address`` on."""
+    start = address * ELEMENT_BYTES[element]
+    memory[start : start + len(stored)] = stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pe:
+    """One PE: its bytes, its place, and the element type of each view."""
+
+    memory: Bytes
+    row: int
+    col: int
+    types: dict[str, str]
+
+    def read(self, view: str, address: int, *shape: int) -> F32:
+        """The elements from ``address`` on, in an array of ``shape``."""
+        size = ELEMENT_BYTES[self.types[view]]
+        count = int(np.prod(shape))
+        return widen(self.memory[address * size : (address + count) * size], self.types[view]).reshape(shape)
+
+    def write(self, view: str, address: int, values: F32) -> None:
+        """Store ``values``, rounded, from ``address`` on."""
+        stored = narrow(values, self.types[view])
+        start = address * ELEMENT_BYTES[self.types[view]]
+        self.memory[start : start + len(stored)] = stored
+
+    def rounded(self, view: str, values: F32) -> F32:
+        """``values`` as they read back after being stored."""
+        return widen(narrow(values, self.types[view]), self.types[view]).reshape(values.shape)
+
+    def move(self, view: str, source: int, target: int, count: int) -> None:
+        """Copy elements, bits unchanged."""
+        put(self.memory, self.types[view], target, take(self.memory, self.types[view], source, count))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sram:
+    """Memory ``uint8[rows, cols, bytes]`` of a region and the element types of the views of it."""
+
+    memory: Bytes
+    activation: str
+    weight: str
+    accumulator: str
+
+    def pes(self, a: I64) -> Iterator[Pe]:
+        """The PEs of the rows that the operands name."""
+        types = {"act": self.activation, "wgt": self.weight, "acc": self.accumulator, "f32": "float32"}
+        for row in range(a[0], a[0] + a[1]):
+            for col in range(self.memory.shape[1]):
+                yield Pe(self.memory[row, col], row, col, types)

@@ -1,0 +1,74 @@
+"""The oracles of the kernels that move words between PEs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_kernels.oracle.memory import I64, Bytes, narrow, put, take, widen
+
+I32 = npt.NDArray[np.int32]
+
+MULTICAST, KEEP, DROP = 4, 5, 6
+
+
+def along_rows(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
+    """Messages between the PEs of each mesh row."""
+    for row in range(a[0], a[0] + a[1]):
+        mine = messages[first[variant[row]] : first[variant[row] + 1]]
+        _carry(memory[row], element, links[1, row], links[3, row], mine, a)
+
+
+def along_columns(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
+    """Messages between the PEs of each mesh column."""
+    for col in range(a[8]):
+        chosen = variant[col] if a[7] else variant[0]
+        mine = messages[first[chosen] : first[chosen + 1]]
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], mine, a)
+
+
+def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
+    """Rows pass their oldest cache entry one row up, all at the same time."""
+    rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
+    passing = [row for row in range(1, rows) if ctl[row, 5] >= 0]
+    for col in range(columns):
+        entries = [take(memory[row, col], element, cache + ctl[row, 5] * n, n) for row in passing]
+        for row, entry in zip(passing, entries, strict=True):
+            put(memory[row - 1, col], element, cache + ctl[row - 1, 6] * n, entry)
+            links[0, row, col] += words
+
+
+def hand_over(source_memory: Bytes, target_memory: Bytes, element: str, a: I64) -> None:
+    """Copy a tile from PEs of one region to those of another."""
+    rows, source, target, n, source_col, target_col, columns = a[[0, 3, 4, 5, 6, 7, 8]]
+    for row in range(rows):
+        for c in range(columns):
+            tile = take(source_memory[row, source_col + c], element, source, n)
+            put(target_memory[row, target_col + c], element, target, tile)
+
+
+def _carry(line: Bytes, element: str, onward: I64, back: I64, messages: I32, a: I64) -> None:
+    """Carry out messages on one line ``[PE, bytes]``; words count ``onward`` where the index grows, else ``back``."""
+    source, target, n, words = a[3:7]
+    for start, end, arrival in messages.tolist():
+        sent = take(line[start], element, source, n)
+        for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
+            if arrival != DROP:
+                held = take(line[pe], element, target, n)
+                put(line[pe], element, target, _combine(held, sent, element, arrival))
+        if arrival != KEEP:
+            onward[start:end] += words
+            back[end + 1 : start + 1] += words
+
+
+def _combine(held: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
+    old, new = widen(held, element), widen(sent, element)
+    if arrival == 1:
+        return narrow(old + new, element)
+    if arrival == 2:
+        return narrow(np.where(new > old, new, old), element)
+    if arrival == 3:
+        (old_value, old_index), (new_value, new_index) = old.reshape(-1, 2).T, new.reshape(-1, 2).T
+        wins = (new_value > old_value) | ((new_value == old_value) & (new_index < old_index))
+        return narrow(np.where(wins[:, None], new.reshape(-1, 2), old.reshape(-1, 2)), element)
+    return sent

@@ -1,0 +1,27 @@
+"""Mapping recipes: what a mapping is called, where it comes from, how many regions it makes of a wafer."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One mapping. ``regions`` says whether a wafer is one region or several that layers pass through."""
+
+    name: str
+    summary: str
+    source: str
+    regions: Literal["one", "several"]
+
+
+@cache
+def recipes() -> dict[str, Recipe]:
+    """The bundled recipes by name."""
+    files = sorted((Path(__file__).parent / "recipes").glob("*.toml"))
+    found = [Recipe(**tomllib.loads(file.read_text(encoding="utf-8"))) for file in files]
+    return {recipe.name: recipe for recipe in found}

@@ -1,0 +1,154 @@
+"""What the compiler chooses by trying: regions, the prefill product, and how much is processed at once.
+
+Every trial is a full compilation, so what is chosen fits. A cost function, given by the caller, decides between those that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.schedule import MESH_GEMM, THIN_GEMM
+from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program import Program
+from wse_mappings.placement import even_regions
+from wse_mappings.recipe import recipes
+from wse_mappings.split import ceil_div
+
+Cost = Callable[[Program], float]
+
+SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
+MOST_STAGES = 16  # stages on a wafer that are tried when the region is not given
+
+
+def compile_model(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
+) -> Program:
+    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
+
+    Raises:
+        UnknownName: there is no such mapping.
+        BadMesh: the region is larger than the mesh, or more stages are asked for than there are layers.
+        DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
+    """
+    _check_mesh(spec, wafer, options)
+    programs: list[Program] = []
+    failure: DoesNotFit | None = None
+    for stages in _stage_counts(spec, wafer, options):
+        for prefill in _prefills(wafer, options, stages):
+            try:
+                programs.append(_largest_chunks(spec, wafer, software, options, stages, prefill))
+            except DoesNotFit as error:
+                failure = failure or error
+                continue
+            if cost is None:
+                return programs[0]
+    if not programs:
+        raise failure or AssertionError
+    return programs[0] if cost is None else min(programs, key=cost)
+
+
+def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
+    """Whether any choice fits: the least demanding one of every region count is tried."""
+    try:
+        _check_mesh(spec, wafer, options)
+    except BadMesh:
+        return False
+    for stages in _stage_counts(spec, wafer, options):
+        choice = Choice(
+            stages_per_wafer=stages, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK
+        )
+        try:
+            compile_choice(spec, wafer, software, replace(options, prompt_tokens=1), choice)
+        except DoesNotFit:
+            continue
+        return True
+    return False
+
+
+def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
+    known = recipes()
+    if options.mapping not in known:
+        raise UnknownName("mapping", options.mapping, known)
+    if options.region is not None:
+        rows, cols = options.region
+        if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+            message = (
+                f"--region {rows}x{cols}: larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs; "
+                f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
+            )
+            raise BadMesh(message)
+    if options.wafers > spec.layer_count:
+        message = (
+            f"--wafers {options.wafers}: {spec.name} has {spec.layer_count} layers and a wafer holds at least one; "
+            f"choose at most {spec.layer_count}"
+        )
+        raise BadMesh(message)
+
+
+def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[int]:
+    """Stages on each wafer to try, the fewest first."""
+    if recipes()[options.mapping].regions == "one":
+        yield 1
+        return
+    per_wafer = spec.layer_count // options.wafers
+    if options.region is not None:
+        rows, cols = options.region
+        most = min(per_wafer, (wafer.mesh_rows // rows) * (wafer.mesh_cols // cols))
+    else:
+        most = min(per_wafer, wafer.mesh_rows * wafer.mesh_cols, MOST_STAGES)
+    yield from range(min(2, most), most + 1)
+
+
+def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
+    rows, cols = options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
+    return (MESH_GEMM, THIN_GEMM) if rows == cols else (THIN_GEMM,)
+
+
+def _largest_chunks(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, stages: int, prefill: str
+) -> Program:
+    """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
+    rows, cols = options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
+    step = rows if prefill == MESH_GEMM else 1
+
+    def attempt(head_chunk: int, prefill_chunk: int) -> Program:
+        choice = Choice(
+            stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk
+        )
+        return compile_choice(spec, wafer, software, options, choice)
+
+    smallest = min(step, options.prompt_tokens)
+    head = _first_that_fits(
+        lambda n: attempt(n, smallest), _halvings(ceil_div(spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
+    )[0]
+    return _first_that_fits(lambda n: attempt(head, n), _chunks(options.prompt_tokens, step))[1]
+
+
+def _first_that_fits(attempt: Callable[[int], Program], sizes: list[int]) -> tuple[int, Program]:
+    for size in sizes[:-1]:
+        try:
+            return size, attempt(size)
+        except DoesNotFit:
+            continue
+    return sizes[-1], attempt(sizes[-1])
+
+
+def _halvings(largest: int, smallest: int) -> list[int]:
+    sizes = [largest]
+    while sizes[-1] > smallest:
+        sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
+    return sizes
+
+
+def _chunks(prompt_tokens: int, step: int) -> list[int]:
+    """Chunk sizes to try: the whole prompt, then fewer and fewer multiples of ``step``."""
+    sizes = [prompt_tokens]
+    for size in _halvings(ceil_div(prompt_tokens, step), 1):
+        if size * step < sizes[-1]:
+            sizes.append(size * step)
+    return sizes

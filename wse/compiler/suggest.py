@@ -1,0 +1,80 @@
+"""What would make a model fit: each suggestion was compiled before it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from wse.compiler.options import Options
+from wse.compiler.search import fits
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program import ELEMENT_BYTES
+
+MOST_WAFERS = 64
+
+
+def smallest_square(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> int | None:
+    """The side of the smallest square mesh, not below ``at_least``, that holds the model; None when the wafer has none."""
+    largest = min(wafer.mesh_rows, wafer.mesh_cols)
+    for side in range(max(at_least, _least_side(spec, wafer, software, options)), largest + 1):
+        if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
+            return side
+    return None
+
+
+def remedies(
+    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> list[str]:
+    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size."""
+    found = []
+    side = smallest_square(spec, whole, software, options, at_least=min(wafer.mesh_rows, wafer.mesh_cols))
+    if side is not None and side * side > wafer.mesh_rows * wafer.mesh_cols:
+        found.append(f"--mesh {side}x{side}")
+    wafers = _first(
+        range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
+        lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
+    )
+    if wafers is not None:
+        found.append(f"--wafers {wafers}")
+    if options.dtype == "float32" and fits(
+        spec, wafer, software, replace(options, dtype="float16", accumulate="float32")
+    ):
+        found.append("--dtype float16")
+    context = _largest_context(spec, wafer, software, options)
+    if context is not None:
+        found.append(f"--context {context}")
+    return found
+
+
+def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """A side below which not even the weights of the fullest wafer can fit."""
+    kept = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
+    free = wafer.sram_bytes_per_pe - kept - software.code_bytes_per_pe - software.stack_bytes_per_pe
+    weights = spec.parameter_count * ELEMENT_BYTES[options.dtype] / options.wafers
+    return max(1, math.isqrt(int(weights / max(free, 1))))
+
+
+def _first(values: range, good: Callable[[int], bool]) -> int | None:
+    return next((value for value in values if good(value)), None)
+
+
+def _largest_context(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> int | None:
+    """The longest context that fits, not below prompt plus one; None when not even that does."""
+
+    def good(context: int) -> bool:
+        return fits(spec, wafer, software, replace(options, context=context))
+
+    low, high = options.prompt_tokens + 1, options.context
+    if low >= high or not good(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low
