@@ -26,9 +26,7 @@ def store(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         for e in range(a[5]):
             for lane in range(lanes):
-                act[block, a[3] + e, lane] = narrow(
-                    widen(acc[block, a[4] + e, lane]), act[block, a[3] + e, lane]
-                )
+                act[block, a[3] + e, lane] = narrow(widen(acc[block, a[4] + e, lane]), act[block, a[3] + e, lane])
 
 
 def copy(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:

@@ -61,9 +61,7 @@ class LineSchedule:
         return self.messages[self.first[variant] : self.first[variant + 1]]
 
 
-def uniform(
-    name: str, length: int, lines: int, messages: list[tuple[int, int, Arrival]], colours: int
-) -> LineSchedule:
+def uniform(name: str, length: int, lines: int, messages: list[tuple[int, int, Arrival]], colours: int) -> LineSchedule:
     """A schedule in which every line does the same."""
     array = np.array(messages, np.int32).reshape(-1, 3)
     return LineSchedule(

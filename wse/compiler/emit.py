@@ -37,8 +37,7 @@ def emit(state: State) -> State:
         stages=state.stages,
         patterns=state.patterns,
         phases=tuple(
-            _phase(state, phase, repaints)
-            for phase, repaints in zip(state.phases, state.repaints, strict=True)
+            _phase(state, phase, repaints) for phase, repaints in zip(state.phases, state.repaints, strict=True)
         ),
         buffers=state.buffers,
         tiles=tiles,

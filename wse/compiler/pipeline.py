@@ -34,9 +34,7 @@ def compile_choice(
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
     """One compilation with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
-    state = State(
-        spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=op_graph(spec)
-    )
+    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=op_graph(spec))
     for step in pipeline:
         state = step(state)
         check(state, after=step.__name__)

@@ -59,9 +59,7 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
     except BadMesh:
         return False
     for stages in _stage_counts(spec, wafer, options):
-        choice = Choice(
-            stages_per_wafer=stages, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK
-        )
+        choice = Choice(stages_per_wafer=stages, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
         try:
             compile_choice(spec, wafer, software, replace(options, prompt_tokens=1), choice)
         except DoesNotFit:
@@ -117,9 +115,7 @@ def _largest_chunks(
     step = rows if prefill == MESH_GEMM else 1
 
     def attempt(head_chunk: int, prefill_chunk: int) -> Program:
-        choice = Choice(
-            stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk
-        )
+        choice = Choice(stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk)
         return compile_choice(spec, wafer, software, options, choice)
 
     smallest = min(step, options.prompt_tokens)

@@ -63,9 +63,7 @@ def _first(values: range, good: Callable[[int], bool]) -> int | None:
     return next((value for value in values if good(value)), None)
 
 
-def _largest_context(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
-) -> int | None:
+def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
     """The longest context that fits, not below prompt plus one; None when not even that does."""
 
     def good(context: int) -> bool:

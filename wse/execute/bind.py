@@ -26,9 +26,7 @@ WORTH_WAKING = 1_000_000
 class Binder:
     """Binds phases of one Program to arenas, cache counters and host streams."""
 
-    def __init__(
-        self, program: Program, arenas: list[Arena], control: npt.NDArray[np.int32], streams: Streams
-    ) -> None:
+    def __init__(self, program: Program, arenas: list[Arena], control: npt.NDArray[np.int32], streams: Streams) -> None:
         self._program = program
         self._arenas = arenas
         self._control = control
@@ -80,7 +78,17 @@ class Binder:
         n = int(a[Field.ELEMENTS])
         varies = len(pattern.first) > 2
         operands = np.array(
-            [a[0], a[1], a[2], a[Field.SOURCE], a[Field.TARGET], n, self._words(int(phase.view[step]), n), varies, arena.cols],
+            [
+                a[0],
+                a[1],
+                a[2],
+                a[Field.SOURCE],
+                a[Field.TARGET],
+                n,
+                self._words(int(phase.view[step]), n),
+                varies,
+                arena.cols,
+            ],
             np.int64,
         )
         variant = pattern.variants[turn % len(pattern.variants)]
@@ -93,7 +101,13 @@ class Binder:
             return self._streams.host_call(self._arenas[stage], self._types[view], a)
         target = int(a[Field.TARGET_STAGE])
         return self._streams.region_call(
-            kind, stage, target, self._views[stage][view], self._views[target][view], a, self._words(view, int(a[Field.ELEMENTS]))
+            kind,
+            stage,
+            target,
+            self._views[stage][view],
+            self._views[target][view],
+            a,
+            self._words(view, int(a[Field.ELEMENTS])),
         )
 
     def _words(self, view: int, elements: int) -> int:
@@ -117,4 +131,3 @@ def _work(name: str, a: npt.NDArray[np.int64]) -> int:
     if name == "rope":
         return int(a[8] * (a[9] + a[10]) * a[11] * 8)
     return 64
-

@@ -31,9 +31,7 @@ class Engine:
         self, program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], draw: Draw | None = None
     ) -> None:
         self.program = program
-        self.arenas = [
-            Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages
-        ]
+        self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
         self.streams = Streams(program)
         self.streams.draw = draw
         self.cache = CacheBalance(program.stages[0].rect.rows, program.context)

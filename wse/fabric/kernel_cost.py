@@ -40,9 +40,7 @@ class PeCosts:
         return self.issue + -(-elements // width) if elements > 0 else 0.0
 
 
-def pe_costs(
-    wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str
-) -> PeCosts:
+def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
     """The costs for these element types. bfloat16 runs at the rates of float16."""
     half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
     if not half_act:

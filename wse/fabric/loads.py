@@ -32,7 +32,9 @@ def line_loads(pattern: LineSchedule, turns: int) -> I64:
     return np.stack([counts @ alone[0], counts @ alone[1]])
 
 
-def _expanded(pattern: LineSchedule, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int) -> I64:
+def _expanded(
+    pattern: LineSchedule, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
+) -> I64:
     """Loads of ``variant[i]`` on ``line[i]`` for all i."""
     counts = pattern.first[variant + 1] - pattern.first[variant]
     starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)

@@ -83,9 +83,7 @@ def _reduce_scores(c: Context, scores: SymBuffer) -> None:
     H = c.heads[0]
     segments = c.cut.heads.segments
     if any(count > 1 for _, count in segments):
-        pattern = c.patterns.get(
-            k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments
-        )
+        pattern = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments)
         c.builder.line(pattern, ROWS, scores, Num(per_slot=c.tokens * H))
 
 
@@ -102,10 +100,21 @@ def _replicated(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     b.compute("attention_max", scores=scores, out=maxima, M=M, H=H, T=T, scale_pico=scale, capacity=capacity)
     c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
     b.compute(
-        "attention_exp", scores=scores, maxima=maxima, out=weights, sums=sums, M=M, H=H, T=T, scale_pico=scale, capacity=capacity
+        "attention_exp",
+        scores=scores,
+        maxima=maxima,
+        out=weights,
+        sums=sums,
+        M=M,
+        H=H,
+        T=T,
+        scale_pico=scale,
+        capacity=capacity,
     )
     c.all_reduce(COLUMNS, sums, M * H)
-    b.compute("attention_values", p=weights, v=caches[1], out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
+    b.compute(
+        "attention_values", p=weights, v=caches[1], out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity
+    )
     c.all_reduce(COLUMNS, mixed, M * H * F)
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
 
@@ -128,7 +137,16 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     with b.loop(P):
         with b.together():
             b.compute(
-                "attention_scores", q=q, k=travelling[0][0], out=scores, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity
+                "attention_scores",
+                q=q,
+                k=travelling[0][0],
+                out=scores,
+                M=M,
+                Hk=Hk,
+                share=share,
+                F=F,
+                T=T,
+                capacity=capacity,
             )
             for now, after in travelling:
                 b.line(shift, COLUMNS, now, block, target=after)

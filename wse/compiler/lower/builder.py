@@ -124,9 +124,7 @@ class PhaseBuilder:
 
     def phase(self, name: str, tokens: int, cached: int) -> SymPhase:
         """What was collected."""
-        return SymPhase(
-            name=name, tokens=tokens, cached=cached, steps=tuple(self.steps), loops=tuple(self.loops)
-        )
+        return SymPhase(name=name, tokens=tokens, cached=cached, steps=tuple(self.steps), loops=tuple(self.loops))
 
     def _rect(self, only_row: int | None) -> dict[int, At | Num]:
         if only_row is None:

@@ -73,5 +73,3 @@ class Context:
         """Go on in another stage, where the residual stream has its own buffer."""
         self.builder.stage = stage
         self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
-
-

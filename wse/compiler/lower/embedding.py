@@ -28,9 +28,7 @@ def embedding(c: Context, op: Op) -> None:
     arrived = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
-        b.compute(
-            "embedding_lookup", ids=At(buffer=ids, per_round=M), table=table, out=found, M=M, K=d, V=V
-        )
+        b.compute("embedding_lookup", ids=At(buffer=ids, per_round=M), table=table, out=found, M=M, K=d, V=V)
         c.all_reduce(ROWS, found, M * d)
         b.line(stream, COLUMNS, found, M * d, target=arrived)
     b.compute("store", out=c.stream, x=arrived, n=M * d)

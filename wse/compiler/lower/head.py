@@ -63,7 +63,11 @@ def head(c: Context, op: Op) -> None:
         take_ids(c, ids, 1, ID_BYTES)
         return
     b.line(
-        c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True), ROWS, pair, 2, only_row=root
+        c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True),
+        ROWS,
+        pair,
+        2,
+        only_row=root,
     )
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
     b.line(spread, COLUMNS, At(buffer=pair, offset=1), 1, target=ids)

@@ -37,9 +37,7 @@ def mesh_gemm(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N:
         a_now, a_next, b_now, b_next = a_next, a_now, b_next, b_now
     shift = c.patterns.get(ring_shift, P, P)
     with b.loop(P), b.together():
-        b.compute(
-            "matmul", x=a_now, w=b_now, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, add=Num(per_round=1)
-        )
+        b.compute("matmul", x=a_now, w=b_now, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, add=Num(per_round=1))
         b.line(shift, ROWS, a_now, M * K, target=a_next)
         b.line(shift, COLUMNS, b_now, K * N, target=b_next)
 

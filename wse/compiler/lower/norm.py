@@ -22,6 +22,4 @@ def norm(c: Context, op: Op) -> None:
     c.all_reduce(ROWS if c.on_mesh else COLUMNS, sums, M)
     eps_pico = round(c.spec.norm_eps * 1e12)
     size = c.spec.hidden_size
-    b.compute(
-        "rms_scale", x=c.stream, sums=sums, gain=gain, out=normed, M=M, K=d, size=size, eps_pico=eps_pico
-    )
+    b.compute("rms_scale", x=c.stream, sums=sums, gain=gain, out=normed, M=M, K=d, size=size, eps_pico=eps_pico)

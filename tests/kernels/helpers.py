@@ -1,0 +1,211 @@
+"""PE bytes to a kernel's lanes and back, independent of the emulator's own arena; and runs of a kernel and its oracle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from wse.instructions import OPERANDS
+from wse_kernels.library import compiled
+from wse_kernels.oracle import compute
+from wse_kernels.oracle.memory import Sram
+
+Array = npt.NDArray[Any]
+
+JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+EXAMPLES = 25 if JIT else 4
+"""Hypothesis examples a test; interpreted kernels are a thousand times slower."""
+
+STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
+NUMPY_TYPE = {"float32": np.dtype("f4"), "float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+TINY = {"float32": 2.0**-146, "float16": 2.0**-24, "bfloat16": 2.0**-130}
+MOST_LANES = 128
+UNTOUCHED = 0x11
+"""Byte between buffers and in lanes without a PE: a small finite number in every element type."""
+
+OPERAND_COUNT = 17
+GUARD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Bytes ``start`` to ``end`` of every PE hold elements of one type."""
+
+    start: int
+    end: int
+    element: str
+
+    @property
+    def address(self) -> int:
+        return self.start // NUMPY_TYPE[self.element].itemsize
+
+    def values(self, memory: Array) -> Array:
+        """float64 ``[rows, cols, n]``."""
+        return memory[..., self.start : self.end].copy().view(NUMPY_TYPE[self.element]).astype(np.float64)
+
+
+def lanes_of(cols: int) -> tuple[int, int]:
+    """Blocks of a mesh row and lanes of a block: as few blocks as 128 lanes allow, all equally wide."""
+    blocks = -(-cols // MOST_LANES)
+    return blocks, -(-cols // blocks)
+
+
+def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[Stretch], int]:
+    """Stretches for (elements, element type) one after the other, each aligned to 4 bytes and guarded; and the bytes."""
+    stretches, top = [], GUARD_BYTES
+    for count, element in sizes:
+        end = top + count * NUMPY_TYPE[element].itemsize
+        stretches.append(Stretch(top, end, element))
+        top = -(-end // 4) * 4 + GUARD_BYTES
+    return stretches, top
+
+
+def to_lanes(memory: Array, stretches: list[Stretch], dead: int = UNTOUCHED) -> Array:
+    """``uint8[blocks, bytes * lanes]``: of each element address, the elements of a block's PEs side by side."""
+    rows, cols, size = memory.shape
+    per_row, lanes = lanes_of(cols)
+    out = np.full((rows * per_row, size * lanes), dead, np.uint8)
+    for stretch in _cover(stretches, size):
+        width = NUMPY_TYPE[stretch.element].itemsize
+        for row in range(rows):
+            for col in range(cols):
+                block = out[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
+                elements = memory[row, col, stretch.start : stretch.end].reshape(-1, width)
+                block.reshape(-1, lanes, width)[:, col % lanes] = elements
+    return out
+
+
+def from_lanes(blocked: Array, stretches: list[Stretch], cols: int) -> Array:
+    """The PE bytes ``uint8[rows, cols, bytes]`` of what ``to_lanes`` gave."""
+    per_row, lanes = lanes_of(cols)
+    rows, size = len(blocked) // per_row, blocked.shape[1] // lanes
+    memory = np.zeros((rows, cols, size), np.uint8)
+    for stretch in _cover(stretches, size):
+        width = NUMPY_TYPE[stretch.element].itemsize
+        for row in range(rows):
+            for col in range(cols):
+                block = blocked[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
+                memory[row, col, stretch.start : stretch.end] = block.reshape(-1, lanes, width)[:, col % lanes].reshape(-1)
+    return memory
+
+
+def _cover(stretches: list[Stretch], size: int) -> list[Stretch]:
+    """The stretches and what lies between them, as float32 where whole words fit."""
+    covered, top = [], 0
+    for stretch in [*sorted(stretches, key=lambda s: s.start), Stretch(size, size, "float32")]:
+        aligned = min(-(-top // 4) * 4, stretch.start)
+        covered += [Stretch(top, aligned, "float16"), Stretch(aligned, stretch.start, "float32"), stretch]
+        top = stretch.end
+    return [s for s in covered if s.end > s.start]
+
+
+def view(blocked: Array, element: str, cols: int) -> Array:
+    """``[block, element, lane]`` in the storage type of ``element``."""
+    return blocked.view(STORAGE[element]).reshape(len(blocked), -1, lanes_of(cols)[1])
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Values of both signs: mostly normal, some zeros of both signs, some small integers that make ties."""
+    values = rng.normal(size=shape)
+    kind = rng.integers(0, 8, size=shape)
+    values = np.where(kind == 0, rng.integers(-4, 5, size=shape), values)
+    return np.where(kind == 1, np.copysign(0.0, values), values)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a compute kernel works on: elements of its buffers, its plain operands, contents that must be special."""
+
+    counts: dict[str, int]
+    plain: dict[str, int]
+    contents: dict[str, Array]
+    ctl: Array
+
+
+@dataclass(frozen=True)
+class Case:
+    """A compute kernel with its operands and the memory of the PEs before it runs."""
+
+    kernel: str
+    memory: Array
+    buffers: dict[str, Stretch]
+    types: tuple[str, str]
+    ctl: Array
+    a: Array
+
+    def values(self, name: str, memory: Array | None = None) -> Array:
+        return self.buffers[name].values(self.memory if memory is None else memory)
+
+
+def make_case(
+    kernel: str, shape: Shape, rows: int, cols: int, rows_used: tuple[int, int], types: tuple[str, str], rng: np.random.Generator
+) -> Case:
+    """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: the first row and the rows."""
+    of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32"}
+    named = [(name, of_view[view]) for name, view in OPERANDS[kernel] if view]
+    order = [named[i] for i in rng.permutation(len(named))]
+    stretches, size = lay_out([(shape.counts[name], element) for name, element in order])
+    buffers = {name: stretch for (name, _), stretch in zip(order, stretches, strict=True)}
+    memory = np.full((rows, cols, size), UNTOUCHED, np.uint8)
+    for name, stretch in buffers.items():
+        given = shape.contents.get(name)
+        values = numbers(rng, (rows, cols, shape.counts[name])) if given is None else given
+        memory[..., stretch.start : stretch.end] = values.astype(NUMPY_TYPE[stretch.element]).view(np.uint8)
+    a = np.zeros(OPERAND_COUNT, np.int64)
+    a[:2] = rows_used
+    for i, (name, kind) in enumerate(OPERANDS[kernel]):
+        a[3 + i] = buffers[name].address if kind else shape.plain[name]
+    return Case(kernel, memory, buffers, types, shape.ctl, a)
+
+
+def run_kernel(case: Case, function: Callable[..., None]) -> Array:
+    """PE memory after ``function`` ran in lanes."""
+    cols = case.memory.shape[1]
+    stretches = list(case.buffers.values())
+    blocked = to_lanes(case.memory, stretches)
+    a = case.a.copy()
+    a[2] = lanes_of(cols)[0]
+    types = (case.types[0], case.types[0], case.types[1], "float32")
+    with np.errstate(over="ignore", under="ignore"):
+        function(*(view(blocked, element, cols) for element in types), case.ctl, a)
+    return from_lanes(blocked, stretches, cols)
+
+
+def run_oracle(case: Case) -> Array:
+    """PE memory after the oracle ran; it gets nonsense for the blocks of a row."""
+    memory, a = case.memory.copy(), case.a.copy()
+    a[2] = -1
+    sram = Sram(memory, activation=case.types[0], weight=case.types[0], accumulator=case.types[1])
+    getattr(compute, case.kernel)(sram, case.ctl, a)
+    return memory
+
+
+def agree(case: Case, got: Array, want: Array, allowed: dict[str, Array]) -> bool:
+    """Whether memories are equal bit for bit, but for buffers with an ``allowed`` absolute error each."""
+    got = got.copy()
+    for name, bound in allowed.items():
+        stretch = case.buffers[name]
+        difference = np.abs(stretch.values(got) - stretch.values(want))
+        if not (difference <= bound.reshape(difference.shape)).all():
+            return False
+        got[..., stretch.start : stretch.end] = want[..., stretch.start : stretch.end]
+    return bool(np.array_equal(got, want))
+
+
+def both(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:
+    """The serial kernel, and the parallel one where its compilation is worth it: one combination of types."""
+    made = compiled(kernel)
+    return [made.serial, made.parallel] if types == PARALLEL_TYPES else [made.serial]
+
+
+TYPES = [("float32", "float32"), ("float16", "float32"), ("bfloat16", "float32"), ("float16", "float16")]
+"""Types of activations (and weights) and of accumulators."""
+
+PARALLEL_TYPES = ("float16", "float32")

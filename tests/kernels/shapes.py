@@ -1,0 +1,161 @@
+"""For every compute kernel: the sizes that it is tested over, its buffers at those sizes, and the errors allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.kernels.helpers import EPS, TINY, Case, Shape
+from wse.instructions import OPERANDS
+
+Array = npt.NDArray[Any]
+
+SIZES: dict[str, tuple[str, ...]] = {
+    "matmul": ("M", "K", "N"),
+    "sum_squares": ("M", "K"),
+    "rms_scale": ("M", "K"),
+    "rope": ("M", "Hq", "Hk", "half"),
+    "kv_append": ("E", "capacity"),
+    "attention_scores": ("M", "Hk", "share", "F", "capacity"),
+    "attention_max": ("M", "H", "capacity"),
+    "attention_exp": ("M", "H", "capacity"),
+    "attention_values": ("M", "Hk", "share", "F", "capacity"),
+    "attention_online": ("M", "Hk", "share", "F", "capacity"),
+    "attention_finish": ("M", "H", "F"),
+    "residual_add": ("n",),
+    "store": ("n",),
+    "copy": ("n",),
+    "swiglu": ("M", "n"),
+    "embedding_lookup": ("M", "K", "V"),
+    "argmax_fold": ("n", "V"),
+}
+
+PRIMES = (1, 2, 3, 5, 7)
+SCALE_PICO = 353_553_390_593
+
+
+def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> Shape:
+    """Buffers and operands at one choice of sizes; what is free is drawn."""
+    s = dict(size)
+    capacity = s.get("capacity", 1)
+    s["T"] = int(rng.integers(1, capacity + 1))
+    s["F"] = 2 * s["half"] if "half" in s else s.get("F", 1)
+    s["heads"] = s["Hk"] * s["share"] if "share" in s else s.get("H", 1)
+    s["tokens"] = 4
+    strided = int(rng.integers(0, 3))
+    first = int(rng.integers(0, s.get("V", 1)))
+    counts, contents = _buffers(kernel, s, rows, cols, rng)
+    plain = {
+        "add": int(rng.integers(0, 2)),
+        "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
+        "n_stride": s.get("K", 1) if strided == 1 else 1,
+        "size": 3 * s.get("K", 1),
+        "eps_pico": 10_000_000,
+        "scale_pico": SCALE_PICO,
+        "round": int(rng.integers(0, rows)),
+        "ring": rows,
+        "first": first,
+        "vocabulary": max(1, cols * s.get("V", 1) - int(rng.integers(0, 3))),
+        "fold": int(rng.integers(0, 2)),
+    } | s
+    return Shape(counts, {name: plain[name] for name, kind in OPERANDS[kernel] if not kind}, contents, control(rows, capacity, rng))
+
+
+def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
+    """Counters of every row: any slot may be the oldest, positions in any order, some slots empty."""
+    ctl = np.full((rows, 8 + capacity), -1, np.int32)
+    ctl[:, 0] = rng.integers(0, capacity + 3, rows)
+    ctl[:, 1] = rng.integers(0, 4, rows)
+    ctl[:, 2] = rng.integers(0, 3, rows)
+    ctl[:, 3] = np.minimum(rng.integers(0, 3, rows), capacity)
+    ctl[:, 4] = rng.integers(0, capacity, rows)
+    ctl[:, 7] = rng.integers(0, capacity, rows)
+    ctl[:, 8:] = rng.integers(-1, capacity + 3, (rows, capacity))
+    return ctl
+
+
+def _buffers(
+    kernel: str, s: dict[str, int], rows: int, cols: int, rng: np.random.Generator
+) -> tuple[dict[str, int], dict[str, Array]]:
+    M, K, N, F, T, H = s.get("M", 1), s.get("K", 1), s.get("N", 1), s["F"], s["T"], s["heads"]
+    Hq, Hk, capacity, n, V = s.get("Hq", 1), s.get("Hk", 1), s.get("capacity", 1), s.get("n", 1), s.get("V", 1)
+    line = (rows, cols)
+    if kernel == "matmul":
+        return {"x": M * K, "w": K * (N + 2), "out": M * N}, {}
+    if kernel == "sum_squares":
+        return {"x": M * K, "sums": M}, {}
+    if kernel == "rms_scale":
+        return {"x": M * K, "sums": M, "gain": K, "out": M * K}, {"sums": rng.exponential(K, (*line, M))}
+    if kernel == "rope":
+        frequency = np.broadcast_to(10_000.0 ** -np.linspace(0, 1, F // 2, endpoint=False), (*line, F // 2))
+        sizes = {"x": M * (Hq + 2 * Hk) * F, "frequency": F // 2, "q": M * Hq * F, "k": M * Hk * F, "v": M * Hk * F}
+        return sizes, {"frequency": frequency}
+    if kernel == "kv_append":
+        cache = capacity * s["E"]
+        return {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["E"], "k_cache": cache, "v_cache": cache}, {}
+    if kernel == "attention_scores":
+        return {"q": M * H * F, "k": capacity * Hk * F, "out": M * H * T}, {}
+    if kernel == "attention_max":
+        return {"scores": M * H * T, "out": M * H}, {}
+    if kernel == "attention_exp":
+        sizes = {"scores": M * H * T, "maxima": M * H, "out": M * H * T, "sums": M * H}
+        return sizes, {"maxima": rng.uniform(1, 4, (*line, M * H))}
+    if kernel == "attention_values":
+        return {"p": M * H * T, "v": capacity * Hk * F, "out": M * H * F}, {}
+    if kernel == "attention_online":
+        sizes = {"scores": M * H * T, "v": capacity * Hk * F, "maxima": M * H, "sums": M * H, "out": M * H * F}
+        return sizes, {"sums": rng.exponential(2, (*line, M * H))}
+    if kernel == "attention_finish":
+        sums = rng.exponential(2, (*line, M * H)) * rng.integers(0, 4, (*line, M * H))
+        return {"x": M * H * F, "sums": M * H, "out": M * H * F}, {"sums": sums}
+    if kernel in ("residual_add", "store", "copy"):
+        names = [name for name, kind in OPERANDS[kernel] if kind]
+        return dict.fromkeys(names, n), {}
+    if kernel == "swiglu":
+        return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
+    if kernel == "embedding_lookup":
+        return {"ids": M, "table": V * K, "out": M * K}, {"ids": rng.integers(0, cols * V + 1, (*line, M))}
+    pair = np.stack([rng.normal(size=line), rng.integers(0, cols * V, line)], axis=-1)
+    return {"logits": n, "pair": 2}, {"logits": rng.integers(-2, 3, (*line, n)), "pair": pair}
+
+
+def allowed_error(case: Case, want: Array) -> dict[str, Array]:
+    """Absolute errors allowed in the buffers that depend on exp, cos or sin; every other byte is exact.
+
+    exp, cos and sin are taken to be within 4 float32 ulp of each other; a stored element may then round to its
+    neighbour, one ulp of its type.
+    """
+    single, stored, summed = EPS["float32"], EPS[case.types[0]], EPS[case.types[1]]
+    tiny, tiny_sum = TINY[case.types[0]], TINY[case.types[1]]
+    plain = dict(zip([name for name, _ in OPERANDS[case.kernel]], case.a[3:].tolist(), strict=False))
+    if case.kernel == "rope":
+        return {name: _rope_error(case, plain, name) + stored * np.abs(case.values(name, want)) + tiny for name in "qk"}
+    if case.kernel == "swiglu":
+        return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
+    if case.kernel == "attention_exp":
+        sums = case.values("sums", want)
+        return {
+            "out": (4 * single + stored) * case.values("out", want) + tiny,
+            "sums": ((4 + plain["T"]) * single + stored) * sums + plain["T"] * tiny,
+        }
+    if case.kernel == "attention_online":
+        T = plain["T"]
+        largest = np.abs(case.values("v")).max() * T + np.abs(case.values("out")).max()
+        sums = case.values("sums", want)
+        steps = (8 + 4 * T) * single
+        return {
+            "sums": steps * (sums + case.values("sums")) + TINY["float32"],
+            "out": np.full(case.values("out").shape, (steps + (T + 2) * summed) * largest + tiny_sum),
+        }
+    return {}
+
+
+def _rope_error(case: Case, plain: dict[str, int], name: str) -> Array:
+    """4 ulp of cos and sin times both members of the pair, and two roundings."""
+    M, Hq, Hk, F = (plain[key] for key in ("M", "Hq", "Hk", "F"))
+    heads = np.abs(case.values("x")).reshape(*case.memory.shape[:2], M, Hq + 2 * Hk, 2, F // 2)
+    either = np.broadcast_to(heads.sum(axis=4, keepdims=True), heads.shape)
+    taken = either[:, :, :, :Hq] if name == "q" else either[:, :, :, Hq : Hq + Hk]
+    return 6 * EPS["float32"] * taken.reshape(*case.memory.shape[:2], -1)

@@ -1,0 +1,100 @@
+"""Every compute kernel equals its oracle: bit for bit, except where exp, cos or sin round differently."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.helpers import EPS, EXAMPLES, JIT, TYPES, agree, both, make_case, run_kernel, run_oracle
+from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
+from wse_kernels.library import COMPUTE, compiled
+
+TYPE_NAMES = ["-".join(types) for types in TYPES]
+
+
+def check(
+    kernel: str, types: tuple[str, str], size: dict[str, int], rows: int, cols: int, used: tuple[int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    shape = shape_of(kernel, size, rows, cols, rng)
+    case = make_case(kernel, shape, rows, cols, used, types, rng)
+    want = run_oracle(case)
+    for function in both(kernel, types):
+        assert agree(case, run_kernel(case, function), want, allowed_error(case, want))
+
+
+def test_every_kernel_has_sizes_to_be_tested_over() -> None:
+    assert set(SIZES) == set(COMPUTE)
+
+
+@pytest.mark.parametrize("types", TYPES, ids=TYPE_NAMES)
+@pytest.mark.parametrize("kernel", SIZES)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_kernel_equals_oracle(kernel: str, types: tuple[str, str], data: st.DataObject) -> None:
+    rows, cols = data.draw(st.integers(1, 4)), data.draw(st.sampled_from(PRIMES))
+    first = data.draw(st.integers(0, rows - 1))
+    used = first, data.draw(st.integers(1, rows - first))
+    size = {name: data.draw(st.sampled_from(PRIMES if JIT else PRIMES[:3]), label=name) for name in SIZES[kernel]}
+    check(kernel, types, size, rows, cols, used, data.draw(st.integers(0, 2**32 - 1)))
+
+
+@pytest.mark.parametrize("cols", [128, 129, 257])
+@pytest.mark.parametrize("kernel", SIZES)
+def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(kernel: str, cols: int) -> None:
+    size = {name: 1 + i % 2 for i, name in enumerate(SIZES[kernel])}
+    check(kernel, ("float16", "float32"), size, 2, cols, (0, 2), seed=cols)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    M=st.integers(1, 5),
+    K=st.sampled_from([1, 2, 13, 97] if JIT else [1, 13]),
+    N=st.integers(1, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed: int) -> None:
+    """|got - x @ w| <= 2 K eps |x| @ |w|, x @ w taken in float64."""
+    rng = np.random.default_rng(seed)
+    plain = {"M": M, "K": K, "N": N, "k_stride": N, "n_stride": 1, "add": 0}
+    shape = Shape({"x": M * K, "w": K * N, "out": M * N}, plain, {}, np.zeros((1, 8), np.int32))
+    case = make_case("matmul", shape, 1, 1, (0, 1), ("float32", "float32"), rng)
+    x, w = case.values("x").reshape(M, K), case.values("w").reshape(K, N)
+    got = case.values("out", run_kernel(case, compiled("matmul").serial)).reshape(M, N)
+    bound = 2 * K * EPS["float32"] * (np.abs(x) @ np.abs(w))
+    assert (np.abs(got - x @ w) <= bound).all()
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    ring=st.integers(1, 7), M=st.integers(1, 3), share=st.integers(1, 2), T=st.integers(1, 3), seed=st.integers(0, 2**32 - 1)
+)
+def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(ring: int, M: int, share: int, T: int, seed: int) -> None:
+    """After round 0 to ring - 1 and the division, a token has attended to every entry up to its own position."""
+    rng = np.random.default_rng(seed)
+    F, tokens = 2, ring * T
+    position = rng.permutation(tokens).astype(np.int32).reshape(ring, T)
+    q, k, v = (rng.normal(size=(n, F)) for n in (ring * M * share, tokens, tokens))
+    ctl = np.full((ring, 8 + T), -1, np.int32)
+    ctl[:, 0], ctl[:, 1], ctl[:, 8:] = rng.integers(tokens // 2, tokens, ring), M, position
+    place = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
+    counts = {"scores": M * share * T, "v": T * F, "maxima": M * share, "sums": M * share, "out": M * share * F}
+    plain = {"M": M, "Hk": 1, "share": share, "F": F, "T": T, "scale_pico": 10**12, "ring": ring}
+    memory = None
+    for turn in range(ring):
+        origin = np.array([place[(place.index(row) - turn) % ring] for row in range(ring)])
+        scores = np.einsum("rhf,rtf->rht", q.reshape(ring, M * share, F), k.reshape(ring, T, F)[origin])
+        contents = {"scores": scores.reshape(ring, 1, -1), "v": v.reshape(ring, 1, -1)[origin]}
+        if memory is not None:
+            contents |= {name: case.values(name, memory) for name in ("maxima", "sums", "out")}
+        shape = Shape(counts, plain | {"round": turn}, contents, ctl)
+        case = make_case("attention_online", shape, ring, 1, (0, ring), ("float32", "float32"), rng)
+        memory = run_kernel(case, compiled("attention_online").serial)
+    got = case.values("out", memory).reshape(ring, M, share, F) / case.values("sums", memory).reshape(ring, M, share, 1)
+    logits = np.einsum("rmhf,tf->rmht", q.reshape(ring, M, share, F), k)
+    visible = position.reshape(-1) <= (ctl[:, 0, None] + np.arange(M))[..., None]
+    weights = np.where(visible[:, :, None, :], np.exp(logits - logits.max(axis=-1, keepdims=True)), 0.0)
+    want = weights @ v / weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)

@@ -1,0 +1,75 @@
+"""The cycles and the traffic of a run, summed from the fabric model phase by phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.program import HOST, Field, Kind
+from wse_mappings.cache_balance import CacheBalance
+
+
+@dataclass(kw_only=True, eq=False)
+class PhaseTotals:
+    """Sums over the runs of prefill or of decode. ``layer_cycles`` are those of ops inside layers."""
+
+    runs: int = 0
+    cycles: float = 0.0
+    layer_cycles: float = 0.0
+    by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
+    hops: int = 0
+    wafer_bytes: int = 0
+    host_bytes: int = 0
+    links: npt.NDArray[np.int64] | None = None
+
+
+class Clock:
+    """Counts as a run goes on. ``key`` of a phase run identifies its schedule: equal keys, equal costs."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.length = 0
+        self.prefill, self.decode = PhaseTotals(), PhaseTotals()
+        self._layers = np.array(fabric.program.op_layers) >= 0
+
+    @property
+    def cycles(self) -> float:
+        """Cycles since the start of the run."""
+        return self.prefill.cycles + self.decode.cycles
+
+    def prefill_chunk(self, index: int) -> PhaseCost:
+        """Count one prefill chunk; its cost."""
+        cost = self.fabric.prefill_cost(index)
+        self.length += self.fabric.program.prefill[index].tokens
+        self._add(self.prefill, index, cost)
+        return cost
+
+    def decoded(self) -> tuple[tuple[int, int], PhaseCost]:
+        """Count one decoded token; the key of its schedule (slots, rows that shift) and its cost."""
+        cost = self.fabric.decode_cost(self.length)
+        rows = self.fabric.program.stages[0].rect.rows
+        key = (CacheBalance.slots_after(self.length + 1, rows), CacheBalance.passing_rows(self.length, rows))
+        self.length += 1
+        self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
+        return key, cost
+
+    def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost) -> None:
+        phase = self.fabric.program.phases[index]
+        totals.runs += 1
+        totals.cycles += cost.cycles
+        totals.layer_cycles += float(cost.by_cause[self._layers[phase.op]].sum())
+        totals.by_cause += cost.by_cause.sum(axis=0)
+        totals.hops += int(cost.hops.sum())
+        for step in np.flatnonzero(phase.kind == Kind.CROSS):
+            with_host = HOST in (phase.fixed[step, Field.FROM_WAFER], phase.fixed[step, Field.TO_WAFER])
+            if with_host:
+                totals.host_bytes += int(cost.bytes[step])
+            else:
+                totals.wafer_bytes += int(cost.bytes[step])
+        if totals.links is None:
+            totals.links = np.zeros_like(cost.links)
+        totals.links += cost.links

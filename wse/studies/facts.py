@@ -1,0 +1,169 @@
+"""The parts of a JSON report that follow from a Program and its costs; keys as the command line promises them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse.fabric.causes import CAUSES
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program import ELEMENT_BYTES, Field, HostStream, Kind, Program
+from wse.studies.clock import PhaseTotals
+
+Report = dict[str, Any]
+USES = ("code", "weights", "kv", "activations", "buffers")
+
+
+def model_facts(spec: ModelSpec, program: Program) -> Report:
+    """``model``: name, parameters, element type, bytes of the parameters in that type."""
+    return {
+        "name": spec.name,
+        "parameters": spec.parameter_count,
+        "dtype": program.activation_type,
+        "accumulate": program.accumulate_type,
+        "bytes": spec.parameter_count * ELEMENT_BYTES[program.activation_type],
+    }
+
+
+def wafer_facts(wafer: WaferSpec) -> Report:
+    """``wafer``: name, mesh, clock."""
+    return {"name": wafer.name, "rows": wafer.mesh_rows, "cols": wafer.mesh_cols, "clock_hz": wafer.clock_hz}
+
+
+def system_facts(program: Program) -> Report:
+    """``system``: wafers, regions, the mapping, the prefill product, and the stages."""
+    elements = ELEMENT_BYTES[program.activation_type]
+    return {
+        "wafers": program.wafers,
+        "regions": len(program.stages),
+        "mapping": program.mapping_name,
+        "prefill": program.prefill_name,
+        "prefill_chunks": [phase.tokens for phase in program.prefill],
+        "padding_fraction": program.padding_fraction,
+        "cut_bytes_per_token": cut_bytes_per_token(program),
+        "element_bytes": elements,
+        "stages": [
+            {
+                "wafer": s.wafer,
+                "row": s.rect.row,
+                "col": s.rect.col,
+                "rows": s.rect.rows,
+                "cols": s.rect.cols,
+                "layers": [s.first_layer, s.last_layer - 1] if s.last_layer > s.first_layer else [],
+                "embedding": s.has_embedding,
+                "head": s.has_head,
+            }
+            for s in program.stages
+        ],
+    }
+
+
+def cut_bytes_per_token(program: Program) -> int:
+    """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
+    phase = program.decode
+    moves = (phase.kind == Kind.HAND_OVER) | (
+        (phase.kind == Kind.CROSS) & (phase.fixed[:, Field.WHAT] == HostStream.NONE)
+    )
+    return int(phase.fixed[moves, Field.BYTES].sum())
+
+
+def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
+    """SRAM of one PE of a stage by use, with what is free; shared space counts once, for its largest user.
+
+    Activations and buffers share addresses over time. Each address counts for the use whose buffer reaches it first in
+    the order of sizes, so that all uses with ``free`` add up to the SRAM of a PE.
+    """
+    uses = dict.fromkeys(USES, 0)
+    covered: list[tuple[int, int]] = []
+    mine = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: -b.bytes)
+    for buffer in mine:
+        uses[buffer.use] += _uncovered(covered, buffer.address, buffer.address + buffer.bytes)
+        covered = _merged([*covered, (buffer.address, buffer.address + buffer.bytes)])
+    top = program.stages[stage].sram_top_byte
+    uses["buffers"] += top - sum(end - start for start, end in covered)  # alignment
+    return {**uses, "free": sram_bytes - top}
+
+
+def _uncovered(covered: list[tuple[int, int]], start: int, end: int) -> int:
+    return (end - start) - sum(max(0, min(end, e) - max(start, s)) for s, e in covered)
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def fullest_stage(program: Program) -> int:
+    """The stage whose PEs use the most SRAM."""
+    return max(range(len(program.stages)), key=lambda i: program.stages[i].sram_top_byte)
+
+
+def sram_facts(program: Program, sram_bytes: int) -> Report:
+    """``sram``: the fullest PE by use, and the tokens that fit the cache with all that is free."""
+    stage = fullest_stage(program)
+    uses = stage_bytes(program, stage, sram_bytes)
+    return {
+        "bytes_per_pe": uses,
+        "fullest_pe_fraction": (sram_bytes - uses["free"]) / sram_bytes,
+        "kv_capacity_tokens": min(_kv_tokens(program, i, sram_bytes) for i in range(len(program.stages))),
+        "fits": True,
+    }
+
+
+def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
+    rows = program.stages[stage].rect.rows
+    held = sum(b.bytes for b in program.buffers if b.stage == stage and b.use == "kv")
+    if not held:
+        return program.context
+    per_slot = held // -(-program.context // rows)
+    return rows * ((held + sram_bytes - program.stages[stage].sram_top_byte) // per_slot)
+
+
+def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:
+    """``prefill``: cycles, seconds, prompt tokens a second."""
+    seconds = totals.cycles / clock_hz
+    return {"cycles": totals.cycles, "s": seconds, "tokens_per_s": prompt_tokens / seconds}
+
+
+def decode_facts(totals: PhaseTotals, layers: int, clock_hz: float) -> Report:
+    """``decode``: means over the decoded tokens; ``cycles_by`` sums exactly to ``cycles_per_token``."""
+    by = {cause: float(value) / totals.runs for cause, value in zip(CAUSES, totals.by_cause, strict=True)}
+    cycles = sum(by.values())
+    return {
+        "cycles_per_token": cycles,
+        "cycles_per_layer": totals.layer_cycles / totals.runs / layers,
+        "tokens_per_s_per_user": clock_hz / cycles,
+        "tokens_per_s": clock_hz / cycles,
+        "cycles_by": by,
+    }
+
+
+def fabric_facts(program: Program, totals: PhaseTotals) -> Report:
+    """``fabric``: wavelet-hops and the busiest link of a mean decoded token, colours of the busiest stage."""
+    facts: Report = {"colours_used": colours_used(program)}
+    if totals.runs and totals.links is not None:
+        facts["wavelet_hops_per_token"] = totals.hops / totals.runs
+        facts["busiest_link_words_per_token"] = float(totals.links.max()) / totals.runs
+    return facts
+
+
+def colours_used(program: Program) -> int:
+    """Colours that the stage with the most of them occupies."""
+    used: dict[int, set[int]] = {}
+    for use in program.colour_uses:
+        used.setdefault(use.stage, set()).update(range(use.first, use.first + use.colours))
+    return max((len(colours) for colours in used.values()), default=0)
+
+
+def crossing_facts(totals: PhaseTotals, clock_hz: float) -> Report:
+    """``crossing``: bytes between wafers and their time, of a mean decoded token."""
+    crossing = float(totals.by_cause[CAUSES.index("crossing")])
+    return {
+        "bytes_per_token": totals.wafer_bytes / totals.runs,
+        "s_per_token": crossing / totals.runs / clock_hz,
+    }

@@ -1,0 +1,252 @@
+"""A run written down as a trace: the Program and its mapping at the start, passes and tokens as they happen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import wse
+from wse.fabric.causes import CAUSES
+from wse.fabric.phase_cost import PhaseCost
+from wse.instructions import KERNELS
+from wse.program import ROWS, Field, Kind, Program
+from wse.studies.clock import Clock
+from wse.studies.facts import USES, stage_bytes
+from wse.studies.request import Prepared
+from wse_traces.schema import RunHeader
+from wse_traces.write import TraceWriter
+
+TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
+KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2}
+
+
+class Recorder:
+    """Writes one run. Use as a context manager, as TraceWriter is."""
+
+    def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
+        """Raises TraceError when the path cannot be written."""
+        self._program = program
+        self._schedules: dict[tuple[int, ...], int] = {}
+        self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
+        self._stage_of_op = _stage_of_op(program)
+        header = RunHeader(
+            created_by=f"wse {wse.__version__}",
+            model=program.model_name,
+            wafer=program.wafer_name,
+            mapping=program.mapping_name,
+            seed=prepared.request.seed,
+            program_digest=digest,
+            wafers=program.wafers,
+            rows=program.wafer_rows,
+            cols=program.wafer_cols,
+            clock_hz=prepared.wafer.clock_hz,
+            options=_options(prepared),
+            versions={"wse": wse.__version__, "numpy": np.__version__},
+        )
+        self.writer = TraceWriter(path, header)
+        self._write_program(prepared.wafer.sram_bytes_per_pe)
+
+    def __enter__(self) -> Recorder:
+        self.writer.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.writer.__exit__(*details)
+
+    def prompt(self, ids: tuple[int, ...], texts: list[bytes]) -> None:
+        """The prompt's tokens, once its chunks have run."""
+        chunk = [i for i, phase in enumerate(self._program.prefill) for _ in range(phase.tokens)]
+        for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
+            self.writer.append_token(
+                token_id=token, text=text, is_prompt=True, pass_index=chunk[position], position=position
+            )
+
+    def passed(self, phase_index: int, key: tuple[int, int], cost: PhaseCost, start: float, wall_s: float) -> int:
+        """One run of a phase; its index among the passes."""
+        schedule = self._schedules.get((phase_index, *key))
+        if schedule is None:
+            schedule = self._schedules[phase_index, *key] = self._write_schedule(phase_index, key, cost)
+        index = self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
+        self._write_crossings(phase_index, cost, index)
+        self._count_busy(phase_index, cost)
+        return index
+
+    def token(self, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float) -> None:
+        """One generated token."""
+        self.writer.append_token(
+            token_id=token,
+            text=text,
+            is_prompt=False,
+            pass_index=pass_index,
+            position=position,
+            cycles=int(cycles),
+            wall_s=wall_s,
+        )
+
+    def finish(self, clock: Clock, summary: dict[str, Any]) -> None:
+        """Totals by link and by PE, and the report."""
+        parts = [t.links for t in (clock.prefill, clock.decode) if t.links is not None]
+        for wafer in range(self._program.wafers):
+            self.writer.append_plane("links/words", sum(part[wafer] for part in parts))
+            self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
+        self.writer.write_summary(summary)
+
+    def _write_program(self, sram_bytes: int) -> None:
+        p, w = self._program, self.writer
+        w.append(
+            "op",
+            {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": self._stage_of_op},
+        )
+        w.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
+        used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
+        has_layers = [s.last_layer > s.first_layer for s in p.stages]
+        stages = {
+            "wafer": [s.wafer for s in p.stages],
+            "row": [s.rect.row for s in p.stages],
+            "col": [s.rect.col for s in p.stages],
+            "rows": [s.rect.rows for s in p.stages],
+            "cols": [s.rect.cols for s in p.stages],
+            "first_layer": [s.first_layer if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
+            "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
+            "stage_bytes": [[u[use] for use in (*USES, "free")] for u in used],
+        }
+        w.append_sram(stages, pe_bytes=sram_bytes)
+        self._write_buffers()
+        self._write_routes()
+
+    def _write_buffers(self) -> None:
+        p = self._program
+        live = [self._live_ops(b.live) for b in p.buffers]
+        self.writer.append(
+            "buffer",
+            {
+                "stage": [b.stage for b in p.buffers],
+                "name": [b.name[:128] for b in p.buffers],
+                "use": [USES.index(b.use) for b in p.buffers],
+                "address": [b.address for b in p.buffers],
+                "bytes": [b.bytes for b in p.buffers],
+                "dtype": [b.element for b in p.buffers],
+                "live_from": [first for first, _ in live],
+                "live_to": [last for _, last in live],
+            },
+        )
+
+    def _live_ops(self, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
+        if not live:
+            return -1, -1
+        ops = [int(self._program.phases[p].op[step]) for p, first, last in live for step in (first, last)]
+        return min(ops), max(ops)
+
+    def _write_routes(self) -> None:
+        p = self._program
+        rows = [(use, use.first + i) for use in p.colour_uses for i in range(use.colours)]
+        rects = [p.stages[use.stage].rect for use, _ in rows]
+        self.writer.append(
+            "route",
+            {
+                "stage": [use.stage for use, _ in rows],
+                "colour": [colour for _, colour in rows],
+                "pattern": self.writer.append_names([use.pattern for use, _ in rows]),
+                "axis": [0 if use.axis == ROWS else 1 for use, _ in rows],
+                "wafer": [p.stages[use.stage].wafer for use, _ in rows],
+                "row": [r.row for r in rects],
+                "col": [r.col for r in rects],
+                "rows": [r.rows for r in rects],
+                "cols": [r.cols for r in rects],
+            },
+        )
+
+    def _write_schedule(self, phase_index: int, key: tuple[int, int], cost: PhaseCost) -> int:
+        p = self._program
+        phase = p.phases[phase_index]
+        stages = [p.stages[s] for s in phase.stage]
+        first = np.where(np.isin(phase.kind, (Kind.COMPUTE, Kind.LINE)), phase.fixed[:, 0], 0)
+        rows = np.where(
+            np.isin(phase.kind, (Kind.COMPUTE, Kind.LINE)), phase.fixed[:, 1], [s.rect.rows for s in stages]
+        )
+        by_cause = cost.by_cause.astype(np.int64)
+        steps = {
+            "op": phase.op,
+            "stage": phase.stage,
+            "layer": np.array(p.op_layers, np.int32)[phase.op],
+            "wafer": [s.wafer for s in stages],
+            "kind": [KIND_CODES[Kind(k)] for k in phase.kind],
+            "name": self.writer.append_names(_step_names(p, phase_index)),
+            "start_cycle": cost.start.astype(np.int64),
+            "cycles": by_cause.sum(axis=1),
+            "cycles_by": by_cause,
+            "words": cost.words,
+            "hops": cost.hops,
+            "row": np.array([s.rect.row for s in stages]) + first,
+            "col": [s.rect.col for s in stages],
+            "rows": rows,
+            "cols": [s.rect.cols for s in stages],
+        }
+        name = "decode" if phase.name == "decode" else "prefill"
+        return self.writer.append_schedule(steps, phase=name, kv_slots=key[0], cycles=int(cost.cycles))
+
+    def _write_crossings(self, phase_index: int, cost: PhaseCost, pass_index: int) -> None:
+        phase = self._program.phases[phase_index]
+        steps = np.flatnonzero(phase.kind == Kind.CROSS)
+        if not len(steps):
+            return
+        crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
+        self.writer.append(
+            "crossing",
+            {
+                "pass": np.full(len(steps), pass_index),
+                "src_wafer": phase.fixed[steps, Field.FROM_WAFER],
+                "dst_wafer": phase.fixed[steps, Field.TO_WAFER],
+                "bytes": cost.bytes[steps],
+                "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
+            },
+        )
+
+    def _count_busy(self, phase_index: int, cost: PhaseCost) -> None:
+        phase = self._program.phases[phase_index]
+        compute = cost.by_cause[:, CAUSES.index("compute")]
+        for index, stage in enumerate(self._program.stages):
+            mine = (phase.stage == index) & (phase.kind == Kind.COMPUTE)
+            r = stage.rect
+            whole = mine & (phase.fixed[:, 1] == r.rows)
+            area = self._busy[stage.wafer, r.row : r.row + r.rows, r.col : r.col + r.cols]
+            area += int(compute[whole].sum())
+            for step in np.flatnonzero(mine & ~whole):
+                area[phase.fixed[step, 0] : phase.fixed[step, 0] + phase.fixed[step, 1]] += int(compute[step])
+
+
+def _step_names(program: Program, phase_index: int) -> list[str]:
+    phase = program.phases[phase_index]
+    names = []
+    for kind, code in zip(phase.kind, phase.code, strict=True):
+        if kind == Kind.COMPUTE:
+            names.append(KERNELS[code])
+        elif kind == Kind.LINE:
+            names.append(program.patterns[code].name)
+        else:
+            names.append(TRANSFER_NAMES[Kind(kind)])
+    return names
+
+
+def _stage_of_op(program: Program) -> list[int]:
+    found = [-1] * len(program.op_names)
+    for phase in program.phases:
+        for op, stage in zip(phase.op, phase.stage, strict=True):
+            found[op] = int(stage)
+    return found
+
+
+def _options(prepared: Prepared) -> dict[str, Any]:
+    o, r = prepared.options, prepared.request
+    return {
+        "dtype": o.dtype,
+        "accumulate": o.accumulate,
+        "context": o.context,
+        "prompt_tokens": o.prompt_tokens,
+        "new_tokens": prepared.new_tokens,
+        "software": prepared.software.name,
+        "temperature": r.temperature,
+        "region": list(o.region) if o.region else None,
+    }

@@ -1,0 +1,212 @@
+"""What a user asks for, checked, with its defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse.compiler.options import Options
+from wse.compiler.suggest import smallest_square
+from wse.errors import BadInput, BadModel, UnknownName
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.load import BUNDLED, LoadedModel, load_model
+from wse.models.spec import ModelSpec
+from wse.program import ELEMENT_BYTES
+from wse_mappings.recipe import recipes
+
+BUNDLED_PROMPT = "Once upon a time"
+NEW_TOKENS = 256
+ACCUMULATORS = ("float16", "float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of ``wse run`` and ``wse compile`` as given; None where the default is to be found."""
+
+    model: str = "story"
+    wafer: str = "wse2"
+    mesh: str | None = None
+    wafers: int = 1
+    mapping: str = "region"
+    region: str | None = None
+    software: str = "tuned"
+    dtype: str | None = None
+    accumulate: str | None = None
+    context: int | None = None
+    prompt: str | None = None
+    prompt_ids: Sequence[int] | None = None
+    max_new_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    logits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """A request with everything loaded and decided but the Program. ``whole`` is the wafer at full size."""
+
+    request: Request
+    loaded: LoadedModel
+    whole: WaferSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+    prompt_ids: tuple[int, ...]
+    new_tokens: int
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model's."""
+        return self.loaded.spec
+
+
+def prepare(request: Request) -> Prepared:
+    """Load and check all that a request names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
+    """
+    if request.mapping not in recipes():
+        raise UnknownName("mapping", request.mapping, recipes())
+    _check_numbers(request)
+    whole, software = load_wafer(request.wafer), load_software(request.software)
+    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
+    region = None if request.region is None else parse_mesh(request.region)
+    loaded = load_model(request.model)
+    spec = loaded.spec
+    dtype = _element_type(request.dtype or spec.dtype)
+    ids = prompt_ids(request, loaded)
+    context, new_tokens = _lengths(request, spec, len(ids))
+    options = Options(
+        mapping=request.mapping,
+        wafers=request.wafers,
+        dtype=dtype,
+        accumulate=_accumulator(request.accumulate, dtype),
+        context=context,
+        prompt_tokens=len(ids),
+        region=region,
+        sampling="host" if request.temperature > 0 else "wafer",
+        logits_out=request.logits,
+    )
+    wafer = mesh or _smallest(spec, whole, software, options)
+    return Prepared(
+        request=request,
+        loaded=loaded,
+        whole=whole,
+        wafer=wafer,
+        software=software,
+        options=options,
+        prompt_ids=ids,
+        new_tokens=new_tokens,
+    )
+
+
+def prompt_ids(request: Request, loaded: LoadedModel) -> tuple[int, ...]:
+    """Token ids of the prompt: as given, from the text, or the model's begin token."""
+    spec, tokenizer = loaded.spec, loaded.tokenizer
+    if request.prompt is not None and request.prompt_ids is not None:
+        message = "--prompt and --prompt-ids: give one of the two"
+        raise BadInput(message)
+    if request.prompt_ids is not None:
+        return _checked_ids(request.prompt_ids, spec)
+    text = request.prompt
+    if text is None and request.model in BUNDLED:
+        text = BUNDLED_PROMPT
+    if text is None:
+        if spec.bos_token_id is None:
+            message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
+            raise BadInput(message)
+        return (spec.bos_token_id,)
+    if text == "":
+        message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
+        raise BadInput(message)
+    if tokenizer is None:
+        message = (
+            f"{loaded.path}: has no tokenizer (tokenizer.json or tokenizer.bin), so text cannot be read; "
+            "give token ids with --prompt-ids 1,2,3"
+        )
+        raise BadModel(message)
+    return tuple(tokenizer.encode(text))
+
+
+def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
+    if not ids:
+        message = "--prompt-ids: the prompt is empty; give at least one id"
+        raise BadInput(message)
+    for token in ids:
+        if not 0 <= token < spec.vocab_size:
+            message = (
+                f"--prompt-ids: {token} is outside the vocabulary of {spec.name}; "
+                f"give ids from 0 to {spec.vocab_size - 1:,}"
+            )
+            raise BadInput(message)
+    return tuple(ids)
+
+
+def _check_numbers(request: Request) -> None:
+    for name, value in (
+        ("--wafers", request.wafers),
+        ("--max-new-tokens", request.max_new_tokens),
+        ("--context", request.context),
+    ):
+        if value is not None and value < 1:
+            message = f"{name} {value}: give a number of at least 1"
+            raise BadInput(message)
+    if not 0.0 <= request.temperature < 1e6:
+        message = f"--temperature {request.temperature}: give 0 for greedy, or a positive number"
+        raise BadInput(message)
+    if request.seed < 0:
+        message = f"--seed {request.seed}: give a number of at least 0"
+        raise BadInput(message)
+
+
+def _element_type(name: str) -> str:
+    if name not in ELEMENT_BYTES:
+        raise UnknownName("dtype", name, ELEMENT_BYTES)
+    return name
+
+
+def _accumulator(name: str | None, dtype: str) -> str:
+    if name is None:
+        return "float32"
+    if name not in ACCUMULATORS:
+        raise UnknownName("accumulator type", name, ACCUMULATORS)
+    if name == "float16" and dtype != "float16":
+        message = (
+            f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
+        )
+        raise BadInput(message)
+    return name
+
+
+def _lengths(request: Request, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
+    """Context and new tokens."""
+    limit = min(request.context or spec.context_limit, spec.context_limit)
+    if request.context is not None and request.context > spec.context_limit:
+        message = (
+            f"--context {request.context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
+        )
+        raise BadInput(message)
+    room = limit - prompt_tokens
+    if room < (request.max_new_tokens or 1):
+        wanted = request.max_new_tokens or 1
+        message = (
+            f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond the context of {limit}; "
+            + (f"give --max-new-tokens {room} or less, or a shorter prompt" if room > 0 else "give a shorter prompt")
+        )
+        raise BadInput(message)
+    new_tokens = request.max_new_tokens or min(NEW_TOKENS, room)
+    return request.context or prompt_tokens + new_tokens, new_tokens
+
+
+def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
+    if options.region is not None:
+        return whole
+    side = smallest_square(spec, whole, software, options)
+    if side is None:
+        largest = min(whole.mesh_rows, whole.mesh_cols)
+        return mesh_on(whole, largest, largest)
+    return mesh_on(whole, side, side)
