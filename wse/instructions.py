@@ -11,48 +11,30 @@ from typing import Final
 VIEWS: Final = ("act", "wgt", "acc", "f32")
 """Element views of SRAM: activations, weights, accumulators, and float32 statistics."""
 
+_SIGNATURES: Final = {
+    "matmul": "x:act w:wgt out:acc M K N k_stride n_stride add",
+    "sum_squares": "x:act sums:f32 M K",
+    "rms_scale": "x:act sums:f32 gain:wgt out:act M K size eps_pico",
+    "rope": "x:acc frequency:f32 q:act k:act v:act M Hq Hk F",
+    "kv_append": "k:act v:act k_cache:act v_cache:act E capacity tokens",
+    "attention_scores": "q:act k:act out:acc M Hk share F T capacity",
+    "attention_max": "scores:acc out:f32 M H T scale_pico capacity",
+    "attention_exp": "scores:acc maxima:f32 out:act sums:f32 M H T scale_pico capacity",
+    "attention_values": "p:act v:act out:acc M Hk share F T capacity",
+    "attention_online": "scores:acc v:act maxima:f32 sums:f32 out:acc M Hk share F T scale_pico round ring",
+    "attention_finish": "x:acc sums:f32 out:act M H F",
+    "residual_add": "x:act addend:acc n",
+    "store": "out:act x:acc n",
+    "copy": "out:act x:act n",
+    "swiglu": "x:acc out:act M n",
+    "embedding_lookup": "ids:f32 table:wgt out:acc M K V",
+    "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
+}
+
 OPERANDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    "matmul": (
-        ("x", "act"), ("w", "wgt"), ("out", "acc"), ("M", ""), ("K", ""), ("N", ""),
-        ("k_stride", ""), ("n_stride", ""), ("add", ""),
-    ),
-    "sum_squares": (("x", "act"), ("sums", "f32"), ("M", ""), ("K", "")),
-    "rms_scale": (
-        ("x", "act"), ("sums", "f32"), ("gain", "wgt"), ("out", "act"), ("M", ""), ("K", ""), ("size", ""), ("eps_pico", ""),
-    ),
-    "rope": (
-        ("x", "acc"), ("frequency", "f32"), ("q", "act"), ("k", "act"), ("v", "act"), ("M", ""), ("Hq", ""), ("Hk", ""), ("F", ""),
-    ),
-    "kv_append": (
-        ("k", "act"), ("v", "act"), ("k_cache", "act"), ("v_cache", "act"), ("E", ""), ("capacity", ""), ("tokens", ""),
-    ),
-    "attention_scores": (
-        ("q", "act"), ("k", "act"), ("out", "acc"), ("M", ""), ("Hk", ""), ("share", ""), ("F", ""), ("T", ""),
-        ("capacity", ""),
-    ),
-    "attention_max": (
-        ("scores", "acc"), ("out", "f32"), ("M", ""), ("H", ""), ("T", ""), ("scale_pico", ""), ("capacity", ""),
-    ),
-    "attention_exp": (
-        ("scores", "acc"), ("maxima", "f32"), ("out", "act"), ("sums", "f32"), ("M", ""), ("H", ""), ("T", ""), ("scale_pico", ""),
-        ("capacity", ""),
-    ),
-    "attention_values": (
-        ("p", "act"), ("v", "act"), ("out", "acc"), ("M", ""), ("Hk", ""), ("share", ""), ("F", ""), ("T", ""),
-        ("capacity", ""),
-    ),
-    "attention_online": (
-        ("scores", "acc"), ("v", "act"), ("maxima", "f32"), ("sums", "f32"), ("out", "acc"), ("M", ""), ("Hk", ""),
-        ("share", ""), ("F", ""), ("T", ""), ("scale_pico", ""), ("round", ""), ("ring", ""),
-    ),
-    "attention_finish": (("x", "acc"), ("sums", "f32"), ("out", "act"), ("M", ""), ("H", ""), ("F", "")),
-    "residual_add": (("x", "act"), ("addend", "acc"), ("n", "")),
-    "store": (("out", "act"), ("x", "acc"), ("n", "")),
-    "copy": (("out", "act"), ("x", "act"), ("n", "")),
-    "swiglu": (("x", "acc"), ("out", "act"), ("M", ""), ("n", "")),
-    "embedding_lookup": (("ids", "f32"), ("table", "wgt"), ("out", "acc"), ("M", ""), ("K", ""), ("V", "")),
-    "argmax_fold": (("logits", "acc"), ("pair", "f32"), ("n", ""), ("V", ""), ("first", ""), ("vocabulary", ""), ("fold", "")),
-}  # fmt: skip
+    kernel: tuple((name, view) for name, _, view in (word.partition(":") for word in signature.split()))
+    for kernel, signature in _SIGNATURES.items()
+}
 """Kernel name to its operands from index 3 on: (name, view) for an address, (name, "") for a number."""
 
 KERNELS: Final = tuple(OPERANDS)
@@ -60,8 +42,3 @@ KERNELS: Final = tuple(OPERANDS)
 
 FIRST_OPERAND: Final = 3
 """Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""
-
-
-def operand_index(kernel: str, operand: str) -> int:
-    """Index in the operand array of a named operand. Raises ValueError when the kernel has none of that name."""
-    return FIRST_OPERAND + [name for name, _ in OPERANDS[kernel]].index(operand)

@@ -1,11 +1,12 @@
 """The Program: what the compiler emits and what execution, the fabric model and the wavelet model read.
 
-Frozen arrays and names for people; nothing here is looked up by name while a token runs. A *phase* is the step sequence of one
-prefill chunk or one decoded token. An operand of a step is linear in what varies while it runs:
+Frozen arrays and names for people; nothing here is looked up by name while a token runs. A *phase* is the step
+sequence of one prefill chunk or one decoded token. An operand of a step is linear in what varies while it runs:
 
     operand = fixed + per_slot * slots + per_round * round + odd * (round % 2)
 
-where ``slots`` is the number of cache slots in use on the fullest row and ``round`` counts the turns of the step's loop.
+where ``slots`` is the number of cache slots in use on the fullest row and ``round`` counts the turns of the
+step's loop.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ class HostStream(IntEnum):
     """What a CROSS step with the host carries."""
 
     NONE = 0
-    TOKENS_IN = 1
+    TOKENS_IN = 1  # the prompt
     TOKEN_OUT = 2
     LOGITS_OUT = 3
+    DRAWN_IN = 4  # the id that the host drew from the logits
 
 
 OPERAND_COUNT = 17
@@ -115,12 +117,8 @@ class Phase:
 
     def operands(self, step: int, slots: int, round_: int = 0) -> I64:
         """int64 ``[OPERAND_COUNT]`` of one step."""
-        return (
-            self.fixed[step]
-            + self.per_slot[step] * slots
-            + self.per_round[step] * round_
-            + self.odd[step] * (round_ % 2)
-        )
+        varying = self.per_slot[step] * slots + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
+        return np.asarray(self.fixed[step] + varying, np.int64)
 
     def turns(self, step: int) -> int:
         """How often a step runs."""

@@ -12,14 +12,17 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, prange, typeof, types
+from numba import config as numba_config
+from numba import njit, prange, typeof, types
 from numba.extending import intrinsic
 
 _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 
 if "NUMBA_CACHE_DIR" not in os.environ:
     # numba's cache notices neither an edited helper in another file nor bounds checks switched on or off, so the place
@@ -35,7 +38,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def kernel(function: Function) -> Function:
     """Compile for one core. No fast-math: every sum keeps its order, products are not contracted."""
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(function)  # type: ignore[no-any-return]
+    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(function)
+    return cast(Function, compiled)
 
 
 def parallel_kernel(function: Function) -> Function:
@@ -47,14 +51,15 @@ def parallel_kernel(function: Function) -> Function:
     twin = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     twin.__qualname__ = name
     twin.__module__ = function.__module__
-    return njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=False)(twin)  # type: ignore[no-any-return]
+    compiled: Any = njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=False)(twin)
+    return cast(Function, compiled)
 
 
 def _widen_element(value: Any) -> np.float32:
     if isinstance(value, np.uint16):
         return np.float32(value.view(np.float16))
     if isinstance(value, np.int16):
-        return (np.uint32(value.view(np.uint16)) << np.uint32(16)).view(np.float32)  # type: ignore[no-any-return]
+        return (np.uint32(value.view(np.uint16)) << np.uint32(16)).view(np.float32)
     return np.float32(value)
 
 
@@ -71,7 +76,7 @@ def _narrow_element(value: Any, like: Any) -> Any:
     return single
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _widen_compiled(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if value == types.uint16:
@@ -84,7 +89,7 @@ def _widen_compiled(typing_context: Any, value: Any) -> Any:
     return (types.float32(value), generate) if value in (types.uint16, types.int16, types.float32) else None
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if like == types.uint16:
@@ -106,14 +111,15 @@ def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
     return like(value, like), generate
 
 
-widen: Callable[[Any], Any] = _widen_element if config.DISABLE_JIT else _widen_compiled
+widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 """``widen(element)``: the float32 value of one stored element."""
 
-narrow: Callable[[Any, Any], Any] = _narrow_element if config.DISABLE_JIT else _narrow_compiled
+narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
 """``narrow(value, like)``: the float32 ``value`` rounded to the element type of ``like``, as stored bits."""
 
 
 def make_ready(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """Compile ``function`` for the types of ``arguments``, or load it from the cache, without calling it."""
+    type_of: Any = typeof
     if hasattr(function, "compile"):
-        function.compile(tuple(typeof(argument) for argument in arguments))
+        function.compile(tuple(type_of(argument) for argument in arguments))

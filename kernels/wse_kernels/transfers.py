@@ -150,15 +150,14 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     begin = start if arrival == MULTICAST else end
                     for row in range(begin, end + step, step):
                         receiver = row * per_row + column_block
-                        if receiver != sender or source != target:
-                            for e in range(n):
-                                old = view[receiver, target + e, lane]
-                                new = view[sender, source + e, lane]
-                                if arrival == ADD:
-                                    new = narrow(widen(old) + widen(new), old)
-                                elif arrival == LARGER:
-                                    new = narrow(max(widen(old), widen(new)), old)
-                                view[receiver, target + e, lane] = new
+                        for e in range(n):
+                            old = view[receiver, target + e, lane]
+                            new = view[sender, source + e, lane]
+                            if arrival == ADD:
+                                new = narrow(widen(old) + widen(new), old)
+                            elif arrival == LARGER:
+                                new = narrow(max(widen(old), widen(new)), old)
+                            view[receiver, target + e, lane] = new
                 if arrival != KEEP:
                     for row in range(start, end):
                         links[SOUTH, row, col] += words

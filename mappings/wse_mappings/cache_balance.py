@@ -21,7 +21,8 @@ class CacheBalance:
     """The counters of every row. ``control`` is what kernels read, int32 ``[rows, 8 + capacity]``.
 
     Words: 0 position of the row's first token, 1 tokens on the row, 2 first token to append, 3 tokens to append,
-    4 slot of the first, 5 slot passed up or -1, 6 slot received into or -1, 7 slot of the oldest entry, 8 + slot: position held, -1 when empty.
+    4 slot of the first, 5 slot passed up or -1, 6 slot received into or -1, 7 slot of the oldest entry, 8 + slot:
+    position held, -1 when empty.
     """
 
     def __init__(self, rows: int, context: int) -> None:
@@ -63,9 +64,9 @@ class CacheBalance:
         head[:, APPEND_COUNT] = share
         head[:, APPEND_SLOT] = (self._oldest + self._held) % self.capacity
         head[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
-        for row in range(self.rows):
-            slots = (head[row, APPEND_SLOT] + np.arange(share[row])) % self.capacity
-            head[row, HEADER_WORDS + slots] = self.length + start[row] + np.arange(share[row])
+        row = np.repeat(np.arange(self.rows), share)
+        nth = np.arange(tokens) - start[row]
+        head[row, HEADER_WORDS + (head[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
         self._held += share
         self.length += tokens
 

@@ -1,8 +1,8 @@
 """Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
 
-With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at most one), and
-a column of the group holds the same features, whole rotary pairs, of the head's keys, values and all its queries. With
-fewer columns, each holds whole kv heads.
+With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at
+most one), and a column of the group holds the same features, whole rotary pairs, of the head's keys, values and
+all its queries. With fewer columns, each holds whole kv heads.
 """
 
 from __future__ import annotations

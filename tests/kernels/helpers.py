@@ -1,4 +1,4 @@
-"""PE bytes to a kernel's lanes and back, independent of the emulator's own arena; and runs of a kernel and its oracle."""
+"""PE bytes to a kernel's lanes and back, apart from the emulator's own arena; runs of a kernel and its oracle."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lanes_of(cols: int) -> tuple[int, int]:
 
 
 def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[Stretch], int]:
-    """Stretches for (elements, element type) one after the other, each aligned to 4 bytes and guarded; and the bytes."""
+    """Stretches for (elements, element type) in order, aligned to 4 bytes and guarded; and the bytes in all."""
     stretches, top = [], GUARD_BYTES
     for count, element in sizes:
         end = top + count * NUMPY_TYPE[element].itemsize
@@ -92,7 +92,8 @@ def from_lanes(blocked: Array, stretches: list[Stretch], cols: int) -> Array:
         for row in range(rows):
             for col in range(cols):
                 block = blocked[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
-                memory[row, col, stretch.start : stretch.end] = block.reshape(-1, lanes, width)[:, col % lanes].reshape(-1)
+                elements = block.reshape(-1, lanes, width)[:, col % lanes]
+                memory[row, col, stretch.start : stretch.end] = elements.reshape(-1)
     return memory
 
 
@@ -121,7 +122,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a compute kernel works on: elements of its buffers, its plain operands, contents that must be special."""
+    """What a compute kernel works on: elements of its buffers, plain operands, contents that must be special."""
 
     counts: dict[str, int]
     plain: dict[str, int]
@@ -129,7 +130,7 @@ class Shape:
     ctl: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """A compute kernel with its operands and the memory of the PEs before it runs."""
 
@@ -145,9 +146,15 @@ class Case:
 
 
 def make_case(
-    kernel: str, shape: Shape, rows: int, cols: int, rows_used: tuple[int, int], types: tuple[str, str], rng: np.random.Generator
+    kernel: str,
+    shape: Shape,
+    rows: int,
+    cols: int,
+    rows_used: tuple[int, int],
+    types: tuple[str, str],
+    rng: np.random.Generator,
 ) -> Case:
-    """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: the first row and the rows."""
+    """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: first row and rows."""
     of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32"}
     named = [(name, of_view[view]) for name, view in OPERANDS[kernel] if view]
     order = [named[i] for i in rng.permutation(len(named))]
@@ -157,7 +164,8 @@ def make_case(
     for name, stretch in buffers.items():
         given = shape.contents.get(name)
         values = numbers(rng, (rows, cols, shape.counts[name])) if given is None else given
-        memory[..., stretch.start : stretch.end] = values.astype(NUMPY_TYPE[stretch.element]).view(np.uint8)
+        stored = values.astype(NUMPY_TYPE[stretch.element], order="C")
+        memory[..., stretch.start : stretch.end] = stored.view(np.uint8)
     a = np.zeros(OPERAND_COUNT, np.int64)
     a[:2] = rows_used
     for i, (name, kind) in enumerate(OPERANDS[kernel]):
@@ -187,16 +195,22 @@ def run_oracle(case: Case) -> Array:
     return memory
 
 
-def agree(case: Case, got: Array, want: Array, allowed: dict[str, Array]) -> bool:
-    """Whether memories are equal bit for bit, but for buffers with an ``allowed`` absolute error each."""
-    got = got.copy()
-    for name, bound in allowed.items():
-        stretch = case.buffers[name]
-        difference = np.abs(stretch.values(got) - stretch.values(want))
-        if not (difference <= bound.reshape(difference.shape)).all():
-            return False
-        got[..., stretch.start : stretch.end] = want[..., stretch.start : stretch.end]
-    return bool(np.array_equal(got, want))
+def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) -> list[str]:
+    """Where memories differ: buffers by name, compared bit for bit or within the ``allowed`` absolute error."""
+    wrong = []
+    left, right = got.copy(), want.copy()
+    for name, stretch in case.buffers.items():
+        mine, theirs = left[..., stretch.start : stretch.end], right[..., stretch.start : stretch.end]
+        if name in allowed:
+            values, expected = stretch.values(got), stretch.values(want)
+            excess = np.abs(values - expected) - allowed[name].reshape(values.shape)
+            if not (excess <= 0).all():
+                at = np.unravel_index(np.argmax(excess), excess.shape)
+                wrong.append(f"{name}{list(map(int, at))}: {values[at]} instead of {expected[at]}")
+        elif not np.array_equal(mine, theirs):
+            wrong.append(f"{name}: {np.count_nonzero(mine != theirs)} bytes")
+        mine[:] = theirs[:] = 0
+    return wrong if np.array_equal(left, right) else [*wrong, "bytes between buffers"]
 
 
 def both(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:

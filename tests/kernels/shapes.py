@@ -1,4 +1,4 @@
-"""For every compute kernel: the sizes that it is tested over, its buffers at those sizes, and the errors allowed."""
+"""For every compute kernel: the sizes it is tested over, its buffers at those sizes, and the errors allowed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,12 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "vocabulary": max(1, cols * s.get("V", 1) - int(rng.integers(0, 3))),
         "fold": int(rng.integers(0, 2)),
     } | s
-    return Shape(counts, {name: plain[name] for name, kind in OPERANDS[kernel] if not kind}, contents, control(rows, capacity, rng))
+    return Shape(
+        counts,
+        {name: plain[name] for name, kind in OPERANDS[kernel] if not kind},
+        contents,
+        control(rows, capacity, rng),
+    )
 
 
 def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
@@ -131,22 +136,23 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     tiny, tiny_sum = TINY[case.types[0]], TINY[case.types[1]]
     plain = dict(zip([name for name, _ in OPERANDS[case.kernel]], case.a[3:].tolist(), strict=False))
     if case.kernel == "rope":
-        return {name: _rope_error(case, plain, name) + stored * np.abs(case.values(name, want)) + tiny for name in "qk"}
+        error = {name: _rope_error(case, plain, name) + tiny for name in "qk"}
+        return {name: error[name] + stored * np.abs(case.values(name, want)) for name in "qk"}
     if case.kernel == "swiglu":
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
     if case.kernel == "attention_exp":
-        sums = case.values("sums", want)
+        sums = np.abs(case.values("sums", want))
         return {
-            "out": (4 * single + stored) * case.values("out", want) + tiny,
+            "out": (4 * single + stored) * np.abs(case.values("out", want)) + tiny,
             "sums": ((4 + plain["T"]) * single + stored) * sums + plain["T"] * tiny,
         }
     if case.kernel == "attention_online":
         T = plain["T"]
         largest = np.abs(case.values("v")).max() * T + np.abs(case.values("out")).max()
-        sums = case.values("sums", want)
+        sums = np.abs(case.values("sums", want))
         steps = (8 + 4 * T) * single
         return {
-            "sums": steps * (sums + case.values("sums")) + TINY["float32"],
+            "sums": steps * (sums + np.abs(case.values("sums"))) + TINY["float32"],
             "out": np.full(case.values("out").shape, (steps + (T + 2) * summed) * largest + tiny_sum),
         }
     return {}

@@ -64,6 +64,4 @@ def test_tables_longer_than_a_chunk(tmp_path):
     assert problems(tmp_path / "t.h5") == []
     with open_trace(tmp_path / "t.h5") as trace:
         np.testing.assert_array_equal(trace.column("experts/tokens"), np.concatenate(parts))
-        np.testing.assert_array_equal(
-            trace.column("experts/tokens", 4000, 5000), np.concatenate(parts)[4000:5000]
-        )
+        np.testing.assert_array_equal(trace.column("experts/tokens", 4000, 5000), np.concatenate(parts)[4000:5000])

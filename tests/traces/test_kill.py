@@ -67,9 +67,7 @@ def check_up_to(partial, safe):
         assert tokens >= safe
         assert trace.column("tokens/id").tolist() == list(range(tokens))
         assert trace.token_texts() == [f"{i} " for i in range(tokens)]
-        assert (
-            len(trace.steps()["op"]) == trace.column("schedules/steps")[trace.column("passes/schedule")].sum()
-        )
+        assert len(trace.steps()["op"]) == trace.column("schedules/steps")[trace.column("passes/schedule")].sum()
         if safe:
             assert trace.column("links/words").shape == (1, 4, 40, 30)
 

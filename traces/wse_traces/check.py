@@ -26,6 +26,11 @@ _KINDS: Mapping[type[object], str] = {str: "S", int: "iu", float: "f", bool: "b"
 _READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damage
 
 
+def reason_of(error: Exception) -> str:
+    """The message of an error; that of a KeyError without the quotes which Python puts around it."""
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
 def object_of(file: Any, path: str) -> Any:
     """A group or dataset of this very file, or None: links to other files and soft links are not followed."""
     item = file
@@ -48,11 +53,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
         message = f"attribute {name!r} is missing"
         raise ValueError(message)
     stored = h5py.h5a.open(item.id, name.encode())
-    if (
-        stored.shape != ()
-        or stored.dtype.kind not in _KINDS[kind]
-        or stored.get_storage_size() > _ATTRIBUTE_BYTES
-    ):
+    if stored.shape != () or stored.dtype.kind not in _KINDS[kind] or stored.get_storage_size() > _ATTRIBUTE_BYTES:
         message = f"attribute {name!r} is not one {kind.__name__} of at most {_ATTRIBUTE_BYTES:,} B"
         raise ValueError(message)
     value = item.attrs[name]
@@ -67,7 +68,7 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
         try:
             values[attribute.name] = _header_value(file, attribute)
         except _READ_ERRORS as error:
-            problems.append(f"{attribute.path}: {error}")
+            problems.append(f"{attribute.path}: {reason_of(error)}")
     if not problems and values["format"] != schema.FORMAT:
         problems.append(f"/: attribute 'format' is {values['format']!r}, not {schema.FORMAT!r}")
     sizes = [values.get(name, 1) for name in ("wafers", "rows", "cols")]
@@ -97,16 +98,15 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, bool]:
     """The header, and whether the run was completed. Raises: TraceError if this is no trace for us."""
     try:
         name, version = attribute_of(file, "format", str), attribute_of(file, "version", int)
-    except _READ_ERRORS as error:
+    except ValueError as error:
         message = f"{path}: HDF5, but not a trace ({error}); give a file that wse run --trace wrote"
         raise TraceError(message) from error
+    except _READ_ERRORS as error:
+        message = f"{path}: truncated or damaged ({reason_of(error)}); make the trace again"
+        raise TraceError(message) from error
     if name == schema.FORMAT and version != schema.VERSION:
-        remedy = (
-            "install a newer wse to read it" if version > schema.VERSION else "it is damaged, make it again"
-        )
-        message = (
-            f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}"
-        )
+        remedy = "install a newer wse to read it" if version > schema.VERSION else "it is damaged, make it again"
+        message = f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}"
         raise TraceError(message)
     values, problems = header_problems(file)
     if problems:
@@ -122,22 +122,18 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
         if dataset is None or dataset.dtype != ROWS.dtype or dataset.ndim != 1 or dataset.size > 4096:
             message = "missing, or not a short list of integers"
             raise ValueError(message)
-        counts = dict(
-            zip(attribute_of(dataset, "labels", str).split(","), dataset[...].tolist(), strict=True)
-        )
+        counts = dict(zip(attribute_of(dataset, "labels", str).split(","), dataset[...].tolist(), strict=True))
         wrong = [table for table in TABLES if counts.get(table, -1) < 0]
         if wrong:
             message = f"no count of rows for {', '.join(wrong)}"
             raise ValueError(message)
     except _READ_ERRORS as error:
-        message = f"{path}: {ROWS.path}: {error}; the file is damaged, make the trace again"
+        message = f"{path}: {ROWS.path}: {reason_of(error)}; the file is damaged, make the trace again"
         raise TraceError(message) from error
     return {table: counts[table] for table in TABLES}
 
 
-def problems_of_dataset(
-    file: Any, field: Field, header: RunHeader, rows: int, *, complete: bool
-) -> Iterator[str]:
+def problems_of_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, complete: bool) -> Iterator[str]:
     """All deviations of one dataset's description from the schema; nothing of its data is read."""
     try:
         dataset = dataset_of(file, field.path)
@@ -149,7 +145,7 @@ def problems_of_dataset(
         if found < rows or (complete and found > rows):
             yield f"{field.path}: {found} rows, table {field.table!r} has {rows}"
     except _READ_ERRORS as error:
-        yield f"{field.path}: cannot be read ({error})"
+        yield f"{field.path}: cannot be read ({reason_of(error)})"
 
 
 def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:

@@ -11,6 +11,4 @@ class TraceError(OSError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(
-            "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-        )
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))

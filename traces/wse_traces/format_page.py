@@ -95,9 +95,7 @@ def page() -> str:
                 "| dataset | dtype | axes | unit | meaning |",
                 "|---|---|---|---|---|",
             ]
-        lines.append(
-            f"| `{field.path}` | `{field.dtype}` | {', '.join(field.axes)} | {field.unit} | {_doc(field)} |"
-        )
+        lines.append(f"| `{field.path}` | `{field.dtype}` | {', '.join(field.axes)} | {field.unit} | {_doc(field)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -105,9 +105,7 @@ class PartialFile:
         except OSError as error:
             if isinstance(error, TraceError):
                 raise
-            message = (
-                f"{self.target}: cannot complete the trace: {error.strerror or error}; it is in {self.path}"
-            )
+            message = f"{self.target}: cannot complete the trace: {error.strerror or error}; it is in {self.path}"
             raise TraceError(message) from error
 
     def release(self) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,12 +25,12 @@ from wse_traces.check import dataset_of, header_of, problems_of_dataset, row_cou
 from wse_traces.errors import TraceError
 from wse_traces.partial import partial_path
 from wse_traces.schema import BY_PATH, TABLES, Field, RunHeader
+from wse_traces.unfinished import SIGNATURE, SUPERBLOCK_BYTES, is_unfinished, open_unfinished
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
 
 LIMIT_BYTES = 1 << 30
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _PLACE = ("op", "name", "kind", "stage", "layer", "wafer", "row", "col", "rows", "cols")
 _SUMS = ("cycles", "words", "hops")
 
@@ -46,14 +48,12 @@ class Trace:
 
     def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
         self.path, self.limit_bytes = path, limit_bytes
-        self.file = open_file(path)
-        try:
+        with ExitStack() as stack:
+            self.file = stack.enter_context(open_file(path))
             self.header: RunHeader
             self.header, self.complete = header_of(self.file, path)
             self._rows = row_counts(self.file, path)
-        except BaseException:
-            self.file.close()
-            raise
+            self._stack = stack.pop_all()
 
     def rows(self, table: str) -> int:
         """The number of rows of a table that are whole; 0 where it was not recorded."""
@@ -128,9 +128,7 @@ class Trace:
         counts = self._taken(schedules["steps"], schedule, "passes/schedule")
         size = int(counts.sum()) * 256
         if counts.min(initial=0) < 0 or size > self.limit_bytes:
-            message = (
-                f"{self.path}: {size:,} B of steps, the limit is {self.limit_bytes:,} B; ask for one token"
-            )
+            message = f"{self.path}: {size:,} B of steps, the limit is {self.limit_bytes:,} B; ask for one token"
             raise TraceError(message)
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = within + np.repeat(schedules["first_step"][schedule], counts)
@@ -196,9 +194,7 @@ class Trace:
         executed, owner = self._executed(), self._schedule_of_steps()
         times = np.append(executed, 0)[owner]
         cycles_by = (self.column("steps/cycles_by") * times[:, np.newaxis]).sum(axis=0)
-        totals = {
-            name: int((self.column(f"steps/{name}") * times).sum()) for name in ("cycles", "words", "hops")
-        }
+        totals = {name: int((self.column(f"steps/{name}") * times).sum()) for name in ("cycles", "words", "hops")}
         header = {name: getattr(self.header, name) for name in RunHeader.__dataclass_fields__}
         return {
             "format": schema.FORMAT,
@@ -214,7 +210,7 @@ class Trace:
 
     def close(self) -> None:
         """Close the file."""
-        self.file.close()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self
@@ -226,9 +222,7 @@ class Trace:
 
     def _check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
         """Refuse to allocate more than the limit for columns of so many rows."""
-        row_bytes = sum(
-            np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields
-        )
+        row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
         if rows * row_bytes > self.limit_bytes:
             size, limit = f"{rows * row_bytes:,} B to read", f"the limit is {self.limit_bytes:,} B"
             message = f"{self.path}: {what}: {size}, {limit}; read fewer rows at once"
@@ -270,30 +264,28 @@ class Trace:
         return owner
 
 
-def open_file(path: Path) -> Any:
+@contextmanager
+def open_file(path: Path) -> Iterator[Any]:
     """Open the HDF5 file: one that is closed, or one whose writer runs or was killed."""
     if not path.is_file():
         unfinished = partial_path(path)
-        hint = (
-            f"; {unfinished} is the trace of a run that goes on or was stopped"
-            if unfinished.is_file()
-            else ""
-        )
+        hint = f"; {unfinished} is the trace of a run that goes on or was stopped" if unfinished.is_file() else ""
         message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
         raise TraceError(message)
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_SIGNATURE))
-        if start != _SIGNATURE:
-            message = f"{path}: not an HDF5 file, so no trace; give a file that wse run --trace wrote"
-            raise TraceError(message)
+    with ExitStack() as stack:
         try:
-            return h5py.File(path, "r", locking=False)
-        except OSError:
-            return h5py.File(path, "r", swmr=True, locking=False)
-    except TraceError:
-        raise
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        message = f"{path}: cannot be opened, truncated or damaged ({reason}); make the trace again"
-        raise TraceError(message) from error
+            with path.open("rb") as opened:
+                start = opened.read(SUPERBLOCK_BYTES)
+            if not start.startswith(SIGNATURE):
+                message = f"{path}: not an HDF5 file, so no trace; give a file that wse run --trace wrote"
+                raise TraceError(message)
+            closed = not is_unfinished(start)
+            source = h5py.File(path, "r", locking=False) if closed else open_unfinished(path, start)
+            file = stack.enter_context(source)
+        except TraceError:
+            raise
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            message = f"{path}: cannot be opened, truncated or damaged ({reason}); make the trace again"
+            raise TraceError(message) from error
+        yield file

@@ -134,9 +134,7 @@ FIELDS: Final[tuple[Field, ...]] = (
         "SRAM by use on the fullest PE of the stage; all uses with `free` add up to the SRAM of a PE",
     ),
     Field("sram/bytes_per_pe", "<i4", ("wafer", "use", "row", "col"), "B", "SRAM by use on every PE"),
-    Field(
-        "sram/buffers/stage", "<i4", ("buffer",), "index", "stage whose fullest PE it is in", refers="stage"
-    ),
+    Field("sram/buffers/stage", "<i4", ("buffer",), "index", "stage whose fullest PE it is in", refers="stage"),
     Field("sram/buffers/name", TEXT, ("buffer",), "text", "name of the buffer"),
     Field("sram/buffers/use", "u1", ("buffer",), "code", "what it is for", labels=USES),
     Field("sram/buffers/address", "<i4", ("buffer",), "B", "first byte in the SRAM of the PE"),
@@ -150,13 +148,9 @@ FIELDS: Final[tuple[Field, ...]] = (
         "first op that needs it, -1: always",
         refers="op",
     ),
-    Field(
-        "sram/buffers/live_to", "<i4", ("buffer",), "index", "last op that needs it, -1: always", refers="op"
-    ),
+    Field("sram/buffers/live_to", "<i4", ("buffer",), "index", "last op that needs it, -1: always", refers="op"),
     # routes
-    Field(
-        "routes/stage", "<i4", ("route",), "index", "stage that uses it, -1: between stages", refers="stage"
-    ),
+    Field("routes/stage", "<i4", ("route",), "index", "stage that uses it, -1: between stages", refers="stage"),
     Field("routes/colour", "<i4", ("route",), "colour", "statically routed virtual channel"),
     Field("routes/pattern", "<i4", ("route",), "index", "name of the pattern", refers="name"),
     Field("routes/axis", "u1", ("route",), "code", "lines of PEs that it runs along", labels=LINES),
@@ -179,13 +173,9 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("steps/name", "<i4", ("step",), "index", "kernel or pattern, -1: none", refers="name"),
     Field("steps/start_cycle", "<i8", ("step",), "cycle", "start, counted from the start of the schedule"),
     Field("steps/cycles", "<i8", ("step",), "cycle", "from its start to its end"),
-    Field(
-        "steps/cycles_by", "<i8", ("step", "cause"), "cycle", "the cycles by cause; they add up to `cycles`"
-    ),
+    Field("steps/cycles_by", "<i8", ("step", "cause"), "cycle", "the cycles by cause; they add up to `cycles`"),
     Field("steps/words", "<i8", ("step",), "word", "32-bit words that it sends, each counted once"),
-    Field(
-        "steps/hops", "<i8", ("step",), "wavelet-hop", "links that its wavelets cross, summed over wavelets"
-    ),
+    Field("steps/hops", "<i8", ("step",), "wavelet-hop", "links that its wavelets cross, summed over wavelets"),
     Field("steps/row", "<i4", ("step",), "PE", "first row of its rectangle"),
     Field("steps/col", "<i4", ("step",), "PE", "first column of its rectangle"),
     Field("steps/rows", "<i4", ("step",), "PE", "rows of its rectangle"),
@@ -198,9 +188,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("tokens/is_prompt", "u1", ("token",), "code", "read or generated", labels=("generated", "prompt")),
     Field("tokens/sequence", "<i4", ("token",), "index", "sequence of the batch that it belongs to"),
     Field("tokens/position", "<i4", ("token",), "token", "position in its sequence"),
-    Field(
-        "tokens/pass", "<i4", ("token",), "index", "pass that read or generated it, -1: none", refers="pass"
-    ),
+    Field("tokens/pass", "<i4", ("token",), "index", "pass that read or generated it, -1: none", refers="pass"),
     Field("tokens/cycles", "<i8", ("token",), "cycle", "from the token before it to this one, 0 in a prompt"),
     Field("tokens/wall_s", "<f8", ("token",), "s", "time that the emulator took, 0 in a prompt"),
     Field(
@@ -210,16 +198,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         "B",
         "end of its bytes in `tokens/text`; they start at the end before",
     ),
-    Field(
-        "tokens/text", "u1", ("text_byte",), "byte", "bytes of all tokens; whole, but not each alone, UTF-8"
-    ),
+    Field("tokens/text", "u1", ("text_byte",), "byte", "bytes of all tokens; whole, but not each alone, UTF-8"),
     # traffic
-    Field(
-        "crossings/pass", "<i4", ("crossing",), "index", "pass that it belongs to, -1: loading", refers="pass"
-    ),
-    Field(
-        "crossings/src_wafer", "<i4", ("crossing",), "index", "wafer that sends, -1: the host", refers="wafer"
-    ),
+    Field("crossings/pass", "<i4", ("crossing",), "index", "pass that it belongs to, -1: loading", refers="pass"),
+    Field("crossings/src_wafer", "<i4", ("crossing",), "index", "wafer that sends, -1: the host", refers="wafer"),
     Field(
         "crossings/dst_wafer",
         "<i4",
@@ -245,17 +227,13 @@ FIELDS: Final[tuple[Field, ...]] = (
         "as `links/words` for one layer; row and col count from the layer's rectangle",
     ),
     Field("links/patterns/rows", "<i4", ("pattern",), "PE", "rows of the rectangle, what lies beyond is 0"),
-    Field(
-        "links/patterns/cols", "<i4", ("pattern",), "PE", "columns of the rectangle, what lies beyond is 0"
-    ),
+    Field("links/patterns/cols", "<i4", ("pattern",), "PE", "columns of the rectangle, what lies beyond is 0"),
     Field("links/layers/layer", "<i4", ("placed_layer",), "layer", "layer, -1: what belongs to none"),
     Field("links/layers/wafer", "<i4", ("placed_layer",), "index", "wafer that it is on", refers="wafer"),
     Field("links/layers/row", "<i4", ("placed_layer",), "PE", "row of the pattern's row 0"),
     Field("links/layers/col", "<i4", ("placed_layer",), "PE", "column of the pattern's column 0"),
     Field("links/layers/pattern", "<i4", ("placed_layer",), "index", "its words on links", refers="pattern"),
-    Field(
-        "pe/busy_cycles", "<i8", ("wafer", "row", "col"), "cycle", "cycles that the PE computes, over the run"
-    ),
+    Field("pe/busy_cycles", "<i8", ("wafer", "row", "col"), "cycle", "cycles that the PE computes, over the run"),
     # optional
     Field("experts/layer", "<i4", ("expert_load",), "layer", "layer of the experts"),
     Field("experts/expert", "<i4", ("expert_load",), "index", "expert within the layer"),

@@ -121,9 +121,7 @@ class TraceWriter:
         """Append one token with its own bytes of text; give its index."""
         end = self.append("text_byte", {"text": np.frombuffer(text, "u1")}).stop
         where = {"sequence": sequence, "position": position, "pass": pass_index, "is_prompt": is_prompt}
-        return self._one(
-            "token", {"id": token_id, "cycles": cycles, "wall_s": wall_s, "text_end": end, **where}
-        )
+        return self._one("token", {"id": token_id, "cycles": cycles, "wall_s": wall_s, "text_end": end, **where})
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
         """Append the values that an op made; give their index."""
@@ -159,9 +157,7 @@ class TraceWriter:
         for wafer in range(self.header.wafers):
             plane = np.zeros(shape, "<i4")
             plane[schema.USES.index("free")] = pe_bytes
-            for w, row, col, rows, cols, used in zip(
-                *corners, np.asarray(stages["stage_bytes"]), strict=True
-            ):
+            for w, row, col, rows, cols, used in zip(*corners, np.asarray(stages["stage_bytes"]), strict=True):
                 if w == wafer:
                     plane[:, row : row + rows, col : col + cols] = used[:, np.newaxis, np.newaxis]
             self.append_plane("sram/bytes_per_pe", plane)

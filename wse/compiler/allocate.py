@@ -1,7 +1,7 @@
 """Pass 6: a byte address for every buffer. Buffers that are never live together share space.
 
-Code, stack and what the vendor's runtime keeps come first, then what is always live (weights, cache, token ids), then the others by
-size, each at the lowest address where nothing that lives at the same time stands.
+Code, stack and what the vendor's runtime keeps come first, then what is always live (weights, cache, token ids),
+then the others by size, each at the lowest address where nothing that lives at the same time stands.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class SramOverflow(DoesNotFit):
         self.needed, self.available = needed, available
         super().__init__(
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs: every PE of stage {stage} "
-            f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, {needed - available:,} too many; "
+            f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
+            f"{needed - available:,} too many; "
             f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes"
         )
 

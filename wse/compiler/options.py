@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Options:
     """The request.
 
-    ``prompt_tokens`` of the first chunk sequence are compiled as prefill; ``context`` is the cache's capacity in tokens.
-    ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host`` sends the logits out and
-    takes the id back. ``logits_out`` sends them out besides.
+    ``prompt_tokens`` of the first chunk sequence are compiled as prefill; ``context`` is the cache's capacity in
+    tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
+    sends the logits out and takes the id back. ``logits_out`` sends them out besides.
     """
 
     mapping: str

@@ -1,7 +1,7 @@
 """Pass 1: which layers each stage holds, and on which wafer.
 
-Layers go to stages in order, counts differing by at most one. The embedding is with the first stage; the head is with the last,
-or with the embedding when they share their table, which is held once.
+Layers go to stages in order, counts differing by at most one. The embedding is with the first stage; the head is
+with the last, or with the embedding when they share their table, which is held once.
 """
 
 from __future__ import annotations

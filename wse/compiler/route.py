@@ -1,4 +1,4 @@
-"""Pass 5: colours. The patterns that a stage uses most keep colours of their own; the rest share a pool and are repainted.
+"""Pass 5: colours. The patterns that a stage uses most keep their own; the rest share a pool and are repainted.
 
 A pattern needs its colours on every PE of its lines. Where all patterns of a stage together need more than the wafer
 has, the least used take turns in the remaining colours: before such a pattern runs, its routes are rewritten if another

@@ -1,6 +1,7 @@
 """What the compiler chooses by trying: regions, the prefill product, and how much is processed at once.
 
-Every trial is a full compilation, so what is chosen fits. A cost function, given by the caller, decides between those that do.
+Every trial is a full compilation, so what is chosen fits. A cost function, given by the caller, decides between
+those that do.
 """
 
 from __future__ import annotations

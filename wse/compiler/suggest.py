@@ -19,12 +19,19 @@ MOST_WAFERS = 64
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """The side of the smallest square mesh, not below ``at_least``, that holds the model; None when the wafer has none."""
+    """The side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
     largest = min(wafer.mesh_rows, wafer.mesh_cols)
     for side in range(max(at_least, _least_side(spec, wafer, software, options)), largest + 1):
         if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
             return side
     return None
+
+
+def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
+    most = min(spec.layer_count, MOST_WAFERS)
+    fewest = _first(range(1, most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
+    return most if fewest is None else fewest
 
 
 def remedies(

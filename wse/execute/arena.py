@@ -1,14 +1,15 @@
 """The SRAM of one region's PEs, laid out so that a kernel streams through memory.
 
-Memory is ``[block, address, lane]``: a block holds up to 128 neighbouring PEs of one mesh row, and the element at one address
-stands side by side for its PEs. An element of ``s`` bytes at PE byte address ``b`` is index ``b / s`` of the view with that
-element size, so buffers of different types keep apart whatever their type.
+Memory is ``[block, address, lane]``: a block holds up to 128 neighbouring PEs of one mesh row, and the element at
+one address stands side by side for its PEs. An element of ``s`` bytes at PE byte address ``b`` is index ``b / s``
+of the view with that element size, so buffers of different types keep apart whatever their type.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -71,9 +72,5 @@ class Arena:
         return self._memory
 
 
-def _numpy_type(element_type: str) -> npt.DTypeLike:
-    if element_type == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(element_type)
+def _numpy_type(element_type: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

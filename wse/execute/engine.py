@@ -56,23 +56,18 @@ class Engine:
 
     def run_chunk(self, index: int, phase: Phase, ids: Sequence[int]) -> None:
         """Run one prefill chunk."""
-        rows = self.arenas[0].rows
         on_mesh = self.program.prefill_name == "mesh-gemm"
-        if on_mesh:
-            share = -(-phase.tokens // rows)
-            padded = np.zeros((rows, share), np.float32)
-            start = 0
-            for row, count in enumerate(balanced_counts(phase.tokens, rows)):
-                padded[row, :count] = ids[start : start + count]
-                start += count
+        self.streams.host_ids = np.array(ids, np.float32)
+        if on_mesh:  # each row's share, padded to one length
+            shares = balanced_counts(phase.tokens, self.cache.rows)
+            padded = np.zeros((self.cache.rows, int(shares.max())), np.float32)
+            padded[np.arange(padded.shape[1]) < shares[:, None]] = ids
             self.streams.host_ids = padded.reshape(-1)
-        else:
-            self.streams.host_ids = np.array(ids, np.float32)
         self.cache.append_chunk(phase.tokens, replicated=not on_mesh)
         self._run(index, phase)
 
     def decode(self, token: int | None = None) -> int:
-        """Run one token and give the id that follows. ``token`` replaces the id that the wafer holds (teacher forcing)."""
+        """Run one token and give the id that follows. ``token`` replaces the id that the wafer holds."""
         if token is not None:
             arena = self.arenas[self._embedding_stage]
             arena.view("float32")[:, self.program.ids_address, :] = np.float32(token)
@@ -83,7 +78,7 @@ class Engine:
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
         distinct: dict[tuple[int, ...], Call] = {}
-        for index, phase in enumerate(self.program.phases):
+        for phase in self.program.phases:
             slots = CacheBalance.slots_after(phase.cached + phase.tokens, self.cache.rows)
             for call in self._binder.bind(phase, slots):
                 function, arguments = call

@@ -25,7 +25,7 @@ class Streams:
         host_ids: float32 ``[ids]``: what TOKENS_IN brings in; the caller fills it before the phase runs.
         host_logits: float32 ``[vocabulary]``: what LOGITS_OUT brought out last.
         host_token: The id that TOKEN_OUT brought out last.
-        draw: Called with the logits when the host draws the next id (TOKENS_IN inside a phase after LOGITS_OUT).
+        draw: Called with the logits when the host draws the next id.
     """
 
     def __init__(self, program: Program) -> None:
@@ -38,7 +38,6 @@ class Streams:
         self.host_logits: npt.NDArray[np.float32] = np.zeros(program.vocab_size, np.float32)
         self.host_token = -1
         self.draw: Callable[[npt.NDArray[np.float32]], int] | None = None
-        self._logits_fresh = False
 
     def host_call(
         self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]
@@ -49,6 +48,7 @@ class Streams:
             HostStream.TOKENS_IN: self._tokens_in,
             HostStream.TOKEN_OUT: self._token_out,
             HostStream.LOGITS_OUT: self._logits_out,
+            HostStream.DRAWN_IN: self._drawn_in,
         }[what]
         return action, (arena, element_type, a)
 
@@ -105,13 +105,15 @@ class Streams:
 
     def _tokens_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         count = int(a[Field.ELEMENTS])
-        if self._logits_fresh and self.draw is not None:
-            self.host_token = self.draw(self.host_logits)
-            self.host_ids = np.array([self.host_token], np.float32)
-            self._logits_fresh = False
         view = arena.view(element_type)
         view[0, int(a[Field.TARGET]) : int(a[Field.TARGET]) + count, 0] = self.host_ids[:count]
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+
+    def _drawn_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
+        assert self.draw is not None
+        self.host_token = self.draw(self.host_logits)
+        self.host_ids = np.array([self.host_token], np.float32)
+        self._tokens_in(arena, element_type, a)
 
     def _token_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         self.host_token = int(arena.view(element_type)[0, int(a[Field.SOURCE]), 0])
@@ -125,7 +127,6 @@ class Streams:
         index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
         self.host_logits[index[real]] = chunk[real].astype(np.float32)
-        self._logits_fresh = True
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
 
 

@@ -30,7 +30,7 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
 def rotary_frequencies(spec: ModelSpec) -> npt.NDArray[np.float32]:
     """``base ** (-2 p / head_size)`` for each rotary pair p, float32, as Hugging Face transformers computes it."""
     exponent = np.arange(0, spec.head_size, 2, dtype=np.float32) / np.float32(spec.head_size)
-    return (np.float32(1.0) / np.power(np.float32(spec.rope_base), exponent)).astype(np.float32)
+    return np.asarray(np.float32(1.0) / np.power(np.float32(spec.rope_base), exponent), np.float32)
 
 
 def _share(part: TilePart, tensor: Tensor, row: int, cols: int) -> Tensor:

@@ -4,10 +4,11 @@ A kernel is a number of vector operations and scalar work. A vector operation ov
 
     issue + ceil(n / width)
 
-cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation; functions such as exp run on
-the scalar library, one element at a time; a loop around vector operations costs its back edge. Matrix products take the longer
-of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features) kernels do. Sources: the
-issue, loop and function costs are the software profile's and the wafer's, each with its source there.
+cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation; functions
+such as exp run on the scalar library, one element at a time; a loop around vector operations costs its back edge.
+Matrix products take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output
+features) kernels do. Sources: the issue, loop and function costs are the software profile's and the wafer's, each
+with its source there.
 """
 
 from __future__ import annotations

@@ -4,14 +4,16 @@ A message is a stream of words. Its first word leaves the sender's router at som
 and the rest follow at the stream rate. A PE does its operations in their order:
 
 - a send from memory starts when the PE is free; its first word is at the router one ramp later;
-- a receive that combines starts when its first word arrives and the PE is free, and ends one ramp and one add after its last;
-- a receive that combines and is followed by a send is one fused operation: the first word leaves 2 ramps and one add after
-  it arrived, so a chain costs hop + 2 ramp + 1 a stage (6 on WSE-2) and streams;
+- a receive that combines starts when its first word arrives and the PE is free, and ends one ramp and one add after
+  its last;
+- a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
+  add after it arrived, so a chain costs hop + 2 ramp + 1 a stage (6 on WSE-2) and streams;
 - between two operations of one PE lies a launch gap;
 - a receive that only stores does not hold up the PE's own sends (another microthread takes it).
 
-Source of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator (github.com/pr0f3ss/SpMM_Cerebras)
-and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888), whose additive form is the closed form of what this computes.
+Source of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
+(github.com/pr0f3ss/SpMM_Cerebras) and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888), whose additive
+form is the closed form of what this computes.
 """
 
 from __future__ import annotations

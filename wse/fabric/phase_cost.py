@@ -16,6 +16,7 @@ from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.program import ELEMENT_BYTES, HOST, ROWS, Field, HostStream, Kind, Phase, Program
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.split import ceil_div
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -202,13 +203,14 @@ class Fabric:
         if a[Field.WHAT] == HostStream.TOKEN_OUT:
             return NO_CYCLES  # leaves while the next token is under way
         if a[Field.WHAT] == HostStream.TOKENS_IN:
-            drawn = phase.kind[step - 1] == Kind.LINE and self.program.sampling == "host" and step > 0
-            seconds += wafer.host_round_trip_s * (1.0 if drawn else 0.5)
+            seconds += wafer.host_round_trip_s / 2
+        if a[Field.WHAT] == HostStream.DRAWN_IN:
+            seconds += wafer.host_round_trip_s
         return issue.plus(host=seconds * wafer.clock_hz)
 
     def _words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
         elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-        return -(-elements * self._view_bytes[phase.view[step]] // 4)
+        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
 
     def _traffic(self, phase: Phase, step: int, slots: int, turns: int, links: I64) -> tuple[int, int, int]:
         """Words, wavelet-hops and crossing bytes of a step over all its turns, added to ``links``."""

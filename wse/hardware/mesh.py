@@ -44,8 +44,7 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
         turned = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
         hint = f"rows come first: {cols}x{rows} fits" if turned else "give a smaller mesh, or use more wafers"
         msg = (
-            f"mesh {rows}x{cols} is larger than {wafer.name}, "
-            f"which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
+            f"mesh {rows}x{cols} is larger than {wafer.name}, which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
         )
         raise BadMesh(msg)
     return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)

@@ -107,9 +107,7 @@ def _check_harmless(entry: TensorEntry, family: Family, spec: ModelSpec, embeddi
     if spec.tied_embedding and entry.name == family.tied_copy:
         if entry.array.dtype == embedding.dtype and np.array_equal(entry.array, embedding):
             return
-        msg = (
-            f"{where} differs from the embedding that the config ties it to; set tie_word_embeddings to false"
-        )
+        msg = f"{where} differs from the embedding that the config ties it to; set tie_word_embeddings to false"
         raise BadModel(msg)
     msg = (
         f"{where} is not part of a {spec.family} model of {spec.layer_count} layers; "

@@ -44,9 +44,7 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
         BadModel: with ``where``, and with line and column where the syntax is wrong.
     """
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
-        )
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         msg = (
             f"{where}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); "

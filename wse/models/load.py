@@ -55,9 +55,7 @@ def load_model(where: str | Path) -> LoadedModel:
     entries = open_model_files(path)
     held = next((entry.array.dtype.name for entry in entries.values()), "float32")
     spec = read_config(config, unstated_dtype=held)
-    return LoadedModel(
-        spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path
-    )
+    return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
 
 
 def _config_alone(path: Path) -> LoadedModel:
@@ -78,6 +76,4 @@ def _not_found(where: str, path: Path) -> Exception:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
     if where and path.name == where and not path.suffix:  # looks like a name
         return UnknownName("model or folder", where, BUNDLED)
-    return BadModel(
-        f"{where!r}: no such file or folder; give a model folder, a config.json, or {', '.join(BUNDLED)}"
-    )
+    return BadModel(f"{where!r}: no such file or folder; give a model folder, a config.json, or {', '.join(BUNDLED)}")

@@ -94,9 +94,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
             entries[tensor] = entry
     for tensor, name in weight_map.items():
         if tensor not in entries or entries[tensor].path.name != name:
-            msg = (
-                f"{index}: {tensor!r} is not in {name}, where the index puts it; fetch index and shards again"
-            )
+            msg = f"{index}: {tensor!r} is not in {name}, where the index puts it; fetch index and shards again"
             raise BadModel(msg)
     return entries
 
@@ -167,11 +165,7 @@ def _view(path: Path, name: str, fields: Any, data: NDArray[np.uint8]) -> tuple[
         verdict = "is not supported" if known else "is no element type of the format"
         msg = f"{where}: dtype {_short(kind)} {verdict}; supported: {', '.join(DTYPES)}"
         raise BadModel(msg)
-    if (
-        not _are_sizes(shape)
-        or len(shape) > MOST_DIMENSIONS
-        or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS
-    ):
+    if not _are_sizes(shape) or len(shape) > MOST_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
         msg = f"{where}: shape {_short(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
         raise BadModel(msg)
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data.size:

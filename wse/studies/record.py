@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import wse
+from wse.errors import BadTrace
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import PhaseCost
 from wse.instructions import KERNELS
@@ -20,6 +22,28 @@ from wse_traces.write import TraceWriter
 
 TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
 KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2}
+
+
+def check_trace_path(path: Path) -> None:
+    """Refuse a path where no trace can be written, before anything long is done; nothing is written.
+
+    Raises:
+        BadTrace: the folder is missing or cannot be written, or the path is something else than a file.
+    """
+    try:
+        folder, name = path.parent, path.name
+        if not folder.is_dir():
+            reason = f"{folder} is no folder"
+        elif path.exists() and not path.is_file() or not name:
+            reason = "it is not a regular file"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            reason = f"the folder {folder} may not be written"
+        else:
+            return
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error)
+    message = f"--trace {path}: cannot be written: {reason}; give another path with --trace, or --trace none"
+    raise BadTrace(message)
 
 
 class Recorder:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wse.compiler.options import Options
-from wse.compiler.suggest import smallest_square
+from wse.compiler.suggest import fewest_wafers, smallest_square
 from wse.errors import BadInput, BadModel, UnknownName
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
@@ -28,7 +28,7 @@ class Request:
     model: str = "story"
     wafer: str = "wse2"
     mesh: str | None = None
-    wafers: int = 1
+    wafers: int | None = 1  # None: the fewest that hold the model
     mapping: str = "region"
     region: str | None = None
     software: str = "tuned"
@@ -82,7 +82,7 @@ def prepare(request: Request) -> Prepared:
     context, new_tokens = _lengths(request, spec, len(ids))
     options = Options(
         mapping=request.mapping,
-        wafers=request.wafers,
+        wafers=request.wafers or 1,
         dtype=dtype,
         accumulate=_accumulator(request.accumulate, dtype),
         context=context,
@@ -91,6 +91,8 @@ def prepare(request: Request) -> Prepared:
         sampling="host" if request.temperature > 0 else "wafer",
         logits_out=request.logits,
     )
+    if request.wafers is None:
+        options = replace(options, wafers=fewest_wafers(spec, mesh or whole, software, options))
     wafer = mesh or _smallest(spec, whole, software, options)
     return Prepared(
         request=request,
@@ -116,6 +118,8 @@ def prompt_ids(request: Request, loaded: LoadedModel) -> tuple[int, ...]:
     if text is None and request.model in BUNDLED:
         text = BUNDLED_PROMPT
     if text is None:
+        if spec.bos_token_id is None and loaded.checkpoint is None:
+            return (0,)  # nothing will be executed: any id stands for a prompt
         if spec.bos_token_id is None:
             message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
             raise BadInput(message)
@@ -158,8 +162,8 @@ def _check_numbers(request: Request) -> None:
     if not 0.0 <= request.temperature < 1e6:
         message = f"--temperature {request.temperature}: give 0 for greedy, or a positive number"
         raise BadInput(message)
-    if request.seed < 0:
-        message = f"--seed {request.seed}: give a number of at least 0"
+    if not 0 <= request.seed < 2**63:
+        message = f"--seed {request.seed}: give a number from 0 to {2**63 - 1:,}"
         raise BadInput(message)
 
 
@@ -194,7 +198,8 @@ def _lengths(request: Request, spec: ModelSpec, prompt_tokens: int) -> tuple[int
     if room < (request.max_new_tokens or 1):
         wanted = request.max_new_tokens or 1
         message = (
-            f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond the context of {limit}; "
+            f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond "
+            f"the context of {limit}; "
             + (f"give --max-new-tokens {room} or less, or a shorter prompt" if room > 0 else "give a shorter prompt")
         )
         raise BadInput(message)

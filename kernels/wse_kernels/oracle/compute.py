@@ -143,8 +143,9 @@ def attention_online(pes: Sram, ctl: I32, a: I64) -> None:
         mixed = pe.read("acc", out, M, Hk, share, F)
         visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T])
         for m in range(min(M, ctl[pe.row, 1])):
-            seen = scaled[m][..., visible[m]]
-            top = np.maximum(old_top[m], np.max(seen, axis=2, initial=LOWEST))
+            top = old_top[m]
+            for t in np.flatnonzero(visible[m]):
+                top = np.where(scaled[m, ..., t] > top, scaled[m, ..., t], top)
             shrink = np.exp(old_top[m] - top)
             total[m] *= shrink
             mixed[m] = pe.rounded("acc", mixed[m] * shrink[..., None])

@@ -1,1 +1,1 @@
-"""One op kind a file: how it becomes steps, with activations replicated (decode, thin prefill) or on the mesh (MeshGEMM)."""
+"""One op kind a file: how it becomes steps, with activations replicated or lying on the mesh."""

@@ -7,6 +7,8 @@ layouts; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 
 from __future__ import annotations
 
+import math
+
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.mesh_gemm import into_stream, mesh_gemm, stationary
 from wse.compiler.state import At, Num, SymBuffer
@@ -75,7 +77,7 @@ def output(c: Context, op: Op) -> None:
 
 
 def _scale_pico(c: Context) -> int:
-    return round(c.spec.head_size**-0.5 * 1e12)
+    return round(1e12 / math.sqrt(c.spec.head_size))
 
 
 def _reduce_scores(c: Context, scores: SymBuffer) -> None:

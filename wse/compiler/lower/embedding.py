@@ -1,4 +1,4 @@
-"""Token ids to the residual stream: each column looks up the ids that it holds, an all-reduce adds the rest as zeros."""
+"""Token ids to the residual stream: each column looks up the ids that it holds, an all-reduce adds up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def embedding(c: Context, op: Op) -> None:
     b.compute("store", out=c.stream, x=arrived, n=M * d)
 
 
-def take_ids(c: Context, ids: At, elements: int, payload_bytes: int) -> None:
+def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:
     """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
     b = c.builder
     b.move(
@@ -46,7 +46,7 @@ def take_ids(c: Context, ids: At, elements: int, payload_bytes: int) -> None:
         from_wafer=-1,
         to_wafer=c.plans[b.stage].wafer,
         bytes=payload_bytes,
-        what=int(HostStream.TOKENS_IN),
+        what=int(what),
     )
     spread(c, ids, elements, only_first_row=True)
     b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)

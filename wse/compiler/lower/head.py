@@ -60,7 +60,7 @@ def head(c: Context, op: Op) -> None:
             )
     ids = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
     if by_host:
-        take_ids(c, ids, 1, ID_BYTES)
+        take_ids(c, ids, 1, ID_BYTES, HostStream.DRAWN_IN)
         return
     b.line(
         c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True),

@@ -50,9 +50,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     head_count = config.integer("num_attention_heads", 1, MOST_HEADS)
     kv_head_count = config.integer("num_key_value_heads", 1, MOST_HEADS, default=head_count)
     if head_count % kv_head_count:
-        config.refuse(
-            "num_key_value_heads", kv_head_count, f"give a divisor of num_attention_heads = {head_count}"
-        )
+        config.refuse("num_key_value_heads", kv_head_count, f"give a divisor of num_attention_heads = {head_count}")
     head_size = _head_size(config, hidden_size, head_count)
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     spec = ModelSpec(
@@ -113,9 +111,7 @@ def _rope_base(config: ConfigReader, head_size: int) -> float:
         inner = ConfigReader(config.path, {f"{key}.{k}": v for k, v in table.items()})
         for k in ("rope_type", "type"):
             inner.any(f"{key}.{k}")
-        inner.require(
-            f"{key}.partial_rotary_factor", (1.0, 1), "only whole heads are rotated; supported: 1.0"
-        )
+        inner.require(f"{key}.partial_rotary_factor", (1.0, 1), "only whole heads are rotated; supported: 1.0")
         if inner.has(f"{key}.rope_theta"):
             bases[f"{key}.rope_theta"] = inner.number(f"{key}.rope_theta", 0.0, 1e15)
         inner.finish(())
@@ -128,13 +124,9 @@ def _rope_base(config: ConfigReader, head_size: int) -> float:
 
 
 def _dtype(config: ConfigReader, unstated: str) -> str:
-    stated: dict[str, Any] = {
-        key: config.choice(key, DTYPES) for key in ("dtype", "torch_dtype") if config.has(key)
-    }
+    stated: dict[str, Any] = {key: config.choice(key, DTYPES) for key in ("dtype", "torch_dtype") if config.has(key)}
     if len(set(stated.values())) > 1:
-        config.refuse(
-            "torch_dtype", stated["torch_dtype"], f"contradicts dtype = {stated['dtype']!r}; keep one"
-        )
+        config.refuse("torch_dtype", stated["torch_dtype"], f"contradicts dtype = {stated['dtype']!r}; keep one")
     return str(next(iter(stated.values()), unstated))
 
 
@@ -151,18 +143,14 @@ def _refuse_other_mathematics(config: ConfigReader) -> None:
     config.require("rope_interleaved", (False,), "rotary pairs must be split halves; supported: false")
     config.require("sliding_window", (), "a sliding window is not supported in this family; supported: null")
     config.require("use_sliding_window", (False,), "a sliding window is not supported; supported: false")
-    config.require(
-        "quantization_config", (), "quantised checkpoints are not supported; use the unquantised model"
-    )
+    config.require("quantization_config", (), "quantised checkpoints are not supported; use the unquantised model")
     config.require("is_encoder_decoder", (False,), "only decoders are supported; supported: false")
     config.require("add_cross_attention", (False,), "only decoders are supported; supported: false")
     config.require("tie_encoder_decoder", (False,), "only decoders are supported; supported: false")
     config.require("pruned_heads", ({},), "pruned heads are not supported; supported: {}")
     config.require("use_bfloat16", (False,), "name the element type with torch_dtype")
     layers = config.any("layer_types")
-    if layers is not None and (
-        not isinstance(layers, list) or any(layer != "full_attention" for layer in layers)
-    ):
+    if layers is not None and (not isinstance(layers, list) or any(layer != "full_attention" for layer in layers)):
         config.refuse("layer_types", layers, "supported: full_attention in every layer")
 
 
@@ -187,9 +175,7 @@ def tensors(spec: ModelSpec) -> Iterator[WantedTensor]:
     }
     for i in range(spec.layer_count):
         for name, (theirs, shape) in layer.items():
-            yield WantedTensor(
-                name=f"layers.{i}.{name}", file_name=f"model.layers.{i}.{theirs}.weight", shape=shape
-            )
+            yield WantedTensor(name=f"layers.{i}.{name}", file_name=f"model.layers.{i}.{theirs}.weight", shape=shape)
 
 
 LLAMA: Final = Family(

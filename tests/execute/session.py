@@ -1,0 +1,110 @@
+"""Running a model on a mesh, for tests: one call from folder and sizes to tokens and logits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search import compile_model
+from wse.execute.engine import Engine
+from wse.fabric.phase_cost import Fabric
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import WaferSpec
+from wse.models.load import LoadedModel, load_model
+from wse.program import Program
+
+SOFTWARE = load_software("tuned")
+
+
+@cache
+def model(folder: Path) -> LoadedModel:
+    return load_model(folder)
+
+
+@cache
+def golden(folder: Path) -> list[dict[str, Any]]:
+    """The cases of a folder's golden.json."""
+    cases = json.loads((folder / "golden.json").read_text(encoding="utf-8"))["cases"]
+    return list(cases)
+
+
+def wafer(rows: int, cols: int, sram_bytes: int | None = None) -> WaferSpec:
+    """wse2 with a smaller mesh, and with another SRAM size where given."""
+    found = mesh_on(load_wafer("wse2"), rows, cols)
+    return found if sram_bytes is None else replace(found, sram_bytes_per_pe=sram_bytes)
+
+
+@dataclass(kw_only=True)
+class Session:
+    """A compiled model in its engine, and the wafer it was compiled for."""
+
+    engine: Engine
+    program: Program
+    machine: WaferSpec
+    prompt: tuple[int, ...]
+
+    def greedy(self, count: int) -> list[int]:
+        """Prompt and ``count`` greedy tokens."""
+        tokens = [self.engine.prefill(self.prompt)]
+        while len(tokens) < count:
+            tokens.append(self.engine.decode())
+        return tokens
+
+    def forced(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
+        self.engine.prefill(self.prompt)
+        logits = [self.engine.logits]
+        for token in tokens[:-1]:
+            self.engine.decode(token)
+            logits.append(self.engine.logits)
+        return np.stack(logits)
+
+    def fabric(self) -> Fabric:
+        """The fast timing reader of the same Program."""
+        return Fabric(self.program, self.machine, SOFTWARE)
+
+
+def session(
+    folder: Path,
+    mesh: tuple[int, int],
+    *,
+    prompt: Sequence[int],
+    new_tokens: int,
+    dtype: str = "float32",
+    accumulate: str = "float32",
+    mapping: str = "region",
+    wafers: int = 1,
+    region: tuple[int, int] | None = None,
+    sram_bytes: int | None = None,
+    choice: Choice | None = None,
+    logits: bool = False,
+) -> Session:
+    """Compile and load. ``choice`` fixes what the compiler would choose."""
+    machine, loaded = wafer(*mesh, sram_bytes), model(folder)
+    options = Options(
+        mapping=mapping,
+        wafers=wafers,
+        dtype=dtype,
+        accumulate=accumulate,
+        context=len(prompt) + new_tokens,
+        prompt_tokens=len(prompt),
+        region=region,
+        logits_out=logits,
+    )
+    if choice is None:
+        program = compile_model(loaded.spec, machine, SOFTWARE, options)
+    else:
+        program = compile_choice(loaded.spec, machine, SOFTWARE, options, choice)
+    assert loaded.checkpoint is not None
+    engine = Engine(program, loaded.spec, loaded.checkpoint.tensor)
+    return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))

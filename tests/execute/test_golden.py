@@ -1,0 +1,127 @@
+"""Real models that were trained elsewhere: tokens, text and logits against what their own framework printed.
+
+The expected values are those of Hugging Face transformers (5.23.0, torch 2.13.0, CPU, float32), stored beside the
+weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from session import Session, golden, model, session
+
+MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]
+STOCK_SRAM = {(16, 16), (33, 20)}
+LARGE_SRAM = 4 << 20
+
+
+def answer(case: dict[str, Any]) -> list[int]:
+    """The generated ids of a golden case."""
+    return list(case["token_ids"][len(case["prompt_ids"]) :])
+
+
+def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: Any) -> Session:
+    sram = None if mesh in STOCK_SRAM else LARGE_SRAM
+    count = len(answer(case))
+    return session(folder, mesh, prompt=case["prompt_ids"], new_tokens=count, sram_bytes=sram, **options)
+
+
+@pytest.mark.parametrize("wafers", [1, 2, 3])
+@pytest.mark.parametrize("mapping", ["region", "pipeline"])
+@pytest.mark.parametrize("mesh", MESHES, ids=lambda m: f"{m[0]}x{m[1]}")
+def test_stories260k_gives_its_golden_tokens_whatever_the_mapping(
+    shared: Path, mesh: tuple[int, int], mapping: str, wafers: int
+) -> None:
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[2 if mapping == "region" else 1]
+    assert start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(len(answer(case))) == answer(case)
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_stories260k_gives_all_its_golden_cases_with_mesh_gemm(shared: Path, index: int) -> None:
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[index]
+    run = start(folder, (16, 16), case)
+    assert run.program.prefill_name == "mesh-gemm"
+    assert run.greedy(len(answer(case))) == answer(case)
+
+
+def test_stories260k_tells_the_story_that_its_author_published(shared: Path) -> None:
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[0]
+    tokenizer = model(folder).tokenizer
+    assert tokenizer is not None
+    text = tokenizer.decode([*case["prompt_ids"], *start(folder, (16, 16), case).greedy(256)])
+    assert text == case["text"]
+    assert len(text) == 565
+    digest = "30b2ffb07967932a88bfdf5e23b517a6f4cfcf7231db9e537360d3c12a4e4d10"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("mesh", [(16, 16), (33, 20)], ids=["16x16", "33x20"])
+def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: tuple[int, int]) -> None:
+    folder = shared / "models" / "stories260k"
+    expected = np.load(folder / "golden.npz")["logits"]
+    got = start(folder, mesh, golden(folder)[0], logits=True).forced(answer(golden(folder)[0])[: len(expected)])
+    worst = float(np.abs(got - expected).max())
+    assert worst <= 1e-4, f"largest difference {worst:.2e}, allowed 1e-4"
+
+
+def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(shared: Path) -> None:
+    folder = shared / "models" / "stories15m"
+    case = golden(folder)[0]
+    run = session(
+        folder, (64, 64), prompt=case["prompt_ids"], new_tokens=len(answer(case)), dtype="float32", logits=True
+    )
+    assert run.greedy(1) == answer(case)[:1]
+    stored = np.load(folder / "golden.npz")
+    tokens, logits = answer(case)[:1], [run.engine.logits]
+    while len(tokens) < len(answer(case)):
+        tokens.append(run.engine.decode())
+        logits.append(run.engine.logits)
+    assert tokens == answer(case)
+    pairs = zip(stored["logit_positions"], stored["logits"], strict=True)
+    worst = max(float(np.abs(logits[position] - expected).max()) for position, expected in pairs)
+    assert worst <= 1e-4, f"largest difference {worst:.2e}, allowed 1e-4"
+
+
+def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
+    """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
+    wide = logits.astype(np.float64)
+    top = wide.max(axis=1)
+    normaliser = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
+    return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
+
+
+@pytest.mark.parametrize(("accumulate", "agreement", "shift"), [("float32", 0.99, 1e-3), ("float16", 0.98, 3e-3)])
+@pytest.mark.parametrize(
+    ("name", "mesh", "index"),
+    [
+        ("stories260k", (16, 16), 0),
+        ("stories260k", (16, 16), 1),
+        ("stories260k", (16, 16), 2),
+        ("stories260k", (33, 20), 0),
+        ("stories15m", (48, 48), 0),
+        ("stories15m", (48, 48), 1),
+    ],
+)
+def test_float16_keeps_the_top_token_and_the_likelihood(
+    shared: Path, name: str, mesh: tuple[int, int], index: int, accumulate: str, agreement: float, shift: float
+) -> None:
+    folder = shared / "models" / name
+    case = golden(folder)[index]
+    first, *rest = case["token_ids"]
+    run = session(
+        folder, mesh, prompt=[first], new_tokens=len(rest), dtype="float16", accumulate=accumulate, logits=True
+    )
+    logits = run.forced(rest)
+    moved = abs(nll(logits, rest) - case["mean_nll"])
+    generated = len(answer(case))
+    same = float((logits[-generated:].argmax(axis=1) == np.array(answer(case))).mean())
+    assert same >= agreement, f"top-1 agreement {same:.4f}, wanted {agreement}"
+    assert moved <= shift, f"NLL shift {moved:.2e} nats, allowed {shift}"

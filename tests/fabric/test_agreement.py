@@ -1,0 +1,92 @@
+"""What is counted is what happens: the words that execution moves are those that the fabric model reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from session import Session, golden, session
+
+from wse.compiler.options import Choice
+from wse.fabric.causes import CAUSES
+from wse.fabric.phase_cost import PhaseCost
+from wse.program import HOST, Kind
+
+CASES = [
+    ("region", 1, (16, 16), None),
+    ("region", 2, (16, 16), None),
+    ("region", 1, (7, 5), None),
+    ("pipeline", 1, (16, 16), Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)),
+    ("pipeline", 3, (6, 9), None),
+    ("pipeline", 1, (15, 13), Choice(stages_per_wafer=5, prefill="thin-gemm", prefill_chunk=3, head_chunk=40)),
+]
+NEW_TOKENS = 30
+
+
+@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}")
+def counted(shared: Path, request: pytest.FixtureRequest) -> tuple[Session, list[PhaseCost]]:
+    """A finished run, and the fabric model's cost of each of its phase runs."""
+    mapping, wafers, mesh, choice = request.param
+    folder = shared / "models" / "stories260k"
+    prompt = golden(folder)[2]["prompt_ids"]
+    run = session(
+        folder,
+        mesh,
+        prompt=prompt,
+        new_tokens=NEW_TOKENS,
+        mapping=mapping,
+        wafers=wafers,
+        choice=choice,
+        sram_bytes=1 << 18,
+        logits=True,
+    )
+    run.greedy(NEW_TOKENS)
+    fabric = run.fabric()
+    costs = [fabric.prefill_cost(i) for i in range(len(run.program.prefill))]
+    costs += [fabric.decode_cost(len(prompt) + i) for i in range(NEW_TOKENS - 1)]
+    return run, costs
+
+
+def test_words_on_every_link_are_equal_exactly(counted: tuple[Session, list[PhaseCost]]) -> None:
+    run, costs = counted
+    assert np.array_equal(sum(cost.links for cost in costs), run.engine.link_words())
+
+
+def test_wavelet_hops_are_the_words_on_all_links(counted: tuple[Session, list[PhaseCost]]) -> None:
+    run, costs = counted
+    assert sum(int(cost.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+
+
+def test_bytes_between_wafers_and_with_the_host_are_equal(counted: tuple[Session, list[PhaseCost]]) -> None:
+    run, costs = counted
+    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(run.engine.streams.crossed.values())
+
+
+def test_a_cut_between_wafers_carries_hidden_size_times_bytes_for_each_token(
+    counted: tuple[Session, list[PhaseCost]],
+) -> None:
+    run, costs = counted
+    prompt = sum(phase.tokens for phase in run.program.prefill)
+    hidden_bytes = 64 * 4
+    for (source, target), carried in run.engine.streams.crossed.items():
+        if HOST not in (source, target):
+            forward = target == source + 1
+            tokens = prompt + NEW_TOKENS - 1 if forward else NEW_TOKENS  # the way back to the head: one vector a pass
+            assert carried == hidden_bytes * tokens
+    wafers = run.program.wafers
+    assert sum(HOST not in pair for pair in run.engine.streams.crossed) == (wafers if wafers > 1 else 0)
+    del costs
+
+
+def test_causes_add_up_and_starts_do_not_go_back(counted: tuple[Session, list[PhaseCost]]) -> None:
+    run, costs = counted
+    for cost in costs:
+        assert cost.cycles == sum(cost.cause(name) for name in CAUSES)
+        assert (np.diff(cost.start) >= 0).all()
+        assert cost.start[-1] <= cost.cycles
+        assert (cost.by_cause >= 0).all()
+    phase = run.program.decode
+    for cause, kind in (("compute", Kind.COMPUTE), ("crossing", Kind.CROSS), ("host", Kind.CROSS)):
+        elsewhere = costs[-1].by_cause[phase.kind != kind, CAUSES.index(cause)]
+        assert not elsewhere.any()

@@ -1,0 +1,64 @@
+"""The comparison with the oracle can fail: a kernel with one wrong index is told from the right one."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
+from tests.kernels.shapes import SIZES, allowed_error, shape_of
+from wse_kernels import _jit, attention, elementwise, linear, vocabulary
+
+SABOTAGE = [
+    (linear, "matmul", "for k in range(K):", "for k in range(K - 1):"),
+    (linear, "matmul", "e = out + m * N + n", "e = out + n * M + m"),
+    (attention, "attention_max", "held <= ctl[row, 0]", "held < ctl[row, 0]"),
+    (attention, "attention_scores", "slot = (oldest + t) % a[11]", "slot = t"),
+    (elementwise, "residual_add", "added = narrow(widen(acc[block, a[4] + e, lane]), old)", "added = old"),
+    (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
+]
+
+
+def load(module: ModuleType, wrong: str, right: str, folder: Path) -> ModuleType:
+    """A copy of a kernel file with every ``right`` replaced by ``wrong``."""
+    text = Path(module.__file__ or "").read_text()
+    assert right in text
+    path = folder / f"sabotaged_{module.__name__.rpartition('.')[2]}.py"
+    path.write_text(text.replace(right, wrong))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+def complaints(kernel: str, function: Callable[..., None]) -> list[str]:
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        shape = shape_of(kernel, dict.fromkeys(SIZES[kernel], 3), 2, 3, rng)
+        case = make_case(kernel, shape, 2, 3, (0, 2), ("float16", "float32"), rng)
+        want = run_oracle(case)
+        found += differing(case, run_kernel(case, function), want, allowed_error(case, want))
+    return found
+
+
+@pytest.mark.parametrize(("module", "kernel", "right", "wrong"), SABOTAGE)
+def test_a_sabotaged_kernel_is_caught(
+    module: ModuleType,
+    kernel: str,
+    right: str,
+    wrong: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_jit.config, "CACHE_DIR", str(tmp_path / "cache"))
+    copy = load(module, wrong, right, tmp_path)
+    assert complaints(kernel, _jit.kernel(getattr(copy, kernel)))
+    assert complaints(kernel, _jit.kernel(getattr(module, kernel))) == []

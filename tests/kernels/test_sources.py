@@ -1,0 +1,161 @@
+"""What the kernels' source text promises: one import of numba, files apart, oracles and operands of the same names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import wse_kernels
+from wse.instructions import FIRST_OPERAND, OPERANDS
+from wse_kernels import attention, oracle, transfers
+from wse_kernels.library import COMPUTE, TRANSFER
+from wse_kernels.oracle import compute
+from wse_kernels.oracle import transfers as transfer_oracle
+from wse_mappings import cache_balance
+from wse_mappings.schedule import Arrival
+
+PACKAGE = Path(wse_kernels.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+KERNEL_FILES = sorted(p for p in PACKAGE.glob("*.py") if p.stem not in ("__init__", "_jit", "library"))
+
+
+def functions(path: Path) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    return [argument.arg for argument in function.args.args]
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." * node.level + (node.module or ""))
+    return names
+
+
+KERNELS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
+ORACLES = functions(Path(compute.__file__)) | functions(Path(transfer_oracle.__file__))
+
+
+def subscripts(function: ast.FunctionDef, array: str) -> list[ast.expr]:
+    """What stands in the brackets of every ``array[...]``."""
+    return [
+        node.slice
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array
+    ]
+
+
+def test_numba_is_imported_in_one_file() -> None:
+    users = [p.name for p in FILES if any(name.split(".")[0] in ("numba", "llvmlite") for name in imported(p))]
+    assert users == ["_jit.py"]
+
+
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda p: p.name)
+def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
+    """numba's cache would not notice an edit of the other file."""
+    assert {name for name in imported(path) if name.startswith(("wse", "."))} <= {"wse_kernels._jit"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "oracle").glob("*.py")), ids=lambda p: p.name)
+def test_oracles_are_numpy_only(path: Path) -> None:
+    standard = {"__future__", "collections.abc", "dataclasses", "typing"}
+    assert imported(path) <= standard | {"numpy", "numpy.typing", "wse_kernels.oracle.memory"}
+
+
+def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
+    assert set(KERNELS) == set(COMPUTE) | set(TRANSFER)
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_compute_kernels_and_oracles_share_the_operand_convention(name: str) -> None:
+    assert parameters(KERNELS[name]) == ["act", "wgt", "acc", "f32", "ctl", "a"]
+    assert parameters(ORACLES[name]) == ["pes", "ctl", "a"]
+
+
+@pytest.mark.parametrize("name", TRANSFER)
+def test_transfer_oracles_take_memory_and_element_type_for_a_view(name: str) -> None:
+    taken = parameters(KERNELS[name])
+    views = [p for p in taken if p.endswith("view")]
+    memories = [p.replace("view", "memory").removeprefix("_") for p in views]
+    assert parameters(ORACLES[name]) == [*memories, "element", *(p for p in taken if p not in views)]
+
+
+def test_the_compiler_knows_exactly_the_compute_kernels() -> None:
+    assert set(OPERANDS) == set(COMPUTE)
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_a_kernel_reads_its_operands_and_no_more(name: str) -> None:
+    used = {s.value for s in subscripts(KERNELS[name], "a") if isinstance(s, ast.Constant)}
+    last = FIRST_OPERAND + len(OPERANDS[name]) - 1
+    only_for_the_cycle_model = {9} if name == "kv_append" else set()
+    assert used == set(range(last + 1)) - only_for_the_cycle_model
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_a_docstring_counts_the_operands_that_the_compiler_names(name: str) -> None:
+    text = (ast.get_docstring(KERNELS[name]) or "").partition("Operands:")[2].replace("1e-12", "")
+    counted = {int(n) for n in re.findall(r"\b\d+\b", text) if int(n) >= FIRST_OPERAND}
+    assert counted == set(range(FIRST_OPERAND, FIRST_OPERAND + len(OPERANDS[name])))
+
+
+def control_words() -> dict[int, str]:
+    """The words of ``ctl`` as the package docstring lists them."""
+    text = " ".join((wse_kernels.__doc__ or "").split())
+    listed = text.partition("Words: ")[2].partition(", 8 + slot:")[0]
+    return {int(word[0]): word[2:] for word in re.split(r", (?=\d )", listed)}
+
+
+def test_control_words_agree_between_kernels_and_cache_balance() -> None:
+    assert control_words() == {
+        cache_balance.POSITION: "position of the row's first token",
+        cache_balance.TOKENS: "tokens on the row",
+        cache_balance.APPEND_FROM: "first token to append",
+        cache_balance.APPEND_COUNT: "tokens to append",
+        cache_balance.APPEND_SLOT: "slot of the first",
+        cache_balance.PASSED_SLOT: "slot passed up or -1",
+        cache_balance.RECEIVED_SLOT: "slot received into or -1",
+        cache_balance.OLDEST: "slot of the oldest entry",
+    }
+    assert cache_balance.HEADER_WORDS == len(control_words()) == attention.SLOTS
+    assert cache_balance.OLDEST == attention.OLDEST
+    shift = f"(words {cache_balance.PASSED_SLOT} and {cache_balance.RECEIVED_SLOT})"
+    assert shift in " ".join((transfers.cache_shift.__doc__ or "").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kv_append", {cache_balance.APPEND_FROM, cache_balance.APPEND_COUNT, cache_balance.APPEND_SLOT}),
+        ("cache_shift", {cache_balance.PASSED_SLOT, cache_balance.RECEIVED_SLOT}),
+        ("rope", {cache_balance.POSITION}),
+        ("attention_max", {cache_balance.POSITION}),
+        ("attention_exp", {cache_balance.POSITION}),
+        ("attention_online", {cache_balance.POSITION, cache_balance.TOKENS}),
+    ],
+)
+def test_a_kernel_reads_the_control_words_of_its_purpose(name: str, words: set[int]) -> None:
+    """Words that a kernel writes as numbers; ``OLDEST`` and ``SLOTS`` are checked by value above."""
+    read = [s.elts[1] for s in subscripts(KERNELS[name], "ctl") if isinstance(s, ast.Tuple)]
+    assert {word.value for word in read if isinstance(word, ast.Constant)} == words
+
+
+def test_arrivals_have_one_numbering() -> None:
+    assert {arrival.name: arrival.value for arrival in Arrival} == {
+        arrival.name: getattr(transfers, arrival.name) for arrival in Arrival
+    }
+    told = [transfer_oracle.MULTICAST, transfer_oracle.KEEP, transfer_oracle.DROP]
+    assert told == [Arrival.MULTICAST, Arrival.KEEP, Arrival.DROP]
+
+
+def test_the_rounding_rules_are_written_down() -> None:
+    assert "Rounding." in (oracle.__doc__ or "")

@@ -1,0 +1,173 @@
+"""Every transfer kernel equals its oracle: the words that arrive, bit for bit, and the words counted on every link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.helpers import (
+    EXAMPLES,
+    NUMPY_TYPE,
+    Array,
+    Stretch,
+    from_lanes,
+    lanes_of,
+    lay_out,
+    numbers,
+    to_lanes,
+    view,
+)
+from wse_kernels.library import TRANSFER, compiled
+from wse_kernels.oracle import transfers as oracle
+
+ELEMENTS = ["float32", "float16", "bfloat16"]
+LARGER_PAIR, MULTICAST, KEEP = 3, 4, 5
+
+
+def filled(
+    rng: np.random.Generator, rows: int, cols: int, sizes: list[int], element: str
+) -> tuple[Array, list[Stretch]]:
+    """PE memory with one buffer of ``element`` for each size."""
+    stretches, size = lay_out([(n, element) for n in sizes])
+    memory = np.zeros((rows, cols, size), np.uint8)
+    for stretch, n in zip(stretches, sizes, strict=True):
+        memory[..., stretch.start : stretch.end] = (
+            numbers(rng, (rows, cols, n)).astype(NUMPY_TYPE[element]).view(np.uint8)
+        )
+    return memory, stretches
+
+
+def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Array, Array]:
+    """Three variants of up to six messages along a line; pairs only where there are whole pairs to send."""
+    count = rng.integers(0, 7, 3)
+    first = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
+    arrivals = [arrival for arrival in range(7) if arrival != LARGER_PAIR or n % 2 == 0]
+    messages = rng.integers(0, length, (first[-1], 3)).astype(np.int32)
+    messages[:, 2] = rng.choice(arrivals, first[-1])
+    messages[messages[:, 2] == KEEP, 1] = messages[messages[:, 2] == KEEP, 0]
+    return messages, first
+
+
+def functions(name: str, element: str) -> list[Callable[..., None]]:
+    made = compiled(name)
+    return [made.serial, made.parallel] if element == "float16" else [made.serial]
+
+
+def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: dict[str, Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, stretches = filled(rng, rows, cols, [n, n], element)
+    length, lines = (cols, rows) if name == "along_rows" else (rows, cols)
+    messages, first = random_messages(rng, length, n)
+    variant = rng.integers(0, 3, lines).astype(np.int32)
+    source, target = stretches[0].address, stretches[options["apart"]].address
+    per_row = lanes_of(cols)[0]
+    first_row, rows_used = options.get("used", (0, rows))
+    a = np.array([first_row, rows_used, per_row, source, target, n, 5, options["by_column"], cols], np.int64)
+    started = rng.integers(0, 9, (4, rows, cols))
+    want, links = memory.copy(), started.copy()
+    getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
+    for function in functions(name, element):
+        blocked, counted = to_lanes(memory, stretches), started.copy()
+        function(view(blocked, element, cols), counted, messages, first, variant, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols), want)
+        np.testing.assert_array_equal(counted, links)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(
+    rows=st.integers(1, 4),
+    cols=st.sampled_from([1, 2, 3, 7, 13]),
+    n=st.integers(1, 6),
+    apart=st.integers(0, 1),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_messages_along_rows(element: str, rows: int, cols: int, n: int, apart: int, seed: int) -> None:
+    used = (seed % rows, rows - seed % rows)
+    check_lines("along_rows", element, rows, cols, n, {"apart": apart, "by_column": 0, "used": used}, seed)
+
+
+@pytest.mark.parametrize("by_column", [0, 1])
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(
+    rows=st.sampled_from([1, 2, 3, 7, 13]),
+    cols=st.integers(1, 4),
+    n=st.sampled_from([1, 2, 3, 6, 8, 17, 18]),
+    apart=st.integers(0, 1),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_messages_along_columns(
+    element: str, by_column: int, rows: int, cols: int, n: int, apart: int, seed: int
+) -> None:
+    check_lines("along_columns", element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
+
+
+@pytest.mark.parametrize("cols", [129, 257])
+@pytest.mark.parametrize(("name", "by_column"), [("along_rows", 0), ("along_columns", 0), ("along_columns", 1)])
+def test_messages_over_several_blocks_a_row(name: str, by_column: int, cols: int) -> None:
+    for seed in range(3):
+        check_lines(name, "float16", 3, cols, 2, {"apart": seed % 2, "by_column": by_column}, seed)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    rows=st.integers(1, 7),
+    cols=st.sampled_from([1, 3, 130]),
+    n=st.integers(1, 3),
+    capacity=st.integers(1, 4),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_cache_shift_moves_all_entries_as_if_at_once(
+    element: str, rows: int, cols: int, n: int, capacity: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    memory, stretches = filled(rng, rows, cols, [capacity * n], element)
+    ctl = rng.integers(0, capacity, (rows, 8)).astype(np.int32)
+    ctl[rng.random(rows) < 0.4, 5] = -1
+    a = np.array([rows, lanes_of(cols)[0], stretches[0].address, n, 3, cols], np.int64)
+    want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
+    oracle.cache_shift(want, element, links, ctl, a)
+    for function in functions("cache_shift", element):
+        blocked, counted = to_lanes(memory, stretches), np.zeros_like(links)
+        function(view(blocked, element, cols), counted, ctl, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols), want)
+        np.testing.assert_array_equal(counted, links)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    rows=st.integers(1, 3),
+    cols=st.tuples(st.sampled_from([1, 5, 129]), st.sampled_from([1, 5, 131])),
+    n=st.integers(1, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_hand_over_copies_between_regions_of_any_two_widths(
+    element: str, rows: int, cols: tuple[int, int], n: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    source, source_stretches = filled(rng, rows, cols[0], [n], element)
+    target, target_stretches = filled(rng, rows, cols[1], [2, n], element)
+    source_col, target_col = (int(rng.integers(0, c)) for c in cols)
+    count = int(rng.integers(0, min(cols[0] - source_col, cols[1] - target_col) + 1))
+    blocks = [lanes_of(c)[0] for c in cols]
+    addresses = [source_stretches[0].address, target_stretches[1].address]
+    a = np.array([rows, *blocks, *addresses, n, source_col, target_col, count], np.int64)
+    want = target.copy()
+    oracle.hand_over(source, want, element, a)
+    for function in functions("hand_over", element):
+        sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches)
+        function(view(sent, element, cols[0]), view(received, element, cols[1]), a)
+        np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1]), want)
+        np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
+
+
+def test_every_transfer_kernel_is_tested_here() -> None:
+    assert set(TRANSFER) == {"along_rows", "along_columns", "cache_shift", "hand_over"}

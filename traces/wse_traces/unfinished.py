@@ -1,0 +1,86 @@
+"""Open the HDF5 file of a writer that runs or was killed.
+
+Such a file is marked as being written, which HDF5 reads only in a mode that waits, for ever, for
+damaged metadata to become whole. So it is read through a view in which the mark is cleared: on
+disk its metadata is consistent at every moment, and what is damaged fails at once.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+SUPERBLOCK_BYTES = 48  # of version 3; its last 4 bytes are the checksum of those before
+_FLAGS_AT, _END_AT, _CHECKSUM_AT = 11, 28, 44
+_MASK = 0xFFFFFFFF
+
+
+def checksum(data: bytes) -> int:
+    """Bob Jenkins' lookup3 hash, the checksum of HDF5's metadata.
+
+    Source: burtleburtle.net/bob/c/lookup3.c, hashlittle with initval 0.
+
+    >>> f"{checksum(b'Four score and seven years ago'):08x}"
+    '17770551'
+    """
+    a = b = c = (0xDEADBEEF + len(data)) & _MASK
+    blocks = max(0, (len(data) - 1) // 12)
+    padded = data.ljust(12 * (blocks + 1), b"\0")
+    words = struct.unpack(f"<{3 * (blocks + 1)}I", padded)
+    for i in range(0, 3 * blocks, 3):
+        a, b, c = (a + words[i]) & _MASK, (b + words[i + 1]) & _MASK, (c + words[i + 2]) & _MASK
+        for turn in (4, 6, 8, 16, 19, 4):
+            a = (a - c) & _MASK ^ _turned(c, turn)
+            c = (c + b) & _MASK
+            a, b, c = b, c, a
+    if not data:
+        return c
+    a, b, c = (x + w & _MASK for x, w in zip((a, b, c), words[-3:], strict=True))
+    for turn in (14, 11, 25, 16, 4, 14, 24):
+        c = (c ^ b) - _turned(b, turn) & _MASK
+        a, b, c = b, c, a
+    return b
+
+
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MASK
+
+
+class _Released(io.FileIO):
+    """The bytes of a file, with other bytes at its start."""
+
+    start = b""
+
+    def readinto(self, buffer: Any) -> int:
+        at = self.tell()
+        count = super().readinto(buffer) or 0
+        instead = self.start[at : at + count]
+        memoryview(buffer).cast("B")[: len(instead)] = instead
+        return count
+
+
+def is_unfinished(start: bytes) -> bool:
+    """Whether the first bytes of a file say that its writer has not closed it."""
+    return len(start) == SUPERBLOCK_BYTES and start[8] == 3 and start[_FLAGS_AT] != 0
+
+
+@contextmanager
+def open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
+    """Open the file as if its writer had closed it. Raises: OSError if its first bytes are damaged."""
+    if struct.unpack_from("<I", start, _CHECKSUM_AT)[0] != checksum(start[:_CHECKSUM_AT]):
+        message = "the first block has a wrong checksum"
+        raise OSError(message)
+    patched = bytearray(start[:_CHECKSUM_AT])
+    patched[_FLAGS_AT] = 0
+    struct.pack_into("<Q", patched, _END_AT, path.stat().st_size)
+    with _Released(path) as view:
+        view.start = bytes(patched) + struct.pack("<I", checksum(bytes(patched)))
+        with h5py.File(view, "r") as file:
+            yield file

@@ -1,0 +1,72 @@
+"""The command line. One file a command: parse, call, print; it decides nothing.
+
+``main`` is the border: what a user can mend leaves as one line on stderr and exit code 2, Ctrl-C as 130, a reader that
+went away as 0; only our own bugs show a traceback, with exit code 1.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. ``arguments`` defaults to those of the process."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
+    try:
+        code = _run(list(arguments))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_stdout()
+        return 0
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    import typer
+
+    from wse.cli.app import command, usage_error
+    from wse.errors import WseError
+
+    group = command()
+    try:
+        with group.make_context("wse", arguments or ["--help"]) as context:
+            group.invoke(context)
+    except typer.Exit as request:
+        return request.exit_code
+    except typer.Abort:
+        return INTERRUPTED
+    except WseError as error:
+        _say(str(error))
+        return 2
+    except Exception as error:
+        message = usage_error(error, arguments)
+        if message is None:
+            raise
+        _say(message)
+        return 2
+    return 0
+
+
+def _say(message: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"wse: {message}\n")
+
+
+def _drop_stdout() -> None:
+    """Give stdout nowhere to go, so that closing it at exit does not complain once more."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    except (OSError, ValueError):  # not a real file
+        pass

@@ -1,0 +1,103 @@
+"""The commands together, and what typer has to say of wrong usage, in our words and on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+import wse
+from wse.cli import compile as compile_command
+from wse.cli import inspect as inspect_command
+from wse.cli import mappings, models, run, wafers
+from wse.errors import BadInput, UnknownName
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
+
+COMMANDS = {
+    "run": run.run,
+    "compile": compile_command.compile_,
+    "inspect": inspect_command.inspect,
+    "models": models.models,
+    "wafers": wafers.wafers,
+    "mappings": mappings.mappings,
+}
+
+
+def command() -> Any:
+    """The group of all commands."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+    app.callback()(_group)
+    for name, function in COMMANDS.items():
+        app.command(name)(function)
+    return get_command(app)
+
+
+def _group(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
+) -> None:
+    """Compile a transformer onto a virtual wafer and run it there.
+
+    Start with:  wse run
+    """
+    if version:
+        typer.echo(f"wse {wse.__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
+    """One line on wrong usage of ``arguments``; None where the error is something else."""
+    if not isinstance(error, UsageError):
+        return None
+    given = next((a for a in arguments if not a.startswith("-")), "")
+    name = given if given in COMMANDS else ""
+    place = f"{name}: " if name else ""
+    remedy = f"wse {name} --help shows an example" if name else "wse --help lists the commands"
+    context: Any = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", None)
+    parameter: Any = getattr(error, "param", None)
+    kind = type(error).__name__
+    if kind == "NoSuchOption" and option is not None:
+        text = f"{place}{UnknownName('option', option, _options(context))}"
+    elif "No such command" in _plain(error):
+        text = str(UnknownName("command", given, COMMANDS))
+    elif kind == "MissingParameter":
+        text = f"{place}{_label(parameter)} is missing; {remedy}"
+    elif kind == "BadParameter" and parameter is not None:
+        text = f"{place}{_label(parameter)} {_value(parameter, arguments)}: {_plain(error)}; {remedy}"
+    else:
+        text = f"{place}{_plain(error)}; {remedy}"
+    return str(BadInput(text))
+
+
+def _plain(error: Exception) -> str:
+    """Typer's message, beginning small and without its full stop."""
+    text = str(getattr(error, "message", error)).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _label(parameter: Any) -> str:
+    """An option by its long name, an argument by its metavar."""
+    options = [name for name in getattr(parameter, "opts", []) if name.startswith("--")]
+    return str(options[0]) if options else str(parameter.metavar or parameter.name).upper()
+
+
+def _value(parameter: Any, arguments: Sequence[str]) -> str:
+    """What was given for an option, as it was given."""
+    for name in parameter.opts:
+        for at, argument in enumerate(arguments):
+            if argument == name and at + 1 < len(arguments):
+                return repr(arguments[at + 1])
+            if argument.startswith(f"{name}="):
+                return repr(argument.split("=", 1)[1])
+    return ""
+
+
+def _options(context: Any) -> list[str]:
+    """The long options of a command."""
+    parameters = context.command.get_params(context) if context is not None else []
+    return [name for p in parameters for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

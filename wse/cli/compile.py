@@ -1,0 +1,61 @@
+"""``wse compile``: the mapping, and nothing executed."""
+
+from __future__ import annotations
+
+import sys
+
+from wse.cli import options as opt
+
+
+def compile_(
+    model: opt.Model,
+    wafer: opt.Wafer = "wse2",
+    mesh: opt.Mesh = None,
+    wafers: opt.Wafers = "1",
+    mapping: opt.Mapping = "region",
+    region: opt.Region = None,
+    software: opt.Software = "tuned",
+    dtype: opt.Dtype = None,
+    accumulate: opt.Accumulate = None,
+    context: opt.Context = None,
+    prompt: opt.Prompt = None,
+    prompt_ids: opt.PromptIds = None,
+    max_new_tokens: opt.MaxNewTokens = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Show where a model goes on a wafer: regions, the SRAM map, colours. Weights are not needed.
+
+    Examples:
+
+    \b
+      wse compile story
+      wse compile story --mapping pipeline --wafers 2 --context 512
+    """
+    from wse.report.as_json import as_json
+    from wse.report.compile_summary import print_compilation
+    from wse.studies.placement import placement
+    from wse.studies.placing import compiled
+    from wse.studies.request import prepare
+
+    prepared = prepare(
+        opt.request(
+            model=model,
+            wafer=wafer,
+            mesh=mesh,
+            wafers=wafers,
+            mapping=mapping,
+            region=region,
+            software=software,
+            dtype=dtype,
+            accumulate=accumulate,
+            context=context,
+            prompt=prompt,
+            prompt_ids=prompt_ids,
+            max_new_tokens=max_new_tokens,
+        )
+    )
+    report = placement(prepared, compiled(prepared))
+    if json:
+        sys.stdout.write(as_json(report))
+    else:
+        print_compilation(report, sys.stdout)

@@ -1,0 +1,4 @@
+from __future__ import annotations
+
+def models() -> None:
+    """x"""

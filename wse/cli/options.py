@@ -1,0 +1,99 @@
+"""The options that several commands have, and how their texts become values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wse.errors import BadInput
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A Hugging Face model folder, a config.json, or a name of `wse models`.")
+]
+Wafer = Annotated[str, typer.Option(metavar="NAME|FILE", help="A name of `wse wafers`, or a TOML file.")]
+Mesh = Annotated[
+    str | None,
+    typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the smallest square."),
+]
+Wafers = Annotated[str, typer.Option(metavar="N|auto", help="How many wafers; auto: the fewest that hold the model.")]
+Mapping = Annotated[str, typer.Option(metavar="NAME", help="A name of `wse mappings`.")]
+Region = Annotated[
+    str | None, typer.Option(metavar="ROWSxCOLS", help="PEs of one region. Default: the mapping's choice.")
+]
+Software = Annotated[str, typer.Option(metavar="NAME|FILE", help="The set of software costs: tuned, academic, ...")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(metavar="TYPE", help="Weights and activations: float32, float16, bfloat16. Default: the model's own."),
+]
+Accumulate = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Sums: float32 (default), or float16 with --dtype float16.")
+]
+Context = Annotated[
+    int | None, typer.Option(metavar="N", help="Tokens that the KV cache has room for. Default: prompt + new tokens.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0.")]
+Prompt = Annotated[str | None, typer.Option(metavar="TEXT", help="Text to continue.")]
+PromptIds = Annotated[
+    str | None, typer.Option(metavar="1,2,3", help="Token ids to continue, used as they are; needs no tokenizer.")
+]
+MaxNewTokens = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Stop after N tokens, if no end token came before. Default: 256, or what fits."),
+]
+Temperature = Annotated[
+    float, typer.Option(metavar="T", help="0 takes the likeliest token on the wafer; above, the host draws.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+
+
+def request(**given: Any) -> Any:
+    """The Request that the options describe.
+
+    Raises:
+        BadInput: a number of wafers or a list of ids that is none.
+    """
+    from wse.studies.request import Request
+
+    given["wafers"] = _wafers(given["wafers"])
+    given["prompt_ids"] = _ids(given.get("prompt_ids"))
+    return Request(**given)
+
+
+def trace_path(text: str) -> Path | None:
+    """The path of ``--trace``; None for ``none``."""
+    if text == "none":
+        return None
+    if text == "":
+        message = "--trace '': the path is empty; give a file name, or none"
+        raise BadInput(message)
+    return Path(text)
+
+
+def _wafers(text: str) -> int | None:
+    if text == "auto":
+        return None
+    number = _whole(text)
+    if number is None:
+        message = f"--wafers {text!r}: give a whole number of at least 1, or auto"
+        raise BadInput(message)
+    return number
+
+
+def _ids(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    numbers = [_whole(part) for part in text.split(",")] if text.strip() else []
+    for part, number in zip(text.split(","), numbers, strict=False):
+        if number is None:
+            message = f"--prompt-ids: {part!r} is not a token id; give whole numbers with commas between, such as 1,2,3"
+            raise BadInput(message)
+    return tuple(n for n in numbers if n is not None)
+
+
+def _whole(text: str) -> int | None:
+    """The integer that a text is, in plain decimal digits of sane length."""
+    text = text.strip()
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None

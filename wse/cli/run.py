@@ -1,0 +1,90 @@
+"""``wse run``: compile, execute, stream the text, and say where the cycles went."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def run(  # noqa: PLR0913
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A model folder, or a name of `wse models`."),
+    ] = "story",
+    wafer: opt.Wafer = "wse2",
+    mesh: opt.Mesh = None,
+    wafers: opt.Wafers = "1",
+    mapping: opt.Mapping = "region",
+    region: opt.Region = None,
+    software: opt.Software = "tuned",
+    dtype: opt.Dtype = None,
+    accumulate: opt.Accumulate = None,
+    context: opt.Context = None,
+    prompt: opt.Prompt = None,
+    prompt_ids: opt.PromptIds = None,
+    max_new_tokens: opt.MaxNewTokens = None,
+    temperature: opt.Temperature = 0.0,
+    seed: opt.Seed = 0,
+    logits: Annotated[bool, typer.Option("--logits", help="Also report the logits after the prompt.")] = False,  # noqa: FBT002
+    trace: Annotated[str, typer.Option(metavar="PATH|none", help="Where to write the trace.")] = "wse-run.h5",
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Run a model on a virtual wafer; without arguments the bundled one on a small wafer.
+
+    Examples:
+
+    \b
+      wse run
+      wse run --prompt "One day, a little fox" --max-new-tokens 64
+      wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
+    """
+    from wse.report.as_json import as_json
+    from wse.report.progress import kernel_progress
+    from wse.report.run_summary import print_run
+    from wse.report.terminal import stream_text
+    from wse.studies.placing import compiled
+    from wse.studies.record import check_trace_path
+    from wse.studies.request import prepare
+
+    request = opt.request(
+        model=model,
+        wafer=wafer,
+        mesh=mesh,
+        wafers=wafers,
+        mapping=mapping,
+        region=region,
+        software=software,
+        dtype=dtype,
+        accumulate=accumulate,
+        context=context,
+        prompt=prompt,
+        prompt_ids=prompt_ids,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        logits=logits,
+    )
+    path = opt.trace_path(trace)
+    prepared = prepare(request)
+    if path is not None:
+        check_trace_path(path)
+    program = compiled(prepared)
+
+    from wse.studies.run import run as execute
+
+    with kernel_progress(sys.stderr) as on_ready:
+        result = execute(
+            prepared,
+            program,
+            trace=path,
+            on_text=(lambda text: None) if json else stream_text(sys.stdout),
+            on_ready=on_ready,
+        )
+    if json:
+        sys.stdout.write(as_json(result.report))
+    else:
+        print_run(result.report, sys.stdout)

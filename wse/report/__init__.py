@@ -1,0 +1,1 @@
+"""What people read: summaries for the terminal, and JSON, both from the plain values that studies give."""

@@ -1,0 +1,135 @@
+"""How reports look: width, numbers, bars, and text from files that must not steer the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+WIDEST: Final = 100
+INDENT: Final = 2
+EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+
+COLOURS: Final = {
+    "code": "bright_black",
+    "weights": "blue",
+    "kv": "magenta",
+    "activations": "cyan",
+    "buffers": "yellow",
+    "free": "green",
+    "compute": "green",
+    "launch": "yellow",
+    "hops": "cyan",
+    "relays": "blue",
+    "crossing": "magenta",
+    "host": "red",
+}
+
+
+def console_on(stream: TextIO) -> Console:
+    """A console at most 100 columns wide, that takes every text as it is."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, WIDEST)
+    return console
+
+
+def shown(text: object) -> str:
+    """``text`` on one line, with control characters made visible."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def stream_text(stream: TextIO) -> Callable[[str], None]:
+    """A function that writes text at once; on a terminal, with control characters other than line ends visible."""
+    visible = stream.isatty()
+
+    def write(text: str) -> None:
+        if visible:
+            text = "".join(c if c in "\n\t" else shown(c) for c in text)
+        stream.write(text)
+        stream.flush()
+
+    return write
+
+
+def heading(console: Console, text: str, note: str = "") -> None:
+    """A line that begins a section."""
+    line = Text(text, style="bold")
+    if note:
+        line.append(f"  {note}", style="not bold bright_black")
+    console.print()
+    console.print(line)
+
+
+def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+    """Names and texts below each other, indented."""
+    table = plain_table()
+    table.add_column(style="bright_black", no_wrap=True)
+    table.add_column()
+    for name, text in rows:
+        table.add_row(name, text)
+    show(console, table)
+
+
+def plain_table(*, header: bool = False) -> Table:
+    """A table without lines."""
+    return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table, indented."""
+    console.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+
+
+def bar(fraction: float, width: int, colour: str = "") -> Text:
+    """A horizontal bar of ``width`` characters at 1, in eighths of a character; something is never nothing."""
+    eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
+    if fraction > 0 and eighths == 0:
+        eighths = 1
+    full, rest = divmod(eighths, 8)
+    text = "█" * full + (EIGHTHS[rest] if rest else "")
+    return Text(text.ljust(width), style=COLOURS.get(colour, colour), no_wrap=True)
+
+
+def count(number: float) -> str:
+    """Whole numbers with thousands apart, small ones with what matters of their fraction."""
+    if number == int(number) or abs(number) >= 100:
+        return f"{round(number):,}"
+    return f"{number:,.1f}" if abs(number) >= 1 else f"{number:.2g}"
+
+
+def percent(fraction: float) -> str:
+    """A share; what is not nothing never reads as zero."""
+    if 0 < fraction < 0.001:
+        return "<0.1 %"
+    return f"{fraction:.1%}".replace("%", " %")
+
+
+def in_bytes(number: float) -> str:
+    """Bytes with a decimal unit of fitting size."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(number) >= scale:
+            value = number / scale
+            return f"{value:,.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
+    return f"{count(number)} B"
+
+
+def seconds(number: float) -> str:
+    """A time with a unit of fitting size."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if number * scale >= 1:
+            return f"{number * scale:.3g} {unit}"
+    return f"{number * 1e9:.3g} ns"
+
+
+def hertz(number: float) -> str:
+    """A clock."""
+    return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
+
+
+def several(number: int, thing: str) -> str:
+    """``1 wafer``, ``2 wafers``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
