@@ -69,6 +69,7 @@ class Schedule:
     """How long and how fast to train."""
 
     steps: int = 7500
+    cosine_steps: int = 7500  # where the learning rate would reach its least; more than `steps` stops earlier
     long_steps: int = 150  # of them: the last, whose rows are as long as the model's context
     batch_tokens: int = 2560
     context: int = 320
@@ -276,24 +277,25 @@ def pace(step: int, how: Schedule) -> float:
     """The learning rate over its peak: linear warm-up, then a cosine to a hundredth."""
     if step < how.warmup_steps:
         return (step + 1) / how.warmup_steps
-    done = (step - how.warmup_steps) / max(1, how.steps - how.warmup_steps)
+    done = (step - how.warmup_steps) / max(1, how.cosine_steps - how.warmup_steps)
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def init_weights(model: Llama) -> None:
-    """Normal: 0.02 for embeddings, 1 / sqrt(inputs) for projections, less where they add to the stream."""
+def fresh_model(shape: Shape, seed: int) -> Llama:
+    """Normal weights: 0.02 for embeddings, 1 / sqrt(inputs) for projections, less where they add to the stream."""
+    model = Llama(shape)
+    torch.manual_seed(seed)
     for name, weight in model.named_parameters():
         if weight.ndim == 2:
             std = 0.02 if "embed" in name else weight.shape[1] ** -0.5
             if name.endswith(("o_proj.weight", "down_proj.weight")):
-                std /= math.sqrt(2 * model.shape.num_hidden_layers)
+                std /= math.sqrt(2 * shape.num_hidden_layers)
             nn.init.normal_(weight, std=std)
+    return model
 
 
 def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> Iterator[tuple[int, float]]:
-    """Train in place from fresh weights; yield (step, mean nats per token since the last) now and then."""
-    torch.manual_seed(seed)
-    init_weights(model)
+    """Train in place; yield (step, mean nats per token since the last) now and then."""
     projections = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
     others = [w for name, w in model.named_parameters() if w.ndim == 1 or "embed" in name]
     muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
@@ -376,6 +378,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--teacher", type=Path, required=True, help="folder of the model that tells stories")
     parser.add_argument("--stories", type=Path, required=True, help="the sampled text; made if missing")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the trained model to")
+    parser.add_argument("--start", type=Path, help="folder whose weights to train on, not random ones")
     parser.add_argument("--golden", type=Path, help="file to write greedy continuations to")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="of torch; another number rounds differently")
@@ -400,7 +403,7 @@ def main() -> None:
         texts = sample_stories(teacher, pieces, Sampling(**options(Sampling, args)), args.seed)
         args.stories.write_text("".join(json.dumps(text) + "\n" for text in texts))
     stories = [json.loads(line) for line in args.stories.read_text().splitlines()]
-    model = Llama(Shape())
+    model = load_llama(args.start).train() if args.start else fresh_model(Shape(), args.seed)
     model.compile(dynamic=False)
     tokenizer = train_tokenizer(stories, model.shape.vocab_size)
     encoded = [[BEGIN_ID, *encoding.ids, END_ID] for encoding in tokenizer.encode_batch(stories)]

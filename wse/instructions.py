@@ -12,30 +12,37 @@ VIEWS: Final = ("act", "wgt", "acc", "f32")
 """Element views of SRAM: activations, weights, accumulators, and float32 statistics."""
 
 _SIGNATURES: Final = {
-    "matmul": "x:act w:wgt out:acc M K N k_stride n_stride add",
-    "sum_squares": "x:act sums:f32 M K",
-    "rms_scale": "x:act sums:f32 gain:wgt out:act M K size eps_pico",
-    "rope": "x:acc frequency:f32 q:act k:act v:act M Hq Hk F",
+    "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride add",
+    "sum_squares": "x:act >sums:f32 M K",
+    "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_pico",
+    "rope": "x:acc frequency:f32 >q:act >k:act >v:act M Hq Hk F",
     "kv_append": "k:act v:act k_cache:act v_cache:act E capacity tokens",
-    "attention_scores": "q:act k:act out:acc M Hk share F T capacity",
-    "attention_max": "scores:acc out:f32 M H T scale_pico capacity",
-    "attention_exp": "scores:acc maxima:f32 out:act sums:f32 M H T scale_pico capacity",
-    "attention_values": "p:act v:act out:acc M Hk share F T capacity",
-    "attention_online": "scores:acc v:act maxima:f32 sums:f32 out:acc M Hk share F T scale_pico round ring",
-    "attention_finish": "x:acc sums:f32 out:act M H F",
+    "attention_scores": "q:act k:act >out:acc M Hk share F T capacity",
+    "attention_max": "scores:acc >out:f32 M H T scale_pico capacity",
+    "attention_exp": "scores:acc maxima:f32 >out:act >sums:f32 M H T scale_pico capacity",
+    "attention_values": "p:act v:act >out:acc M Hk share F T capacity",
+    "attention_online": "scores:acc v:act >maxima:f32 >sums:f32 >out:acc M Hk share F T scale_pico round ring",
+    "attention_finish": "x:acc sums:f32 >out:act M H F",
     "residual_add": "x:act addend:acc n",
-    "store": "out:act x:acc n",
-    "copy": "out:act x:act n",
-    "swiglu": "x:acc out:act M n",
-    "embedding_lookup": "ids:f32 table:wgt out:acc M K V",
+    "store": ">out:act x:acc n",
+    "copy": ">out:act x:act n",
+    "swiglu": "x:acc >out:act M n",
+    "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
 }
+# ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read.
 
 OPERANDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    kernel: tuple((name, view) for name, _, view in (word.partition(":") for word in signature.split()))
+    kernel: tuple((name.lstrip(">"), view) for name, _, view in (word.partition(":") for word in signature.split()))
     for kernel, signature in _SIGNATURES.items()
 }
 """Kernel name to its operands from index 3 on: (name, view) for an address, (name, "") for a number."""
+
+MADE: Final[dict[str, frozenset[int]]] = {
+    kernel: frozenset(i for i, word in enumerate(signature.split(), start=3) if word.startswith(">"))
+    for kernel, signature in _SIGNATURES.items()
+}
+"""Kernel name to the indices of the operands that it makes anew."""
 
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""

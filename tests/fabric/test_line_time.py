@@ -73,7 +73,7 @@ def test_a_k_tree_of_short_messages_beats_the_chain_to_the_centre_on_long_lines(
     two_chains += [(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, centre, -1)]
     two_chains += [(centre, length - 1, Arrival.MULTICAST), (centre, 0, Arrival.MULTICAST)]
     chain_time = line_cycles(np.array(two_chains, np.int32), words, WSE2)
-    assert time.hops >= length - 2, "P / 2 hops in, P / 2 hops out"
+    assert time.hops >= length // 2, "at least the way out to the ends"
     if length >= 64 and words <= 4:
         assert time.total < chain_time.total
 

@@ -27,8 +27,7 @@ def test_overrides_of_a_base_change_only_themselves(tmp_path: Path) -> None:
 def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
     path = write_toml(
         tmp_path,
-        'name = "CS 9"\nbase = "wse2"\n'
-        '[hop_cycles]\nvalue = 3\nunit = "cycle"\ngrade = "M"\nsource = "our lab"\n',
+        'name = "CS 9"\nbase = "wse2"\n[hop_cycles]\nvalue = 3\nunit = "cycle"\ngrade = "M"\nsource = "our lab"\n',
     )
     assert (load_wafer(path).name, load_wafer(path).hop_cycles) == ("CS 9", 3)
     told = provenance(path)["hop_cycles"]
@@ -46,8 +45,7 @@ def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
     )
     path = write_toml(tmp_path, "")
     assert refusal(BadWafer, load_wafer, path) == (
-        f"{path}: has no mesh_rows and 24 more keys; "
-        'add them, or begin with base = "wse2" and give only what differs'
+        f'{path}: has no mesh_rows and 24 more keys; add them, or begin with base = "wse2" and give only what differs'
     )
 
 
@@ -55,9 +53,7 @@ def test_software_files_work_alike(tmp_path: Path) -> None:
     path = write_toml(tmp_path, 'base = "tuned"\nvector_issue_cycles = 9\n')
     assert (load_software(path).vector_issue_cycles, load_software(path).loop_cycles) == (9, 10)
     assert provenance(path)["vector_issue_cycles"].value == 9
-    assert refusal(UnknownName, load_wafer, path) == (
-        f"{path}: unknown base wafer 'tuned': known: wse2, wse3"
-    )
+    assert refusal(UnknownName, load_wafer, path) == (f"{path}: unknown base wafer 'tuned': known: wse2, wse3")
 
 
 KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base"]))
@@ -138,9 +134,7 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
 
 
 def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert refusal(UnknownName, load_wafer, "wse4") == (
-        "unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3"
-    )
+    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3")
     assert refusal(UnknownName, load_software, "tunned") == (
         "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
     )

@@ -19,7 +19,7 @@ from wse_kernels.oracle.memory import Sram
 Array = npt.NDArray[Any]
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-EXAMPLES = 25 if JIT else 4
+EXAMPLES = 15 if JIT else 12
 """Hypothesis examples a test; interpreted kernels are a thousand times slower."""
 
 STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
@@ -51,10 +51,10 @@ class Stretch:
         return memory[..., self.start : self.end].copy().view(NUMPY_TYPE[self.element]).astype(np.float64)
 
 
-def lanes_of(cols: int) -> tuple[int, int]:
-    """Blocks of a mesh row and lanes of a block: as few blocks as 128 lanes allow, all equally wide."""
+def lanes_of(cols: int, spare: int = 0) -> tuple[int, int]:
+    """Blocks of a mesh row and lanes of a block: as few blocks as 128 lanes allow, ``spare`` wider than needed."""
     blocks = -(-cols // MOST_LANES)
-    return blocks, -(-cols // blocks)
+    return blocks, -(-cols // blocks) + spare
 
 
 def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[Stretch], int]:
@@ -67,10 +67,10 @@ def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[Stretch], int]:
     return stretches, top
 
 
-def to_lanes(memory: Array, stretches: list[Stretch], dead: int = UNTOUCHED) -> Array:
+def to_lanes(memory: Array, stretches: list[Stretch], spare: int = 0, dead: int = UNTOUCHED) -> Array:
     """``uint8[blocks, bytes * lanes]``: of each element address, the elements of a block's PEs side by side."""
     rows, cols, size = memory.shape
-    per_row, lanes = lanes_of(cols)
+    per_row, lanes = lanes_of(cols, spare)
     out = np.full((rows * per_row, size * lanes), dead, np.uint8)
     for stretch in _cover(stretches, size):
         width = NUMPY_TYPE[stretch.element].itemsize
@@ -82,9 +82,9 @@ def to_lanes(memory: Array, stretches: list[Stretch], dead: int = UNTOUCHED) -> 
     return out
 
 
-def from_lanes(blocked: Array, stretches: list[Stretch], cols: int) -> Array:
+def from_lanes(blocked: Array, stretches: list[Stretch], cols: int, spare: int = 0) -> Array:
     """The PE bytes ``uint8[rows, cols, bytes]`` of what ``to_lanes`` gave."""
-    per_row, lanes = lanes_of(cols)
+    per_row, lanes = lanes_of(cols, spare)
     rows, size = len(blocked) // per_row, blocked.shape[1] // lanes
     memory = np.zeros((rows, cols, size), np.uint8)
     for stretch in _cover(stretches, size):
@@ -107,9 +107,9 @@ def _cover(stretches: list[Stretch], size: int) -> list[Stretch]:
     return [s for s in covered if s.end > s.start]
 
 
-def view(blocked: Array, element: str, cols: int) -> Array:
+def view(blocked: Array, element: str, cols: int, spare: int = 0) -> Array:
     """``[block, element, lane]`` in the storage type of ``element``."""
-    return blocked.view(STORAGE[element]).reshape(len(blocked), -1, lanes_of(cols)[1])
+    return blocked.view(STORAGE[element]).reshape(len(blocked), -1, lanes_of(cols, spare)[1])
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -173,17 +173,17 @@ def make_case(
     return Case(kernel, memory, buffers, types, shape.ctl, a)
 
 
-def run_kernel(case: Case, function: Callable[..., None]) -> Array:
-    """PE memory after ``function`` ran in lanes."""
+def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Array:
+    """PE memory after ``function`` ran in lanes, ``spare`` of them a block without a PE."""
     cols = case.memory.shape[1]
     stretches = list(case.buffers.values())
-    blocked = to_lanes(case.memory, stretches)
+    blocked = to_lanes(case.memory, stretches, spare)
     a = case.a.copy()
     a[2] = lanes_of(cols)[0]
     types = (case.types[0], case.types[0], case.types[1], "float32")
     with np.errstate(over="ignore", under="ignore"):
-        function(*(view(blocked, element, cols) for element in types), case.ctl, a)
-    return from_lanes(blocked, stretches, cols)
+        function(*(view(blocked, element, cols, spare) for element in types), case.ctl, a)
+    return from_lanes(blocked, stretches, cols, spare)
 
 
 def run_oracle(case: Case) -> Array:

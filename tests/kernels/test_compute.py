@@ -22,7 +22,8 @@ def check(
     case = make_case(kernel, shape, rows, cols, used, types, rng)
     want = run_oracle(case)
     for function in both(kernel, types):
-        assert differing(case, run_kernel(case, function), want, allowed_error(case, want)) == []
+        got = run_kernel(case, function, spare=seed % 3)
+        assert differing(case, got, want, allowed_error(case, want)) == []
 
 
 def test_every_kernel_has_sizes_to_be_tested_over() -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
 from tests.kernels.shapes import SIZES, allowed_error, shape_of
-from wse_kernels import _jit, attention, elementwise, linear, vocabulary
+from wse_kernels import _jit, attention, elementwise, linear, norm, vocabulary
 
 SABOTAGE = [
-    (linear, "matmul", "for k in range(K):", "for k in range(K - 1):"),
-    (linear, "matmul", "e = out + m * N + n", "e = out + n * M + m"),
+    (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
+    (linear, "matmul", "a[8], a[9], a[10]", "a[8], a[10], a[9]"),
     (attention, "attention_max", "held <= ctl[row, 0]", "held < ctl[row, 0]"),
-    (attention, "attention_scores", "slot = (oldest + t) % a[11]", "slot = t"),
+    (attention, "attention_scores", "oldest = ctl[block // a[2], OLDEST]", "oldest = 0"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, a[4] + e, lane]), old)", "added = old"),
     (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
 ]

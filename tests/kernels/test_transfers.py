@@ -72,9 +72,10 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
     want, links = memory.copy(), started.copy()
     getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
     for function in functions(name, element):
-        blocked, counted = to_lanes(memory, stretches), started.copy()
-        function(view(blocked, element, cols), counted, messages, first, variant, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols), want)
+        spare = seed % 3
+        blocked, counted = to_lanes(memory, stretches, spare), started.copy()
+        function(view(blocked, element, cols, spare), counted, messages, first, variant, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
         np.testing.assert_array_equal(counted, links)
 
 
@@ -135,9 +136,10 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.cache_shift(want, element, links, ctl, a)
     for function in functions("cache_shift", element):
-        blocked, counted = to_lanes(memory, stretches), np.zeros_like(links)
-        function(view(blocked, element, cols), counted, ctl, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols), want)
+        spare = seed % 3
+        blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+        function(view(blocked, element, cols, spare), counted, ctl, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
         np.testing.assert_array_equal(counted, links)
 
 
@@ -163,9 +165,9 @@ def test_hand_over_copies_between_regions_of_any_two_widths(
     want = target.copy()
     oracle.hand_over(source, want, element, a)
     for function in functions("hand_over", element):
-        sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches)
-        function(view(sent, element, cols[0]), view(received, element, cols[1]), a)
-        np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1]), want)
+        sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
+        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), a)
+        np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
         np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
 
 

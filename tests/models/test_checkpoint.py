@@ -99,8 +99,7 @@ def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
     tensors = tiny_tensors()
     del tensors[name]
     assert refusal(BadModel, opened, tmp_path, tensors) == (
-        f"{tmp_path}: tensor {name!r} is missing; fetch the weights again, "
-        "or use the config.json that belongs to them"
+        f"{tmp_path}: tensor {name!r} is missing; fetch the weights again, or use the config.json that belongs to them"
     )
 
 
@@ -122,9 +121,7 @@ def test_another_element_type_than_the_configs_is_refused(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["model.layers.0.self_attn.q_proj.bias", "model.layers.2.mlp.up_proj.weight"]
-)
+@pytest.mark.parametrize("name", ["model.layers.0.self_attn.q_proj.bias", "model.layers.2.mlp.up_proj.weight"])
 def test_an_unexpected_tensor_is_refused(tmp_path: Path, name: str) -> None:
     tensors = tiny_tensors() | {name: np.ones(3, np.float32)}
     assert refusal(BadModel, opened, tmp_path, tensors) == (

@@ -118,8 +118,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         (
             "head_dim",
             {"hidden_size": 20},
-            "hidden_size / num_attention_heads = 5: rotary positions pair the halves of a head: "
-            "give an even size",
+            "hidden_size / num_attention_heads = 5: rotary positions pair the halves of a head: give an even size",
         ),
         ("rms_norm_eps", {}, "has no rms_norm_eps; add it: a number above 0, at most 1"),
         ("-", {"rms_norm_eps": 0}, "rms_norm_eps = 0: give a number above 0, at most 1"),
@@ -215,8 +214,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         (
             "-",
             {"logits_scaling": 8},
-            "logits_scaling = 8: this key is not understood and may change the mathematics; "
-            "remove it if it does not",
+            "logits_scaling = 8: this key is not understood and may change the mathematics; remove it if it does not",
         ),
         (
             "-",
@@ -261,9 +259,7 @@ def test_text_that_is_not_json_is_placed(tmp_path: Path, text: bytes, tail: str)
 def test_a_list_and_deep_nesting_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text("[1]")
-    assert refusal(BadModel, read_config, path) == (
-        f"{path}: holds a JSON list, not an object; is it the right file?"
-    )
+    assert refusal(BadModel, read_config, path) == (f"{path}: holds a JSON list, not an object; is it the right file?")
     path.write_text('{"a":' + "[" * 200_000)
     assert refusal(BadModel, read_config, path).startswith(f"{path}: nested too deeply")
     path.write_text('{"hidden_size": ' + "9" * 5000 + "}")
@@ -272,9 +268,7 @@ def test_a_list_and_deep_nesting_are_refused(tmp_path: Path) -> None:
 
 def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    assert refusal(BadModel, read_config, path) == (
-        f"{path}: does not exist; give the path of a readable file"
-    )
+    assert refusal(BadModel, read_config, path) == (f"{path}: does not exist; give the path of a readable file")
     path.write_bytes(b" " * (CONFIG_LIMIT_BYTES + 1))
     assert refusal(BadModel, read_config, path) == (
         f"{path}: is over 4,194,304 bytes, the most such a file may have; is it the right file?"
@@ -282,9 +276,7 @@ def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     assert refusal(BadModel, read_config, tmp_path) == (
         f"{tmp_path}: is not a regular file; give the path of a readable file"
     )
-    assert refusal(BadModel, read_config, tmp_path / ("x" * 400)).endswith(
-        "; check the path and its permissions"
-    )
+    assert refusal(BadModel, read_config, tmp_path / ("x" * 400)).endswith("; check the path and its permissions")
 
 
 def test_a_long_value_is_cut_in_the_message(tmp_path: Path) -> None:

@@ -157,16 +157,13 @@ def test_files_cut_short_and_absurd_lengths(tmp_path: Path) -> None:
         f"{path}: has 0 bytes, a safetensors file has at least 10{AGAIN}"
     )
     path.write_bytes(struct.pack("<Q", 300) + b"{}")
-    assert refusal(BadModel, open_safetensors, path) == (
-        f"{path}: claims a header of 300 bytes, only 2 follow{AGAIN}"
-    )
+    assert refusal(BadModel, open_safetensors, path) == (f"{path}: claims a header of 300 bytes, only 2 follow{AGAIN}")
     path.write_bytes(struct.pack("<Q", 10**9) + b"{}")
     assert refusal(BadModel, open_safetensors, path) == (
         f"{path}: claims a header of 1,000,000,000 bytes, the limit is 100,000,000; is it a safetensors file?"
     )
     assert refusal(BadModel, open_safetensors, tmp_path / "none.safetensors") == (
-        f"{tmp_path / 'none.safetensors'}: does not exist or is not a regular file; "
-        "fetch it, or correct the name"
+        f"{tmp_path / 'none.safetensors'}: does not exist or is not a regular file; fetch it, or correct the name"
     )
 
 
@@ -223,14 +220,11 @@ def test_shards_are_joined(tmp_path: Path) -> None:
     np.testing.assert_array_equal(entries["b"].array, B)
 
 
-@pytest.mark.parametrize(
-    "name", ["../one.safetensors", "/etc/one.safetensors", "a\\b.safetensors", "one.bin", 7]
-)
+@pytest.mark.parametrize("name", ["../one.safetensors", "/etc/one.safetensors", "a\\b.safetensors", "one.bin", 7])
 def test_a_shard_must_lie_beside_its_index(tmp_path: Path, name: Any) -> None:
     index = write_sharded(tmp_path, {"a": name})
     assert refusal(BadModel, open_sharded, index) == (
-        f"{index}: 'a' is in {name!r}; a shard must be a .safetensors file beside the index, "
-        "named without folders"
+        f"{index}: 'a' is in {name!r}; a shard must be a .safetensors file beside the index, named without folders"
     )
 
 
@@ -249,8 +243,7 @@ def test_an_index_that_disagrees_with_its_shards_is_refused(tmp_path: Path) -> N
     )
     index = write_sharded(tmp_path, {"a": "three.safetensors"})
     assert refusal(BadModel, open_sharded, index) == (
-        f"{tmp_path / 'three.safetensors'}: does not exist or is not a regular file; "
-        "fetch it, or correct the name"
+        f"{tmp_path / 'three.safetensors'}: does not exist or is not a regular file; fetch it, or correct the name"
     )
     index = write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
     write_safetensors(tmp_path / "two.safetensors", {"a": A, "b": B})

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wse_traces import open_trace, problems, schema
+from wse_traces import TraceWriter, open_trace, problems, schema
 from wse_traces.format_page import PARSER, page
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -54,3 +54,16 @@ def test_golden_traces_of_every_version_are_valid(path):
         assert trace.complete
         assert trace.rows("token") > 0
         assert trace.summary()["token_cycles"] > 0
+
+
+def test_reader_on_the_format_page_reads_an_unfinished_trace(sample, tmp_path, header):
+    with TraceWriter(tmp_path / "t.h5", header) as writer, open_trace(sample) as trace:
+        for table in ("step", "schedule", "pass", "token"):
+            writer.append(table, trace.table(table))
+        writer.flush()
+        (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
+    names: dict = {}
+    exec(PARSER, names)
+    steps = names["steps_of_token"](tmp_path / "killed.h5.partial", 5)
+    with open_trace(sample) as trace:
+        assert steps["start_cycle"].tolist() == trace.steps(5)["start_cycle"].tolist()

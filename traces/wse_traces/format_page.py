@@ -9,6 +9,7 @@ from wse_traces.schema import ATTRIBUTES, AXIS_LABELS, FIELDS, FORMAT, ROWS, VER
 PARSER = """\
 import h5py
 
+
 def steps_of_token(path, token):
     try:
         f = h5py.File(path, "r", locking=False)
@@ -46,8 +47,9 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
 4. A run writes `NAME.h5.partial` and renames it to `NAME.h5` when it is complete. The root attribute
    `complete` is false in the former, also after a kill. Such a file MUST be opened with `swmr=True`
-   where plain opening fails, and holds everything up to the last flush, in whole rows. The last rows
-   of `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token.
+   where plain opening fails, and holds everything up to the last flush, in whole rows. (In that mode
+   HDF5 waits for ever for damaged parts; `wse_traces.open_trace` fails at once.) The last rows of
+   `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token.
 5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
    execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
    start at `passes/start_cycle` plus their own `start_cycle`. `tokens/pass` says which pass read or

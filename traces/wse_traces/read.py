@@ -53,6 +53,7 @@ class Trace:
             self.header: RunHeader
             self.header, self.complete = header_of(self.file, path)
             self._rows = row_counts(self.file, path)
+            self._sound: set[str] = set()
             self._stack = stack.pop_all()
 
     def rows(self, table: str) -> int:
@@ -66,12 +67,14 @@ class Trace:
         """
         field = BY_PATH[path]
         rows = self._rows[field.table]
-        for problem in problems_of_dataset(self.file, field, self.header, rows, complete=self.complete):
+        found = () if path in self._sound else self._problems_of(field)
+        for problem in found:
             message = f"{self.path}: {problem}; the file is damaged or not of this version, make it again"
             raise TraceError(message)
+        self._sound.add(path)
         start, stop, _ = slice(start, stop).indices(rows)
         dataset = dataset_of(self.file, path)
-        self._check_size(path, (field,), stop - start)
+        self.check_size(path, (field,), stop - start)
         try:
             return np.asarray(dataset[start:stop])
         except (OSError, RuntimeError) as error:
@@ -81,7 +84,7 @@ class Trace:
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
         """All columns of a table by name, or its rows from ``start`` to ``stop``."""
         rows = len(range(*slice(start, stop).indices(self._rows[table])))
-        self._check_size(table, TABLES[table], rows)
+        self.check_size(table, TABLES[table], rows)
         return {field.name: self.column(field.path, start, stop) for field in TABLES[table]}
 
     def texts(self, path: str) -> list[str]:
@@ -220,7 +223,11 @@ class Trace:
     ) -> None:
         self.close()
 
-    def _check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
+    def _problems_of(self, field: Field) -> Iterator[str]:
+        rows = self._rows[field.table]
+        return problems_of_dataset(self.file, field, self.header, rows, complete=self.complete)
+
+    def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
         """Refuse to allocate more than the limit for columns of so many rows."""
         row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
         if rows * row_bytes > self.limit_bytes:

@@ -33,7 +33,7 @@ def checksum(data: bytes) -> int:
     a = b = c = (0xDEADBEEF + len(data)) & _MASK
     blocks = max(0, (len(data) - 1) // 12)
     padded = data.ljust(12 * (blocks + 1), b"\0")
-    words = struct.unpack(f"<{3 * (blocks + 1)}I", padded)
+    words: tuple[int, ...] = struct.unpack(f"<{3 * (blocks + 1)}I", padded)
     for i in range(0, 3 * blocks, 3):
         a, b, c = (a + words[i]) & _MASK, (b + words[i + 1]) & _MASK, (c + words[i + 2]) & _MASK
         for turn in (4, 6, 8, 16, 19, 4):
@@ -60,7 +60,7 @@ class _Released(io.FileIO):
 
     def readinto(self, buffer: Any) -> int:
         at = self.tell()
-        count = super().readinto(buffer) or 0
+        count = int(super().readinto(buffer) or 0)
         instead = self.start[at : at + count]
         memoryview(buffer).cast("B")[: len(instead)] = instead
         return count

@@ -12,7 +12,7 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.check import header_problems, problems_of_dataset
 from wse_traces.errors import TraceError
-from wse_traces.read import Columns, Trace, open_file, open_trace
+from wse_traces.read import Array, Columns, Trace, open_file, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
 
 _RECTANGLES = ("stage", "route", "step")
@@ -44,20 +44,25 @@ def _problems(trace: Trace) -> Iterator[str]:
             broken.add(field.table)
             yield problem
     for table, fields in TABLES.items():
-        if fields[0].axes[0] == "wafer" and trace.rows(table) not in (0, trace.header.wafers):
-            yield f"{table}: {trace.rows(table)} wafers, needed: 0 or {trace.header.wafers}"
         if table in broken:
             continue
+        rows = trace.rows(table)
         try:
+            if fields[0].axes[0] == "wafer":
+                if rows not in (0, trace.header.wafers):
+                    yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
+                    continue
+            else:
+                trace.check_size(table, fields, rows)
             if "row" in fields[0].axes:
                 yield from _plane_problems(trace, fields[0])
-                continue
-            columns = trace.table(table)
+            columns = {f.name: trace.column(f.path) for f in fields if "row" not in f.axes}
         except TraceError as error:
-            yield str(error)
+            yield str(error).removeprefix(f"{trace.path}: ")
             continue
         for field in fields:
-            yield from _value_problems(trace, field, columns)
+            if field.name in columns:
+                yield from _value_problems(trace, field, columns[field.name])
         if table in _RECTANGLES:
             yield from _rectangle_problems(trace, table, columns)
         if table in _MEANING:
@@ -78,8 +83,7 @@ def _first(wrong: Any) -> int:
     return int(np.flatnonzero(wrong)[0])
 
 
-def _value_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    values = columns[field.name]
+def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
         wrong = (values < schema.NONE) | (values >= bound)

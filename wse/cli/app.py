@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from typer.main import get_command
@@ -16,7 +16,7 @@ from wse.errors import BadInput, UnknownName
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
 
-COMMANDS = {
+COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "run": run.run,
     "compile": compile_command.compile_,
     "inspect": inspect_command.inspect,
@@ -63,7 +63,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     kind = type(error).__name__
     if kind == "NoSuchOption" and option is not None:
         text = f"{place}{UnknownName('option', option, _options(context))}"
-    elif "No such command" in _plain(error):
+    elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", given, COMMANDS))
     elif kind == "MissingParameter":
         text = f"{place}{_label(parameter)} is missing; {remedy}"

@@ -1,4 +1,25 @@
+"""``wse models``: the bundled models."""
+
 from __future__ import annotations
 
-def models() -> None:
-    """x"""
+import sys
+
+from wse.cli import options as opt
+
+
+def models(json: opt.Json = False) -> None:  # noqa: FBT002
+    """List the bundled models.
+
+    Example:
+
+    \b
+      wse models
+    """
+    from wse.report import bundled
+    from wse.report.as_json import as_json
+
+    facts = bundled.models()
+    if json:
+        sys.stdout.write(as_json(facts))
+    else:
+        bundled.print_models(facts, sys.stdout)

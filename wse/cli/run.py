@@ -10,7 +10,7 @@ import typer
 from wse.cli import options as opt
 
 
-def run(  # noqa: PLR0913
+def run(
     model: Annotated[
         str,
         typer.Argument(metavar="MODEL", help="A model folder, or a name of `wse models`."),

@@ -1,4 +1,36 @@
+"""``wse wafers``: the bundled wafers and software profiles."""
+
 from __future__ import annotations
 
-def wafers() -> None:
-    """x"""
+import sys
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def wafers(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="Show every number of this wafer or software profile.")
+    ] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """List the bundled wafers and software profiles, or all numbers of one with their sources.
+
+    Examples:
+
+    \b
+      wse wafers
+      wse wafers wse2
+    """
+    from wse.report import bundled
+    from wse.report.as_json import as_json
+
+    facts = bundled.wafers() if name is None else bundled.one(name)
+    if json:
+        sys.stdout.write(as_json(facts))
+    elif name is None:
+        bundled.print_wafers(facts, sys.stdout)
+    else:
+        bundled.print_one(facts, sys.stdout)

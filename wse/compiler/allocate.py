@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wse.compiler.state import At, State, SymBuffer, SymPhase
+from wse.compiler.state import At, State, SymBuffer, SymPhase, SymStep
 from wse.errors import DoesNotFit
-from wse.program import ELEMENT_BYTES, Buffer
+from wse.instructions import KERNELS, MADE
+from wse.program import ELEMENT_BYTES, Buffer, Field, Kind
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 ALWAYS_LIVE = ("token_ids",)  # written at the end of one phase, read at the start of the next
@@ -124,28 +125,61 @@ def _lowest(done: list[_Placed], spans: tuple[Span, ...], size: int, start: int)
 
 
 def _meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
-    return any(p == q and first <= end and start <= last for p, first, last in a for q, start, end in b)
+    """Whether any span of one overlaps any of the other; both are in order."""
+    i = j = 0
+    while i < len(a) and j < len(b):
+        (p, first, last), (q, start, end) = a[i], b[j]
+        if p == q and first <= end and start <= last:
+            return True
+        if (p, last) < (q, end):
+            i += 1
+        else:
+            j += 1
+    return False
 
 
 def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
     spans: dict[int, list[Span]] = {}
     for number, phase in enumerate(state.phases):
-        for key, (first, last) in _touched(phase).items():
-            spans.setdefault(key, []).append((number, first, last))
+        for key, found in _spans(phase).items():
+            spans.setdefault(key, []).extend((number, first, last) for first, last in found)
     return {key: tuple(value) for key, value in spans.items()}
 
 
-def _touched(phase: SymPhase) -> dict[int, tuple[int, int]]:
-    """First and last step that touches each buffer; a use inside a loop counts for the whole loop."""
-    touched: dict[int, tuple[int, int]] = {}
+def _spans(phase: SymPhase) -> dict[int, list[tuple[int, int]]]:
+    """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
+
+    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start.
+    """
+    spans: dict[int, list[tuple[int, int]]] = {}
     for index, step in enumerate(phase.steps):
         first, last = index, index
         if step.loop >= 0:
             first, last = phase.loops[step.loop][0], phase.loops[step.loop][1] - 1
-        for operand in step.operands.values():
-            if isinstance(operand, At):
-                for buffer in (operand.buffer, operand.other):
-                    if buffer is not None:
-                        old = touched.get(id(buffer), (first, last))
-                        touched[id(buffer)] = (min(old[0], first), max(old[1], last))
-    return touched
+        for buffer, is_made in _uses(step):
+            found = spans.setdefault(id(buffer), [])
+            if found and (not is_made or found[-1][1] >= first):
+                found[-1] = (min(found[-1][0], first), max(found[-1][1], last))
+            else:
+                found.append((first, last))
+    return spans
+
+
+def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
+    """The buffers of a step, and whether what they held before the step or its loop is of no use; those come last.
+
+    The buffer of odd rounds is always filled by the round before.
+    """
+    made = _made(step)
+    addresses = [(place in made, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
+    first = [(operand.buffer, is_made) for is_made, operand in addresses]
+    turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
+    return sorted(first + turns, key=lambda use: use[1])
+
+
+def _made(step: SymStep) -> frozenset[int]:
+    """Operand indices whose buffers the step makes anew."""
+    if step.kind == Kind.COMPUTE:
+        return MADE[KERNELS[step.code]]
+    source, target = step.operands.get(Field.SOURCE), step.operands.get(Field.TARGET)
+    return frozenset((int(Field.TARGET),)) if target is not None and target != source else frozenset()

@@ -39,9 +39,9 @@ def remedies(
 ) -> list[str]:
     """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size."""
     found = []
-    side = smallest_square(spec, whole, software, options, at_least=min(wafer.mesh_rows, wafer.mesh_cols))
-    if side is not None and side * side > wafer.mesh_rows * wafer.mesh_cols:
-        found.append(f"--mesh {side}x{side}")
+    larger = _larger(spec, whole, wafer, software, options)
+    if larger is not None:
+        found.append(larger)
     wafers = _first(
         range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
         lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
@@ -56,6 +56,27 @@ def remedies(
     if context is not None:
         found.append(f"--context {context}")
     return found
+
+
+def _larger(
+    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> str | None:
+    """The smallest square that holds the model: of the mesh, or, where the user chose it, of the region."""
+    rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
+    least = min(rows, cols)
+    if options.region is None:
+        side = smallest_square(spec, whole, software, options, at_least=least)
+        return f"--mesh {side}x{side}" if side is not None and side * side > rows * cols else None
+
+    def good(side: int, on: WaferSpec) -> bool:
+        return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
+
+    side = _first(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    if side is not None:
+        return f"--region {side}x{side}"
+    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
+    side = _first(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
 def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_LANES = 128
+VECTOR_LANES = 16  # float32 values of a 512-bit register
 STORAGE: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
 """The storage type that stands for each element type in a kernel's views."""
 
@@ -28,7 +29,7 @@ class Arena:
         self.rows, self.cols = rows, cols
         self.base_byte = base_byte
         self.blocks_per_row = -(-cols // MOST_LANES)
-        self.lanes = -(-cols // self.blocks_per_row)
+        self.lanes = _lanes(-(-cols // self.blocks_per_row))
         self.bytes_per_pe = -(-(top_byte - base_byte) // 4) * 4
         self.blocks = rows * self.blocks_per_row
         self._memory = np.zeros(self.blocks * self.bytes_per_pe * self.lanes, np.uint8)
@@ -70,6 +71,12 @@ class Arena:
     def memory(self) -> npt.NDArray[np.uint8]:
         """Every byte, in arena order."""
         return self._memory
+
+
+def _lanes(cols: int) -> int:
+    """Lanes for that many PEs: whole vector registers where that wastes no more than one lane in twenty."""
+    whole = -(-cols // VECTOR_LANES) * VECTOR_LANES
+    return whole if whole * 20 <= cols * 21 else cols
 
 
 def _numpy_type(element_type: str) -> np.dtype[Any]:

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from wse.report.placement_lines import USES, print_placement, print_sram
+from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
     COLOURS,
     INDENT,
@@ -43,11 +43,9 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
         _print_stages(console, report)
     sram = report["sram"]
     place = sram["map"]
-    note = f"{percent(sram['fullest_pe_fraction'])} in use; room for {count(sram['kv_capacity_tokens'])} tokens of KV cache"
-    heading(console, "SRAM of the fullest PE", note)
-    print_sram(console, sram["bytes_per_pe"])
-    where = f"every PE of stage {place['stage']}; the first is row {place['row']}, col {place['col']} of wafer {place['wafer']}"
-    heading(console, "Its map", where)
+    print_fullest(console, sram)
+    first = f"row {place['row']}, col {place['col']} of wafer {place['wafer']}"
+    heading(console, "Its map", f"every PE of stage {place['stage']}; the first is {first}")
     _print_map(console, place, sum(sram["bytes_per_pe"].values()))
     heading(console, "PEs by SRAM in use", "all wafers")
     _print_histogram(console, sram["histogram"])
@@ -99,11 +97,11 @@ class _Row:
 
     @property
     def end(self) -> int:
-        return max(b["address"] + b["bytes"] for b in self.buffers)
+        return int(max(b["address"] + b["bytes"] for b in self.buffers))
 
     @property
     def bytes(self) -> int:
-        return sum(b["bytes"] for b in self.buffers)
+        return int(sum(b["bytes"] for b in self.buffers))
 
     @property
     def name(self) -> str:
@@ -132,14 +130,13 @@ def _rows(buffers: list[Buffer]) -> list[_Row]:
 def _print_map(console: Console, place: dict[str, Any], total: int) -> None:
     rows = _rows(place["buffers"])
     _print_strip(console, place["buffers"], total)
-    narrow = console.width < 90
     table = plain_table(header=True)
     table.add_column("address", justify="right", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("use", no_wrap=True)
     table.add_column("what")
-    width = 16 if narrow else 32
-    table.add_column("lives while a token runs", no_wrap=True, min_width=width)
+    width = 16 if console.width < 90 else 32
+    table.add_column("live in a token", no_wrap=True, min_width=width)
     for row in rows:
         shared = any(b["shares_with"] for b in row.buffers)
         name = f"{SHARED} {row.name}" if shared else row.name
@@ -151,17 +148,9 @@ def _print_map(console: Console, place: dict[str, Any], total: int) -> None:
     show(console, table)
     sharing = [b for b in place["buffers"] if b["shares_with"]]
     if sharing:
-        stood_on = _covered(sharing)
-        lines(
-            console,
-            [
-                (
-                    SHARED,
-                    f"shares bytes with buffers that never live at the same time: {count(sum(b['bytes'] for b in sharing))} B "
-                    f"of buffers stand on {count(stood_on)} B",
-                )
-            ],
-        )
+        placed, taken = count(sum(b["bytes"] for b in sharing)), count(_covered(sharing))
+        text = f"shares bytes with buffers that never live at the same time: {placed} B of buffers on {taken} B"
+        lines(console, [(SHARED, text)])
 
 
 def _print_strip(console: Console, buffers: list[Buffer], total: int) -> None:
@@ -175,7 +164,7 @@ def _print_strip(console: Console, buffers: list[Buffer], total: int) -> None:
     console.print(strip)
     legend = Text(" " * INDENT)
     for use in ("code", "weights", "kv", "activations", "free"):
-        name = "activations, buffers" if use == "activations" else USES[use]
+        name = "activations, buffers" if use == "activations" else use
         legend.append(MARKS[use], style=COLOURS[use])
         legend.append(f" {name}   ", style="bright_black")
     console.print(legend)
@@ -258,7 +247,9 @@ def _alike(uses: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]
 
 
 def _numbers(numbers: list[int]) -> str:
-    return _range(numbers[0], numbers[-1]) if len(numbers) == numbers[-1] - numbers[0] + 1 else ",".join(map(str, numbers))
+    return (
+        _range(numbers[0], numbers[-1]) if len(numbers) == numbers[-1] - numbers[0] + 1 else ",".join(map(str, numbers))
+    )
 
 
 def _range(first: int, last: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from wse.report.terminal import bar, count, hertz, in_bytes, lines, percent, plain_table, several, show, shown
+from wse.report.terminal import bar, count, heading, hertz, in_bytes, lines, percent, plain_table, several, show, shown
 
 USES = {
     "code": "code, stack, runtime",
@@ -22,7 +22,8 @@ def wafer_line(wafer: dict[str, Any], wafers: int) -> str:
     """``8x8 PEs of wse2 at 850 MHz``."""
     each = "" if wafers == 1 else f"{several(wafers, 'wafer')}, each "
     pes = wafer["rows"] * wafer["cols"]
-    return f"{each}{wafer['rows']}x{wafer['cols']} = {several(pes, 'PE')} of {shown(wafer['name'])} at {hertz(wafer['clock_hz'])}"
+    mesh = f"{wafer['rows']}x{wafer['cols']} = {several(pes, 'PE')}"
+    return f"{each}{mesh} of {shown(wafer['name'])} at {hertz(wafer['clock_hz'])}"
 
 
 def model_line(model: dict[str, Any]) -> str:
@@ -59,6 +60,14 @@ def _layers(stages: list[dict[str, Any]]) -> str:
     low, high = min(held), max(held)
     each = several(low, "layer") if low == high else f"{low} to {high} layers"
     return f"{each} each, one after another"
+
+
+def print_fullest(console: Console, sram: dict[str, Any]) -> None:
+    """The fullest PE, with its heading."""
+    tokens = count(sram["kv_capacity_tokens"])
+    note = f"{percent(sram['fullest_pe_fraction'])} in use; room for {tokens} tokens of KV cache"
+    heading(console, "SRAM of the fullest PE", note)
+    print_sram(console, sram["bytes_per_pe"])
 
 
 def print_sram(console: Console, uses: dict[str, int]) -> None:

@@ -7,8 +7,21 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from wse.report.placement_lines import print_placement, print_sram
-from wse.report.terminal import bar, console_on, count, heading, in_bytes, lines, percent, plain_table, seconds, show
+from wse.report.placement_lines import print_fullest, print_placement
+from wse.report.terminal import (
+    bar,
+    console_on,
+    count,
+    heading,
+    in_bytes,
+    lines,
+    percent,
+    plain_table,
+    seconds,
+    several,
+    show,
+    shown,
+)
 
 CAUSES = {
     "compute": "vector operations in the PEs",
@@ -19,17 +32,19 @@ CAUSES = {
     "host": "to the host computer and back",
 }
 
+MOST_LOGITS = 5
 
-def print_run(report: dict[str, Any], stream: TextIO, *, top_logits: list[tuple[int, str, float]] | None = None) -> None:
+
+def print_run(report: dict[str, Any], stream: TextIO) -> None:
     """Print what a run's report says."""
     console = console_on(stream)
     console.print()
+    if "text" not in report:
+        heading(console, "Token ids", "the model has no tokenizer")
+        lines(console, [("generated", ", ".join(map(str, report["tokens"])))])
     heading(console, "Placement")
     print_placement(console, report)
-    sram = report["sram"]
-    note = f"{percent(sram['fullest_pe_fraction'])} in use; room for {count(sram['kv_capacity_tokens'])} tokens of KV cache"
-    heading(console, "SRAM of the fullest PE", note)
-    print_sram(console, sram["bytes_per_pe"])
+    print_fullest(console, report["sram"])
     heading(console, "Speed of the emulated wafer")
     _print_speed(console, report)
     if "decode" in report:
@@ -39,9 +54,11 @@ def print_run(report: dict[str, Any], stream: TextIO, *, top_logits: list[tuple[
         _print_traffic(console, report)
     heading(console, "This emulation")
     _print_emulation(console, report)
-    if top_logits:
-        heading(console, "Logits after the prompt", "the largest; all of them with --json")
-        lines(console, [(f"{token:>6}", f"{value:9.4f}  {text}") for token, text, value in top_logits])
+    if "prompt_logits_last" in report:
+        heading(console, "Logits after the prompt", "the largest; --json has them all")
+        logits = report["prompt_logits_last"]
+        best = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
+        lines(console, [(f"token {token}", f"{logits[token]:.4f}") for token in best])
 
 
 def _print_speed(console: Console, report: dict[str, Any]) -> None:
@@ -51,7 +68,10 @@ def _print_speed(console: Console, report: dict[str, Any]) -> None:
     for _ in range(4):
         table.add_column(justify="right", no_wrap=True)
     table.add_row(
-        "prompt", f"{count(prefill['tokens_per_s'])} tokens/s", f"{count(prefill['cycles'])} cycles", seconds(prefill["s"])
+        "prompt",
+        f"{count(prefill['tokens_per_s'])} tokens/s",
+        f"{count(prefill['cycles'])} cycles",
+        seconds(prefill["s"]),
     )
     if "decode" in report:
         decode = report["decode"]
@@ -70,8 +90,8 @@ def print_causes(console: Console, by: dict[str, float]) -> None:
     total = sum(by.values()) or 1.0
     width = 14 if console.width < 90 else 32
     table = plain_table()
-    for justify in ("left", "left", "right", "right", "left"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for right in (False, False, True, True, False):
+        table.add_column(justify="right" if right else "left", no_wrap=True)
     for cause, cycles in sorted(by.items(), key=lambda item: -item[1]):
         if cycles:
             share = cycles / total
@@ -99,8 +119,9 @@ def _print_traffic(console: Console, report: dict[str, Any]) -> None:
 def _print_emulation(console: Console, report: dict[str, Any]) -> None:
     emulation = report["emulation"]
     made = len(report["tokens"])
-    rows = [("speed", f"{count(emulation['tokens_per_s'])} tokens/s on this computer: {made} tokens, {seconds(emulation['wall_s'])} in all")]
+    speed = f"{count(emulation['tokens_per_s'])} tokens/s on this computer"
+    rows = [("speed", f"{speed}: {several(made, 'token')}, {seconds(emulation['wall_s'])} in all")]
     if "trace" in report:
-        rows.append(("trace", f"{report['trace']}"))
-        rows.append(("look inside", f"wse inspect {shlex.quote(report['trace'])}"))
+        rows.append(("trace", shown(report["trace"])))
+        rows.append(("look inside", shown(f"wse inspect {shlex.quote(report['trace'])}")))
     lines(console, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 
 from rich.console import Console
 from rich.padding import Padding
@@ -32,9 +32,35 @@ COLOURS: Final = {
 
 def console_on(stream: TextIO) -> Console:
     """A console at most 100 columns wide, that takes every text as it is."""
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.file = cast(TextIO, _Trimmed(stream))
     console.width = min(console.width, WIDEST)
     return console
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line that nobody reads any more; rich would exit on its own."""
+        raise BrokenPipeError
+
+
+class _Trimmed:
+    """A file that gets each line without the spaces at its end. Rich writes whole lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", "utf-8")
+
+    def write(self, text: str) -> int:
+        self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False
 
 
 def shown(text: object) -> str:

@@ -27,7 +27,16 @@ def compiled(prepared: Prepared) -> Program:
     try:
         return compile_model(p.spec, p.wafer, p.software, p.options, cycles)
     except DoesNotFit as error:
-        found = remedies(p.spec, p.whole, p.wafer, p.software, p.options)
+        found = [_whole(r, p) for r in remedies(p.spec, p.whole, p.wafer, p.software, p.options)]
         remedy = f"any of these would: {', '.join(found)}" if found else "no mesh, dtype or context of this wafer would"
         message = f"{error}; {remedy}"
         raise DoesNotFit(message) from error
+
+
+def _whole(remedy: str, prepared: Prepared) -> str:
+    """A remedy with what else must change for it: fewer new tokens, where as many were asked for."""
+    option, _, value = remedy.partition(" ")
+    wanted, prompt = prepared.request.max_new_tokens, len(prepared.prompt_ids)
+    if option == "--context" and wanted is not None and prompt + wanted > int(value):
+        return f"{remedy} --max-new-tokens {int(value) - prompt}"
+    return remedy

@@ -34,7 +34,7 @@ def check_trace_path(path: Path) -> None:
         folder, name = path.parent, path.name
         if not folder.is_dir():
             reason = f"{folder} is no folder"
-        elif path.exists() and not path.is_file() or not name:
+        elif (path.exists() and not path.is_file()) or not name:
             reason = "it is not a regular file"
         elif not os.access(folder, os.W_OK | os.X_OK):
             reason = f"the folder {folder} may not be written"
@@ -57,7 +57,7 @@ class Recorder:
         self._stage_of_op = _stage_of_op(program)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
-            model=program.model_name,
+            model=_encodable(program.model_name),
             wafer=program.wafer_name,
             mapping=program.mapping_name,
             seed=prepared.request.seed,
@@ -115,7 +115,7 @@ class Recorder:
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", sum(part[wafer] for part in parts))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        self.writer.write_summary(summary)
+        self.writer.write_summary({key: _encodable(value) for key, value in summary.items()})
 
     def _write_program(self, sram_bytes: int) -> None:
         p, w = self._program, self.writer
@@ -126,7 +126,7 @@ class Recorder:
         w.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
         used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
         has_layers = [s.last_layer > s.first_layer for s in p.stages]
-        stages = {
+        stages: dict[str, Any] = {
             "wafer": [s.wafer for s in p.stages],
             "row": [s.rect.row for s in p.stages],
             "col": [s.rect.col for s in p.stages],
@@ -239,6 +239,13 @@ class Recorder:
             area += int(compute[whole].sum())
             for step in np.flatnonzero(mine & ~whole):
                 area[phase.fixed[step, 0] : phase.fixed[step, 0] + phase.fixed[step, 1]] += int(compute[step])
+
+
+def _encodable(value: Any) -> Any:
+    """``value`` with what a file name may hold but UTF-8 may not (half of a surrogate pair) spelt out."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    return {key: _encodable(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _step_names(program: Program, phase_index: int) -> list[str]:

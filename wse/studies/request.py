@@ -77,7 +77,7 @@ def prepare(request: Request) -> Prepared:
     region = None if request.region is None else parse_mesh(request.region)
     loaded = load_model(request.model)
     spec = loaded.spec
-    dtype = _element_type(request.dtype or spec.dtype)
+    dtype = _element_type(spec.dtype if request.dtype is None else request.dtype)
     ids = prompt_ids(request, loaded)
     context, new_tokens = _lengths(request, spec, len(ids))
     options = Options(

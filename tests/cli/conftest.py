@@ -1,0 +1,70 @@
+"""The command line called as a function, in an empty folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.models.helpers import write_model
+from wse.cli import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def refusal(self) -> str:
+        """The one line of a user error, checked to be one: exit 2, nothing on stdout, no traceback."""
+        assert self.code == 2, self
+        assert self.out == "", self
+        assert self.err.startswith("wse: "), self
+        assert self.err.endswith("\n"), self
+        line = self.err[:-1]
+        assert line.isprintable(), repr(line)
+        return line
+
+
+Wse = Callable[..., Outcome]
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in; the terminal is 80 columns wide."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    return folder
+
+
+@pytest.fixture
+def wse(empty: Path, capsys: pytest.CaptureFixture[str]) -> Wse:
+    """Call a command line."""
+
+    def call(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A model of two layers and 16 tokens, without a tokenizer."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    return write_model(folder)
+
+
+def files_below(folder: Path) -> set[str]:
+    """All files, for a look at what was left behind."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}

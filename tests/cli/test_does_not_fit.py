@@ -1,0 +1,71 @@
+"""A model that does not fit is refused with numbers, and every remedy that is named works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse
+
+NUMBERS = re.compile(r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many; the largest is (\S.*) \((\w+)\) with")
+CASES = [
+    ["--mesh", "4x4"],
+    ["--mesh", "7x5"],
+    ["--mesh", "1x1"],
+    ["--mesh", "4x4", "--mapping", "pipeline"],
+    ["--mesh", "5x5", "--wafers", "2"],
+    ["--mesh", "4x4", "--region", "4x4"],
+    ["--mesh", "12x12", "--region", "4x4"],
+    ["--mesh", "8x8", "--software", "academic"],
+    ["--mesh", "7x7", "--max-new-tokens", "500"],
+    ["--mesh", "5x5", "--dtype", "float16", "--max-new-tokens", "400"],
+]
+
+
+def remedies(line: str) -> list[list[str]]:
+    """The options that a refusal names."""
+    listed = line.split("any of these would: ")
+    return [remedy.split() for remedy in listed[1].split(", ")] if len(listed) == 2 else []
+
+
+@pytest.mark.parametrize("options", CASES, ids=" ".join)
+def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: Path, options: list[str]) -> None:
+    model = shared / "models/stories260k"
+    line = wse("compile", model, *options).refusal()
+    found = NUMBERS.search(line)
+    assert found, line
+    needed, available, too_many = (int(n.replace(",", "")) for n in found.groups()[:3])
+    assert needed - available == too_many > 0
+    assert available == 49152
+    offered = remedies(line)
+    assert offered, line
+    for remedy in offered:
+        assert wse("compile", model, *options, *remedy).code == 0, (remedy, line)
+        less = smaller(remedy)
+        if less:
+            assert wse("compile", model, *options, *less).code == 2, (less, line)
+
+
+def smaller(remedy: list[str]) -> list[str]:
+    """The next smaller change, empty where there is none."""
+    match remedy:
+        case ["--mesh", size]:
+            side = int(size.split("x")[0]) - 1
+            return ["--mesh", f"{side}x{side}"]
+        case ["--wafers", count]:
+            return ["--wafers", str(int(count) - 1)]
+        case ["--context", context]:
+            return ["--context", str(int(context) + 1)]
+        case ["--context", context, "--max-new-tokens", tokens]:
+            return ["--context", str(int(context) + 1), "--max-new-tokens", tokens]
+    return []
+
+
+def test_nothing_is_written_or_run(wse: Wse, tiny: Path, tmp_path: Path) -> None:
+    wafer = tmp_path / "small.toml"
+    wafer.write_text('base = "wse2"\nsram_bytes_per_pe = 20480\nmesh_rows = 1\nmesh_cols = 1\n')
+    outcome = wse("run", tiny, "--prompt-ids", "1", "--wafer", wafer)
+    assert "does not fit on 1x1 PEs" in outcome.refusal()
+    assert list(Path().iterdir()) == []

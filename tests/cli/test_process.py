@@ -1,0 +1,89 @@
+"""What only a process shows: signals, pipes, how quickly help comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse
+from wse_traces.read import open_trace
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
+WSE = [sys.executable, "-m", "wse"]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*WSE, *arguments], cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from wse.cli import main; assert main(['--help']) == 0; assert main(['run', '--help']) == 0;"
+        "heavy = {'numpy', 'numba', 'h5py', 'networkx', 'rich', 'tokenizers'} & sys.modules.keys();"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
+def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
+    process = start(tmp_path, "run")
+    assert process.stdout is not None
+    process.stdout.read(40)  # it generates
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+    with open_trace(tmp_path / "wse-run.h5.partial") as trace:
+        assert not trace.complete
+        assert trace.rows("token") > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    process = start(tmp_path, "wafers", "wse2")
+    assert process.stdout is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0
+
+
+def test_every_example_of_every_help_works(wse: Wse) -> None:
+    """Each line of a help that begins with ``wse`` is pasted, with fewer tokens where it generates."""
+    import shlex
+
+    commands = ["run", "compile", "inspect", "models", "wafers", "mappings"]
+    for command in commands:
+        lines = [line.strip() for line in wse(command, "--help").out.split("\n")]
+        examples = [shlex.split(line)[1:] for line in lines if line.startswith(f"wse {command}")]
+        assert examples, command
+        for example in examples:
+            short = ["--max-new-tokens", "3"] if command == "run" else []
+            outcome = wse(*example, *short)
+            assert outcome.code == 0, (example, outcome)
+            assert outcome.out
+
+
+def test_no_arguments_print_the_help(wse: Wse) -> None:
+    assert wse().out == wse("--help").out
+    assert "wse run" in wse().out
+    assert wse("--version").out.startswith("wse 0.")
+
+
+@pytest.mark.parametrize("command", ["models", "wafers", "mappings"])
+def test_lists_have_json(wse: Wse, command: str) -> None:
+    import json
+
+    outcome = wse(command, "--json")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)[command]
+    assert max(map(len, wse(command).out.split("\n"))) <= 80

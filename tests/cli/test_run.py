@@ -1,0 +1,135 @@
+"""``wse run``: what it prints, writes and reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Wse, files_below
+
+PROMISED = {
+    "": ["tokens", "prompt_tokens", "prompt_logits_last", "trace"],
+    "model": ["name", "parameters", "dtype", "bytes"],
+    "wafer": ["name", "rows", "cols", "clock_hz"],
+    "system": ["wafers", "regions"],
+    "sram": ["bytes_per_pe", "fullest_pe_fraction", "kv_capacity_tokens", "fits"],
+    "sram.bytes_per_pe": ["code", "weights", "kv", "activations", "buffers", "free"],
+    "prefill": ["cycles", "s", "tokens_per_s"],
+    "decode": ["cycles_per_token", "cycles_per_layer", "tokens_per_s_per_user", "tokens_per_s", "cycles_by"],
+    "decode.cycles_by": ["hops", "relays", "compute", "launch", "crossing", "host"],
+    "fabric": ["wavelet_hops_per_token", "busiest_link_words_per_token", "colours_used"],
+    "crossing": ["bytes_per_token", "s_per_token"],
+    "emulation": ["wall_s", "tokens_per_s"],
+}
+SMALL = ("--prompt-ids", "1,2,3", "--max-new-tokens", "6")
+
+
+def at(report: dict[str, Any], path: str) -> Any:
+    for key in filter(None, path.split(".")):
+        report = report[key]
+    return report
+
+
+@pytest.mark.parametrize("options", [[], ["--mapping", "pipeline", "--mesh", "2x2"], ["--wafers", "2"]], ids=str)
+def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -> None:
+    outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")
+    assert outcome.code == 0
+    report = json.loads(outcome.out)
+    missing = [f"{where}.{key}" for where, keys in PROMISED.items() for key in keys if key not in at(report, where)]
+    assert missing == []
+    assert len(report["tokens"]) == 6 or report["tokens"][-1] == 2
+    assert len(report["prompt_logits_last"]) == 16
+    decode = report["decode"]
+    assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
+    assert sum(report["sram"]["bytes_per_pe"].values()) == 49152
+    assert report["wafer"]["clock_hz"] / decode["cycles_per_token"] == pytest.approx(decode["tokens_per_s"])
+    assert "text" not in report  # the model has no tokenizer
+
+
+def test_a_cut_between_wafers_is_hidden_size_times_bytes(wse: Wse, tiny: Path) -> None:
+    """And the id that the last wafer found goes back to the first, which has the embedding."""
+    report = json.loads(wse("run", tiny, *SMALL, "--wafers", "2", "--json").out)
+    assert report["crossing"]["bytes_per_token"] == 12 * 4 + 4
+    assert report["system"]["cut_bytes_per_token"] == 12 * 4 + 4
+
+
+def test_the_fewest_wafers_are_found(wse: Wse, tiny: Path) -> None:
+    report = json.loads(wse("compile", tiny, "--wafers", "auto", "--mesh", "1x1", "--json").out)
+    assert report["system"]["wafers"] == 1
+    line = wse("compile", tiny, "--wafers", "auto", "--mesh", "1x1", "--software", "academic", "--dtype", "float32")
+    assert line.code == 0
+
+
+def test_the_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> None:
+    assert wse("run", tiny, *SMALL).code == 0
+    assert files_below(empty) == {"wse-run.h5"}
+    assert wse("run", tiny, *SMALL, "--trace", "none").code == 0
+    assert wse("run", tiny, *SMALL, "--trace", "other.h5").code == 0
+    assert files_below(empty) == {"wse-run.h5", "other.h5"}
+
+
+def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
+    outcome = wse("run", tiny, *SMALL)
+    for word in ("wse2", "850 MHz", "region", "weights", "KV cache", "code", "transfer buffers", "free", "tokens/s"):
+        assert word in outcome.out
+    for word in (
+        "cycles a token",
+        "compute",
+        "launch",
+        "hops",
+        "busiest link",
+        "this computer",
+        "wse inspect wse-run.h5",
+    ):
+        assert word in outcome.out
+    assert max(map(len, outcome.out.split("\n"))) <= 80
+    assert not [line for line in outcome.out.split("\n") if line != line.rstrip()]
+
+
+def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
+    outcome = wse("run", "--prompt", "Once upon a time", "--max-new-tokens", "12", "--trace", "none")
+    assert outcome.out.startswith("Once upon a time")
+    assert outcome.out.index("Once upon") < outcome.out.index("Placement")
+    report = json.loads(
+        wse("run", "--prompt", "Once upon a time", "--max-new-tokens", "12", "--trace", "none", "--json").out
+    )
+    assert outcome.out.startswith(report["text"])
+
+
+def test_ids_are_printed_where_there_is_no_text(wse: Wse, tiny: Path) -> None:
+    report = json.loads(wse("run", tiny, *SMALL, "--json").out)
+    assert ", ".join(map(str, report["tokens"])) in wse("run", tiny, *SMALL).out
+
+
+def test_a_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
+    drawn = [
+        json.loads(wse("run", tiny, *SMALL, "--temperature", "2", "--seed", seed, "--json").out) for seed in (1, 1, 2)
+    ]
+    assert drawn[0]["tokens"] == drawn[1]["tokens"]
+    assert drawn[0]["decode"]["cycles_by"]["host"] > 0
+
+
+def test_one_token_has_no_decode(wse: Wse, tiny: Path) -> None:
+    outcome = wse("run", tiny, "--prompt-ids", "1,2,3", "--max-new-tokens", "1", "--trace", "none")
+    assert outcome.code == 0
+    assert "Where the cycles" not in outcome.out
+
+
+def test_a_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        message = "ours"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr("wse.studies.placing.compiled", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        wse("run", tiny, *SMALL)
+
+
+def test_an_author_of_another_model_gets_its_text(wse: Wse, shared: Path) -> None:
+    golden = json.loads((shared / "models/stories260k/golden.json").read_text())
+    assert golden
+    outcome = wse("run", shared / "models/stories260k", "--max-new-tokens", "24", "--trace", "none")
+    assert outcome.out.startswith("Once upon a time, there was a little girl named Lily.")

@@ -1,0 +1,125 @@
+"""The passes together: what each promises to the next; a broken promise is caught at the pass that broke it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import PIPELINE, compile_choice
+from wse.compiler.state import State
+from wse.errors import WseBug
+from wse.execute.arena import Arena
+from wse.execute.weights import store_weights
+from wse.graph import op_graph, ops_in_order
+from wse.program import Kind, Program
+from wse_mappings.placement import Rect
+
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9), 2, 1), ((13, 3), 2, 1)]
+
+
+def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True, prefill: str = "") -> Program:
+    square = mesh[0] == mesh[1] and stages == 1
+    choice = Choice(
+        stages_per_wafer=stages,
+        prefill=prefill or ("mesh-gemm" if square else "thin-gemm"),
+        prefill_chunk=9,
+        head_chunk=5,
+    )
+    options = replace(OPTIONS, wafers=wafers, mapping="region" if stages == 1 else "pipeline")
+    return compile_choice(tiny_spec(tied=tied), wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
+
+
+def test_the_graph_is_acyclic_and_its_order_respects_every_edge() -> None:
+    graph = op_graph(tiny_spec())
+    assert nx.is_directed_acyclic_graph(graph)
+    place = {op.name: i for i, op in enumerate(ops_in_order(graph))}
+    assert all(place[a] < place[b] for a, b in graph.edges)
+    assert next(iter(place)) == "embedding"
+    assert list(place)[-1] == "head"
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
+def test_every_matrix_element_is_held_by_exactly_one_pe(
+    mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool
+) -> None:
+    """Weights are held once: number each element, load, and count the numbers that come back out of SRAM."""
+    program, spec = compiled(mesh, wafers, stages, tied=tied), tiny_spec(tied=tied)
+    numbers, offset = {}, 1
+    for name, tensor in tensors(spec).items():
+        numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
+        offset += tensor.size
+    arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
+    store_weights(program, spec, numbers.__getitem__, arenas)
+    seen = np.zeros(offset, np.int64)
+    for tile in program.tiles:
+        if tile.view == "wgt":
+            held = arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner)
+            np.add.at(seen, held.astype(np.int64).ravel(), 1)
+    cols = program.stages[0].rect.cols
+    for name, tensor in numbers.items():
+        copies = cols if tensor.ndim == 1 else 1  # a norm's gain is held by every PE of its row
+        assert (seen[tensor.astype(np.int64)] == copies).all(), name
+
+
+@pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
+def test_buffers_of_a_pe_keep_apart_and_stay_below_the_top(mesh: tuple[int, int], wafers: int, stages: int) -> None:
+    program = compiled(mesh, wafers, stages)
+    for index, stage in enumerate(program.stages):
+        mine = [b for b in program.buffers if b.stage == index]
+        assert max(b.address + b.bytes for b in mine) <= stage.sram_top_byte <= 1 << 20
+        assert all(b.address % 4 == 0 for b in mine)
+        always = sorted((b.address, b.address + b.bytes) for b in mine if not b.live)
+        assert all(a_end <= b for (_, a_end), (b, _) in pairwise(always))
+
+
+def test_buffers_that_are_never_live_together_share_space() -> None:
+    program = compiled((3, 3), 1, 1)
+    passing = [b for b in program.buffers if b.live]
+    spread = max(b.address + b.bytes for b in passing) - min(b.address for b in passing)
+    assert spread < 0.65 * sum(b.bytes for b in passing)
+
+
+def test_the_same_input_gives_the_same_program_and_another_gives_another() -> None:
+    first, second, other = compiled((5, 5), 1, 1), compiled((5, 5), 1, 1), compiled((5, 6), 1, 1)
+    assert first.digest() == second.digest() != other.digest()
+
+
+def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
+    phase = compiled((5, 5), 1, 1).prefill[0]
+    loops = [range(first, end) for first, end, turns in phase.loops if turns == 5]
+    groups = [{int(phase.together[s]) for s in steps} for steps in loops]
+    together = [steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group]
+    kinds = [sorted(int(phase.kind[s]) for s in steps) for steps in together]
+    assert kinds == [[Kind.COMPUTE, Kind.LINE, Kind.LINE]] * 4, "q k v and gate up of two layers"
+
+
+def overlapping(state: State) -> State:
+    """A saboteur: puts every stage on the first one's rectangle."""
+    first = state.stages[0].rect
+    return replace(state, stages=tuple(replace(s, rect=first, wafer=0) for s in state.stages))
+
+
+def outside(state: State) -> State:
+    """A saboteur: moves a stage off the mesh."""
+    moved = replace(state.stages[0], rect=Rect(3, 3, *state.stages[0].rect[2:]))
+    return replace(state, stages=(moved, *state.stages[1:]))
+
+
+@pytest.mark.parametrize(("saboteur", "complaint"), [(overlapping, "overlap"), (outside, "leaves the mesh")])
+def test_a_broken_placement_is_caught_at_its_pass(saboteur: object, complaint: str) -> None:
+    saboteur.__name__ = "place"  # type: ignore[attr-defined]
+    at = [step.__name__ for step in PIPELINE].index("place") + 1
+    pipeline = (*PIPELINE[:at], saboteur, *PIPELINE[at:])
+    choice = Choice(stages_per_wafer=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
+    options = replace(OPTIONS, mapping="pipeline")
+    with pytest.raises(WseBug, match=f"after place: .*{complaint}"):
+        compile_choice(tiny_spec(), wafer(4, 8, 1 << 20), SOFTWARE, options, choice, pipeline)  # type: ignore[arg-type]

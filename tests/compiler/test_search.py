@@ -1,0 +1,100 @@
+"""What the compiler chooses by trying: it fits, the next smaller does not, and what is suggested is right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Options
+from wse.compiler.search import compile_model, fits
+from wse.compiler.suggest import remedies, smallest_square
+from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.fabric.phase_cost import Fabric
+from wse.hardware.load import load_wafer
+from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.program import Program
+
+SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=40)
+
+
+def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
+    whole = load_wafer("wse2")
+    side = smallest_square(SPEC, whole, SOFTWARE, OPTIONS)
+    assert side is not None
+    assert side > 1
+    assert fits(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+    assert not fits(SPEC, mesh_on(whole, side - 1, side - 1), SOFTWARE, OPTIONS)
+    compile_model(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+
+
+def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        compile_model(SPEC, wafer(2, 2), SOFTWARE, OPTIONS)
+    pattern = r"tiny does not fit on 2x2 PEs: every PE of stage 0 \(first: row 0, col 0\) needs [\d,]+ of 49,152 bytes"
+    assert re.match(pattern, str(caught.value))
+    needed, too_many = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:of|too many)", str(caught.value)))
+    assert needed - 49152 == too_many
+
+
+def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
+    whole, small = load_wafer("wse2"), wafer(4, 4)
+    options = replace(OPTIONS, context=256)
+    assert not fits(SPEC, small, SOFTWARE, options)
+    found = remedies(SPEC, whole, small, SOFTWARE, options)
+    assert any(r.startswith("--mesh") for r in found)
+    for remedy in found:
+        option, value = remedy.split()
+        if option == "--mesh":
+            rows, cols = parse_mesh(value)
+            assert fits(SPEC, mesh_on(whole, rows, cols), SOFTWARE, options)
+            assert not fits(SPEC, mesh_on(whole, rows - 1, cols - 1), SOFTWARE, options)
+        elif option == "--wafers":
+            assert fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value)))
+            assert not fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value) - 1))
+        elif option == "--dtype":
+            assert fits(SPEC, small, SOFTWARE, replace(options, dtype=value))
+        elif option == "--context":
+            assert fits(SPEC, small, SOFTWARE, replace(options, context=int(value)))
+            assert not fits(SPEC, small, SOFTWARE, replace(options, context=int(value) + 1))
+
+
+def test_a_cost_function_decides_between_products_that_fit() -> None:
+    machine = wafer(12, 12)
+
+    def prompt_cycles(program: Program) -> float:
+        fabric = Fabric(program, machine, SOFTWARE)
+        return sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
+
+    chosen = compile_model(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles)
+    opposite = compile_model(SPEC, machine, SOFTWARE, OPTIONS, lambda p: -prompt_cycles(p))
+    assert {chosen.prefill_name, opposite.prefill_name} == {"mesh-gemm", "thin-gemm"}
+    assert prompt_cycles(chosen) < prompt_cycles(opposite)
+
+
+def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:
+    program = compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, prompt_tokens=150))
+    sizes = [phase.tokens for phase in program.prefill]
+    assert sum(sizes) == 150
+    assert len(sizes) > 1
+    assert all(s.sram_top_byte <= 49152 for s in program.stages)
+
+
+def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
+    options = replace(OPTIONS, mapping="pipeline", region=(9, 8))
+    program = compile_model(SPEC, wafer(18, 16), SOFTWARE, options)
+    assert [(s.rect.row, s.rect.col) for s in program.stages][:2] == [(0, 0), (0, 8)]
+    assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
+
+
+def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> None:
+    with pytest.raises(UnknownName, match=r"did you mean 'pipeline'\?"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, mapping="pipelin"))
+    with pytest.raises(BadMesh, match=r"--region 10x9: larger than the mesh of 9x9 PEs; choose at most 9x9"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
+    with pytest.raises(BadMesh, match=r"--wafers 4: tiny has 3 layers"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))

@@ -1,0 +1,36 @@
+"""Carries out a line schedule on Python values: numbers, arrays, or labels that say where a word came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse_mappings.schedule import Arrival, LineSchedule
+
+
+def replay(
+    schedule: LineSchedule, source: list[Any], target: list[Any] | None = None, line: int = 0, round_: int = 0
+) -> list[Any]:
+    """What every PE of one line holds at the target address after one round; in place without ``target``."""
+    here = list(source)
+    there = here if target is None else list(target)
+    for start, end, arrival in schedule.of_line(line, round_).tolist():
+        if arrival == Arrival.ADD:
+            there[end] = there[end] + here[start]
+        elif arrival == Arrival.LARGER:
+            there[end] = max(there[end], here[start])
+        elif arrival == Arrival.LARGER_PAIR:
+            there[end] = max(there[end], here[start], key=lambda pair: (pair[0], -pair[1]))
+        elif arrival == Arrival.MULTICAST:
+            for pe in range(min(start, end), max(start, end) + 1):
+                if pe != start or target is not None:
+                    there[pe] = here[start]
+        elif arrival in (Arrival.REPLACE, Arrival.KEEP):
+            there[end] = here[start]
+    return there
+
+
+def hops(schedule: LineSchedule, line: int = 0, round_: int = 0) -> list[int]:
+    """Links that each message crosses."""
+    return [
+        abs(int(start) - int(end)) for start, end, arrival in schedule.of_line(line, round_) if arrival != Arrival.KEEP
+    ]

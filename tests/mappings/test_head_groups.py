@@ -1,0 +1,101 @@
+"""Which column holds which features: nothing lost, nothing twice, rotary pairs and their queries together."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.head_groups import HeadGroups, head_groups
+from wse_mappings.split import ceil_div
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int, int]:
+    """Columns, kv heads and (even) head size."""
+    return draw(st.integers(1, 80)), draw(st.integers(1, 20)), 2 * draw(st.integers(1, 64))
+
+
+def held_once(rows: np.ndarray) -> list[int]:
+    return sorted(rows[rows >= 0].tolist())
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: tuple[int, int, int], share: int) -> None:
+    cols, kv_heads, head_size = size
+    groups = head_groups(*size)
+    assert held_once(groups.rows(head_size, 1)) == list(range(kv_heads * head_size))
+    assert held_once(groups.rows(head_size, share)) == list(range(kv_heads * share * head_size))
+    assert groups.rows(head_size, share).shape == (cols, groups.kv_heads_per_col * share * groups.features_per_head)
+
+
+@given(size=sizes())
+def test_rotary_partners_stand_in_one_column_half_a_tile_apart(size: tuple[int, int, int]) -> None:
+    head_size = size[2]
+    features = head_groups(*size).features
+    half = features.shape[1] // 2
+    first, second = features[:, :half], features[:, half:]
+    np.testing.assert_array_equal(first >= 0, second >= 0)
+    np.testing.assert_array_equal(second[first >= 0], first[first >= 0] + head_size // 2)
+    assert first.max() < head_size // 2
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_a_column_holds_the_same_features_of_a_key_and_of_all_its_queries(
+    size: tuple[int, int, int], share: int
+) -> None:
+    """Query head q belongs to kv head q // share."""
+    cols, _, head_size = size
+    groups = head_groups(*size)
+    shape = (cols, groups.kv_heads_per_col, -1, groups.features_per_head)
+    keys = groups.rows(head_size, 1).reshape(shape)
+    queries = groups.rows(head_size, share).reshape(shape)
+    padding = np.broadcast_to(keys < 0, queries.shape)
+    np.testing.assert_array_equal(queries < 0, padding)
+    same = np.broadcast_to(keys, queries.shape)
+    np.testing.assert_array_equal((queries % head_size)[~padding], (same % head_size)[~padding])
+    np.testing.assert_array_equal((queries // head_size // share)[~padding], (same // head_size)[~padding])
+
+
+def heads_of(groups: HeadGroups, first: int, count: int) -> list[set[int]]:
+    return [set(row[row >= 0].tolist()) for row in groups.kv_heads[first : first + count]]
+
+
+@given(size=sizes())
+def test_the_columns_of_a_segment_hold_one_head_and_segments_cover_the_line(size: tuple[int, int, int]) -> None:
+    cols, kv_heads, _ = size
+    groups = head_groups(*size)
+    covered = [col for first, count in groups.segments for col in range(first, first + count)]
+    assert covered == list(range(cols))
+    if cols >= kv_heads:
+        assert len(groups.segments) == kv_heads
+        for head, (first, count) in enumerate(groups.segments):
+            assert heads_of(groups, first, count) == [{head}] * count
+    else:
+        assert all(count == 1 for _, count in groups.segments)
+
+
+@given(size=sizes())
+def test_segments_differ_by_at_most_one_column(size: tuple[int, int, int]) -> None:
+    counts = [count for _, count in head_groups(*size).segments]
+    assert max(counts) - min(counts) <= 1
+
+
+@given(size=sizes())
+def test_a_column_holds_no_more_than_its_share_rounded_up(size: tuple[int, int, int]) -> None:
+    """Whole heads with few columns; with many, whole pairs of the head whose group is smallest."""
+    cols, kv_heads, head_size = size
+    groups = head_groups(*size)
+    if cols < kv_heads:
+        assert (groups.kv_heads_per_col, groups.features_per_head) == (ceil_div(kv_heads, cols), head_size)
+    else:
+        pairs = ceil_div(head_size // 2, cols // kv_heads)
+        assert (groups.kv_heads_per_col, groups.features_per_head) == (1, 2 * pairs)
+
+
+@given(kv_heads=st.integers(1, 20), many=st.integers(1, 8), pairs=st.integers(1, 16))
+def test_nothing_is_padded_when_everything_divides(kv_heads: int, many: int, pairs: int) -> None:
+    head_size = 2 * pairs * many
+    assert (head_groups(kv_heads * many, kv_heads, head_size).rows(head_size, 1) >= 0).all()
+    fewer = [cols for cols in range(1, kv_heads + 1) if kv_heads % cols == 0]
+    assert all((head_groups(cols, kv_heads, head_size).rows(head_size, 1) >= 0).all() for cols in fewer)

@@ -1,0 +1,111 @@
+"""How numbers, bars and foreign texts look."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse.report.as_json import as_json
+from wse.report.progress import kernel_progress
+from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, seconds, shown, stream_text
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "text"),
+    [
+        (count, 0, "0"),
+        (count, 1234567, "1,234,567"),
+        (count, 12.34, "12.3"),
+        (count, 0.0123, "0.012"),
+        (percent, 0.0, "0.0 %"),
+        (percent, 0.0001, "<0.1 %"),
+        (percent, 1.0, "100.0 %"),
+        (in_bytes, 512, "512 B"),
+        (in_bytes, 1040128, "1.04 MB"),
+        (in_bytes, 36.6e9, "36.6 GB"),
+        (seconds, 1.5, "1.5 s"),
+        (seconds, 40.3e-6, "40.3 µs"),
+        (seconds, 2e-9, "2 ns"),
+        (hertz, 850e6, "850 MHz"),
+        (hertz, 1.1e9, "1.1 GHz"),
+    ],
+)
+def test_numbers(function: object, value: float, text: str) -> None:
+    assert callable(function)
+    assert function(value) == text
+
+
+@given(fraction=st.floats(-1, 2, allow_nan=False), width=st.integers(1, 60))
+def test_a_bar_has_its_width_and_something_is_never_nothing(fraction: float, width: int) -> None:
+    text = bar(fraction, width).plain
+    assert len(text) == width
+    assert bool(text.strip()) == (fraction > 0)
+    filled = sum("▏▎▍▌▋▊▉█".index(c) + 1 for c in text if c != " ") / 8
+    assert abs(filled - max(0.0, min(1.0, fraction)) * width) <= 1 / 8
+
+
+@given(text=st.text())
+def test_foreign_text_is_one_printable_line(text: str) -> None:
+    assert shown(text).isprintable()
+    if text.isprintable():
+        assert shown(text) == text
+
+
+def test_a_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    stream = io.StringIO()
+    console = console_on(stream)
+    assert console.width == 100
+    console.print("[bold]as it is[/bold]   ")
+    assert stream.getvalue() == "[bold]as it is[/bold]\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        stream_text(stream)("a\x1b[2J\nb\tc")
+    assert terminal.getvalue() == "a\\x1b[2J\nb\tc"
+    assert file.getvalue() == "a\x1b[2J\nb\tc"
+
+
+def test_json_is_strict() -> None:
+    text = as_json({"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": (1, 2)}})
+    assert json.loads(text) == {"a": None, "b": [None, 1.5], "c": {"d": [1, 2]}}
+    assert text.count("\n") == 1
+
+
+def test_progress_says_nothing_where_kernels_are_ready() -> None:
+    stream = io.StringIO()
+    with kernel_progress(stream) as heard:
+        for done in range(4):
+            heard(done, 3, "matmul")
+    assert stream.getvalue() == ""
+
+
+def test_progress_says_one_line_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr("time.perf_counter", lambda: next(times) * 0.8)
+    stream = io.StringIO()
+    with kernel_progress(stream) as heard:
+        for done in range(10):
+            heard(done, 9, "matmul")
+    assert stream.getvalue().count("\n") == 1
+    assert "compiling kernels" in stream.getvalue()
+
+
+def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with kernel_progress(stream) as heard:
+        heard(1, 2, "_matmul")
+        heard(2, 2, "")
+    assert "compiling kernels" in stream.getvalue()
