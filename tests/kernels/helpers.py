@@ -219,7 +219,15 @@ def both(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:
     return [made.serial, made.parallel] if types == PARALLEL_TYPES else [made.serial]
 
 
-TYPES = [("float32", "float32"), ("float16", "float32"), ("bfloat16", "float32"), ("float16", "float16")]
+PARALLEL_TYPES = ("float16", "float32")
+TYPES = [PARALLEL_TYPES, ("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16")]
 """Types of activations (and weights) and of accumulators."""
 
-PARALLEL_TYPES = ("float16", "float32")
+
+def types_of(kernel: str) -> list[tuple[str, str]]:
+    """Those of ``TYPES`` that look different to a kernel: some touch no accumulators, some nothing else."""
+    views = {view for _, view in OPERANDS[kernel]}
+    seen: dict[tuple[str | None, str | None], tuple[str, str]] = {}
+    for types in TYPES:
+        seen.setdefault((types[0] if views & {"act", "wgt"} else None, types[1] if "acc" in views else None), types)
+    return list(seen.values())

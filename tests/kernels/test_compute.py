@@ -7,11 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.helpers import EPS, EXAMPLES, JIT, TYPES, both, differing, make_case, run_kernel, run_oracle
+from tests.kernels.helpers import (
+    EPS,
+    EXAMPLES,
+    JIT,
+    PARALLEL_TYPES,
+    both,
+    differing,
+    make_case,
+    run_kernel,
+    run_oracle,
+    types_of,
+)
 from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
 from wse_kernels.library import COMPUTE, compiled
 
-TYPE_NAMES = ["-".join(types) for types in TYPES]
+KERNEL_AND_TYPES = [pytest.param(k, t, id=f"{k}-{t[0]}-{t[1]}") for k in SIZES for t in types_of(k)]
 
 
 def check(
@@ -30,8 +41,7 @@ def test_every_kernel_has_sizes_to_be_tested_over() -> None:
     assert set(SIZES) == set(COMPUTE)
 
 
-@pytest.mark.parametrize("types", TYPES, ids=TYPE_NAMES)
-@pytest.mark.parametrize("kernel", SIZES)
+@pytest.mark.parametrize(("kernel", "types"), KERNEL_AND_TYPES)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_kernel_equals_oracle(kernel: str, types: tuple[str, str], data: st.DataObject) -> None:
@@ -46,7 +56,7 @@ def test_kernel_equals_oracle(kernel: str, types: tuple[str, str], data: st.Data
 @pytest.mark.parametrize("kernel", SIZES)
 def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(kernel: str, cols: int) -> None:
     size = {name: 1 + i % 2 for i, name in enumerate(SIZES[kernel])}
-    check(kernel, ("float16", "float32"), size, 2, cols, (0, 2), seed=cols)
+    check(kernel, PARALLEL_TYPES, size, 2, cols, (0, 2), seed=cols)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -76,7 +76,8 @@ def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, An
     decode, measured = report["decode"], result.report["decode"]
     assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
     assert decode["cycles_per_token"] == pytest.approx(measured["cycles_per_token"], rel=0.1)
-    assert result.report["crossing"] == pytest.approx(report["crossing"])
+    assert result.report["crossing"]["cuts"] == report["crossing"]["cuts"]
+    assert result.report["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
 
 
 def test_colours_stay_within_those_of_the_wafer(placed: tuple[Any, Program, dict[str, Any]]) -> None:

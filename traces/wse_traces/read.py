@@ -33,6 +33,7 @@ Columns = dict[str, Array]
 LIMIT_BYTES = 1 << 30
 _PLACE = ("op", "name", "kind", "stage", "layer", "wafer", "row", "col", "rows", "cols")
 _SUMS = ("cycles", "words", "hops")
+_BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
@@ -159,10 +160,11 @@ class Trace:
         """The ``n`` costliest steps of the program, summed over the run, largest first.
 
         Steps of the same phase, op, kernel or pattern and place are one row: ``times`` they ran, and
-        the sums of ``cycles``, ``words``, ``hops`` and of each cause. ``by`` names one of the sums.
+        the sums of ``cycles``, ``words``, ``hops`` and, for each cause, ``<cause>_cycles``. ``by`` names
+        one of the sums.
         """
-        if by not in (*_SUMS, *schema.CAUSES):
-            message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *schema.CAUSES))}"
+        if by not in (*_SUMS, *_BY_CAUSE):
+            message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE))}"
             raise TraceError(message)
         steps, schedule_of = self.table("step"), self._schedule_of_steps()
         executed = self._executed()
@@ -171,7 +173,7 @@ class Trace:
         keys = np.stack([phase, *(steps[name] for name in _PLACE)], axis=1).astype("<i8")
         places, group = np.unique(keys, axis=0, return_inverse=True)
         costs = {name: steps[name] for name in _SUMS}
-        costs.update({cause: steps["cycles_by"][:, i] for i, cause in enumerate(schema.CAUSES)})
+        costs.update({name: steps["cycles_by"][:, i] for i, name in enumerate(_BY_CAUSE)})
         sums = {
             "times": np.zeros(len(places), "<i8"),
             **{name: np.zeros(len(places), "<i8") for name in costs},
@@ -275,7 +277,7 @@ class Trace:
 def open_file(path: Path) -> Iterator[Any]:
     """Open the HDF5 file: one that is closed, or one whose writer runs or was killed."""
     if not path.is_file():
-        unfinished = partial_path(path)
+        unfinished = partial_path(path) if path.name else path
         hint = f"; {unfinished} is the trace of a run that goes on or was stopped" if unfinished.is_file() else ""
         message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
         raise TraceError(message)

@@ -162,15 +162,15 @@ def _number(path: Path, key: str, given: Any, type_: type, default_source: str) 
             f"give a number in {unit}, or a table with value, unit, grade, source"
         )
         raise BadWafer(msg) from error
+    if entry.unit is not None and entry.unit != unit:
+        msg = f"{place} is given in {_short(entry.unit)}: give it in {unit!r}"
+        raise BadWafer(msg)
     low, high = bounds_of(key)
     if type_ is int and not isinstance(entry.value, int):
         msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
         raise BadWafer(msg)
     if not low <= entry.value <= high:
         msg = f"{place} = {_short(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
-        raise BadWafer(msg)
-    if entry.unit is not None and entry.unit != unit:
-        msg = f"{place} is given in {_short(entry.unit)}: give it in {unit!r}"
         raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
     return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,21 +10,23 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.program import HOST, Field, Kind
+from wse.program import Field, Kind
 from wse_mappings.cache_balance import CacheBalance
 
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
-    """Sums over the runs of prefill or of decode. ``layer_cycles`` are those of ops inside layers."""
+    """Sums over the runs of prefill or of decode.
+
+    ``layer_cycles`` are those of ops inside layers; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
+    """
 
     runs: int = 0
     cycles: float = 0.0
     layer_cycles: float = 0.0
     by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
     hops: int = 0
-    wafer_bytes: int = 0
-    host_bytes: int = 0
+    crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     links: npt.NDArray[np.int64] | None = None
 
 
@@ -65,11 +68,8 @@ class Clock:
         totals.by_cause += cost.by_cause.sum(axis=0)
         totals.hops += int(cost.hops.sum())
         for step in np.flatnonzero(phase.kind == Kind.CROSS):
-            with_host = HOST in (phase.fixed[step, Field.FROM_WAFER], phase.fixed[step, Field.TO_WAFER])
-            if with_host:
-                totals.host_bytes += int(cost.bytes[step])
-            else:
-                totals.wafer_bytes += int(cost.bytes[step])
+            ends = (int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER]))
+            totals.crossed[ends] += int(cost.bytes[step])
         if totals.links is None:
             totals.links = np.zeros_like(cost.links)
         totals.links += cost.links

@@ -7,7 +7,7 @@ from typing import Any
 from wse.fabric.causes import CAUSES
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program import ELEMENT_BYTES, Field, HostStream, Kind, Program
+from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Program
 from wse.studies.clock import PhaseTotals
 
 Report = dict[str, Any]
@@ -161,9 +161,15 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_facts(totals: PhaseTotals, clock_hz: float) -> Report:
-    """``crossing``: bytes between wafers and their time, of a mean decoded token."""
+    """``crossing``: bytes between wafers and their time, of a mean decoded token, in all and cut by cut."""
     crossing = float(totals.by_cause[CAUSES.index("crossing")])
+    cuts = [
+        {"from_wafer": source, "to_wafer": target, "bytes_per_token": carried / totals.runs}
+        for (source, target), carried in sorted(totals.crossed.items())
+        if HOST not in (source, target)
+    ]
     return {
-        "bytes_per_token": totals.wafer_bytes / totals.runs,
+        "bytes_per_token": sum(cut["bytes_per_token"] for cut in cuts),
         "s_per_token": crossing / totals.runs / clock_hz,
+        "cuts": cuts,
     }

@@ -96,7 +96,7 @@ def _passes(trace: Trace) -> list[int]:
 def _phase(trace: Trace, places: Columns, code: int, passes: int) -> Report:
     """Cycles of a phase by cause, in all and of a mean pass."""
     mine = places["phase"] == code
-    by = {cause: float(places[cause][mine].sum()) / passes for cause in CAUSES}
+    by = {cause: float(places[f"{cause}_cycles"][mine].sum()) / passes for cause in CAUSES}
     return {
         "passes": passes,
         "cycles": int(places["cycles"][mine].sum()),
@@ -157,8 +157,8 @@ def _step(places: Columns, row: int, ops: list[str], names: list[str]) -> Report
         "op": _named(ops, value["op"]),
         "name": _named(names, value["name"]),
         "kind": _named(KINDS, value["kind"]),
-        **{name: value[name] for name in ("layer", "stage", "wafer", "times", "cycles", "words")},
-        "cycles_by": {cause: value[cause] for cause in CAUSES},
+        **{name: value[name] for name in ("layer", "stage", "wafer", "times", "cycles", "words", "hops")},
+        "cycles_by": {cause: value[f"{cause}_cycles"] for cause in CAUSES},
     }
 
 
