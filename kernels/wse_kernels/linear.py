@@ -13,7 +13,7 @@ def matmul(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
     """acc[M, N] (+)= act[M, K] @ wgt[K, N] on every PE.
 
     Operands: 3 act, 4 wgt, 5 acc, 6 M, 7 K, 8 N, 9 and 10 the strides of wgt along K and N in elements, 11 is not 0 to
-    add to what acc holds. Oracle: ``oracle.matmul``.
+    add to what acc holds. Oracle: ``oracle.compute.matmul``.
     """
     x, w, out, M, K, N, k_stride, n_stride = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
     lanes = act.shape[2]

@@ -83,7 +83,6 @@ class CacheBalance:
         head[passing, PASSED_SLOT] = self._oldest[passing]
         passed = head[passing, HEADER_WORDS + self._oldest[passing]]
         head[passing, HEADER_WORDS + self._oldest[passing]] = -1
-        free[passing] = np.where(self._held[passing] == self.capacity, self._oldest[passing], free[passing])
         head[passing - 1, RECEIVED_SLOT] = free[passing - 1]
         head[passing - 1, HEADER_WORDS + free[passing - 1]] = passed
         self._oldest[passing] = (self._oldest[passing] + 1) % self.capacity

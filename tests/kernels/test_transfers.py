@@ -161,12 +161,16 @@ def test_hand_over_copies_between_regions_of_any_two_widths(
     count = int(rng.integers(0, min(cols[0] - source_col, cols[1] - target_col) + 1))
     blocks = [lanes_of(c)[0] for c in cols]
     addresses = [source_stretches[0].address, target_stretches[1].address]
-    a = np.array([rows, *blocks, *addresses, n, source_col, target_col, count], np.int64)
-    want = target.copy()
-    oracle.hand_over(source, want, element, a)
+    corners = rng.integers(0, 6, 4)
+    words = int(rng.integers(0, 3))
+    a = np.array([rows, *blocks, *addresses, n, source_col, target_col, count, words, *corners], np.int64)
+    want, links = target.copy(), np.zeros((4, 6 + rows, 6 + max(cols)), np.int64)
+    oracle.hand_over(source, want, element, links, a)
     for function in functions("hand_over", element):
         sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
-        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), a)
+        counted = np.zeros_like(links)
+        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, a)
+        np.testing.assert_array_equal(counted, links)
         np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
         np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
 

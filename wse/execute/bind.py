@@ -69,7 +69,7 @@ class Binder:
             launch = _launch("cache_shift", n * arena.rows * arena.cols)
             calls.append((launch, (views[view], arena.links, self._control, np.array(operands, np.int64))))
         elif kind in (Kind.HAND_OVER, Kind.CROSS):
-            calls.append(self._stream(kind, stage, view, a))
+            calls += self._stream(kind, stage, view, a)
 
     def _line(
         self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64], turn: int
@@ -96,9 +96,9 @@ class Binder:
         launch = _launch(name, n * arena.blocks * arena.lanes * 2)
         return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)
 
-    def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> Call:
+    def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> list[Call]:
         if kind == Kind.CROSS and HOST in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            return self._streams.host_call(self._arenas[stage], self._types[view], a)
+            return [self._streams.host_call(self._arenas[stage], self._types[view], a)]
         target = int(a[Field.TARGET_STAGE])
         return self._streams.region_call(
             kind,

@@ -13,8 +13,6 @@ from wse.execute.arena import Arena
 from wse.program import Field, HostStream, Kind, Program
 from wse_kernels.library import compiled
 
-EAST, SOUTH, NORTH, WEST = 1, 2, 0, 3
-
 
 class Streams:
     """Carries the HAND_OVER and CROSS steps of one Program.
@@ -61,53 +59,29 @@ class Streams:
         target_view: npt.NDArray[Any],
         a: npt.NDArray[np.int64],
         words: int,
-    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """The call of one HAND_OVER, or of a CROSS between wafers."""
-        blocks = int(a[2])
+    ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """The calls of one HAND_OVER, or of a CROSS between wafers."""
+        here, there = (self._program.stages[stage] for stage in (source, target))
+        over_mesh = kind == Kind.HAND_OVER
         operands = np.array(
             [
-                a[1],
-                blocks,
-                blocks,
-                a[Field.SOURCE],
-                a[Field.TARGET],
-                a[Field.ELEMENTS],
-                a[Field.SOURCE_COL],
-                a[Field.TARGET_COL],
-                a[Field.COLS],
+                *(a[1], a[2], a[2], a[Field.SOURCE], a[Field.TARGET], a[Field.ELEMENTS]),
+                *(a[Field.SOURCE_COL], a[Field.TARGET_COL], a[Field.COLS]),
+                *(words if over_mesh else 0, here.rect.row, here.rect.col, there.rect.row, there.rect.col),
             ],
             np.int64,
         )
-        return self._region, (kind, source, target, source_view, target_view, a, operands, words)
+        move = (compiled("hand_over").serial, (source_view, target_view, self.links[here.wafer], operands))
+        return [move] if over_mesh else [move, (self._cross, (a,))]
 
-    def _region(
-        self,
-        kind: int,
-        source: int,
-        target: int,
-        source_view: npt.NDArray[Any],
-        target_view: npt.NDArray[Any],
-        a: npt.NDArray[np.int64],
-        operands: npt.NDArray[np.int64],
-        words: int,
-    ) -> None:
-        compiled("hand_over").serial(source_view, target_view, operands)
-        if kind == Kind.CROSS:
-            self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
-            return
-        links = self.links[self._program.stages[source].wafer]
-        here, there = self._program.stages[source].rect, self._program.stages[target].rect
-        for row in range(int(a[1])):
-            for col in range(int(a[Field.COLS])):
-                start = (here.row + row, here.col + int(a[Field.SOURCE_COL]) + col)
-                end = (there.row + row, there.col + int(a[Field.TARGET_COL]) + col)
-                _count_path(links, start, end, words)
+    def _cross(self, a: npt.NDArray[np.int64]) -> None:
+        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
 
     def _tokens_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         count = int(a[Field.ELEMENTS])
         view = arena.view(element_type)
         view[0, int(a[Field.TARGET]) : int(a[Field.TARGET]) + count, 0] = self.host_ids[:count]
-        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+        self._cross(a)
 
     def _drawn_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         assert self.draw is not None
@@ -117,7 +91,7 @@ class Streams:
 
     def _token_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         self.host_token = int(arena.view(element_type)[0, int(a[Field.SOURCE]), 0])
-        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
+        self._cross(a)
 
     def _logits_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
         count, first = int(a[Field.ELEMENTS]), int(a[Field.FIRST])
@@ -127,17 +101,4 @@ class Streams:
         index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
         self.host_logits[index[real]] = chunk[real].astype(np.float32)
-        self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
-
-
-def _count_path(links: npt.NDArray[np.int64], start: tuple[int, int], end: tuple[int, int], words: int) -> None:
-    """Words over every link from ``start`` to ``end``: along the row first, then along the column."""
-    (row, col), (end_row, end_col) = start, end
-    if end_col > col:
-        links[EAST, row, col:end_col] += words
-    elif end_col < col:
-        links[WEST, row, end_col + 1 : col + 1] += words
-    if end_row > row:
-        links[SOUTH, row:end_row, end_col] += words
-    elif end_row < row:
-        links[NORTH, end_row + 1 : row + 1, end_col] += words
+        self._cross(a)

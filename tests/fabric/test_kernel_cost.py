@@ -1,0 +1,78 @@
+"""Cycles of the compute kernels on one PE: all have them, they follow the SIMD table, they grow with the work."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE
+
+from wse.fabric.kernel_cost import Operands, kernel_cycles, pe_costs
+from wse.hardware.load import load_software, load_wafer
+from wse.instructions import KERNELS, OPERANDS
+
+WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
+SIZES = ("M", "K", "N", "n", "F", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
+
+
+def operands(kernel: str, **sizes: int) -> Operands:
+    """Operands by name: addresses 0, numbers 1, and those given."""
+    return {name: 0 if view else sizes.get(name, 1) for name, view in OPERANDS[kernel]}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_kernel_costs_something(kernel: str) -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    assert kernel_cycles(kernel, operands(kernel, F=2), costs) > 0
+
+
+@given(kernel=st.sampled_from(KERNELS), size=st.sampled_from(SIZES), small=st.integers(1, 40), more=st.integers(0, 40))
+@settings(max_examples=300, deadline=None)
+def test_more_work_never_costs_less(kernel: str, size: str, small: int, more: int) -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    base = dict.fromkeys(SIZES, 3) | {size: small}
+    larger = base | {size: small + more}
+    assert kernel_cycles(kernel, operands(kernel, **base), costs) <= kernel_cycles(
+        kernel, operands(kernel, **larger), costs
+    )
+
+
+@pytest.mark.parametrize("n", [8, 64, 128])
+def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row(n: int) -> None:
+    """n^2 multiply-adds at one a cycle on WSE-2, n vector operations, n turns of the loop, and zeroing the result."""
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    got = kernel_cycles("matmul", operands("matmul", M=1, K=n, N=n, add=0), costs)
+    zeroing = SOFTWARE.vector_issue_cycles + n / 2
+    assert got == n * n + n * (SOFTWARE.vector_issue_cycles + SOFTWARE.loop_cycles) + zeroing
+
+
+@pytest.mark.parametrize(
+    ("activations", "accumulators", "wse2", "wse3"),
+    [("float16", "float16", 4, 8), ("float16", "float32", 2, 4), ("float32", "float32", 1, 1)],
+)
+def test_multiply_adds_a_cycle_follow_the_vendors_table(
+    activations: str, accumulators: str, wse2: int, wse3: int
+) -> None:
+    for wafer, expected in ((WSE2, wse2), (WSE3, wse3)):
+        costs = pe_costs(wafer, SOFTWARE, activations, accumulators)
+        long, longer = (operands("matmul", M=1, K=1, N=n, add=1) for n in (8000, 16000))
+        extra = kernel_cycles("matmul", longer, costs) - kernel_cycles("matmul", long, costs)
+        assert 8000 / extra == expected
+
+
+def test_the_longer_of_tokens_and_outputs_is_the_vector() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    wide = operands("matmul", M=4, K=10, N=100, add=1)
+    tall = operands("matmul", M=100, K=10, N=4, add=1)
+    assert kernel_cycles("matmul", wide, costs) == kernel_cycles("matmul", tall, costs)
+
+
+def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
+    academic = load_software("academic")
+    for kernel in KERNELS:
+        sizes = operands(kernel, F=4, K=6, N=6, n=6, T=5)
+        tuned, compiled = (
+            kernel_cycles(kernel, sizes, pe_costs(WSE3, software, "float16", "float16"))
+            for software in (SOFTWARE, academic)
+        )
+        assert tuned < compiled
