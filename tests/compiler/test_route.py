@@ -28,7 +28,7 @@ def span(use: ColourUse) -> set[int]:
     return set(range(use.first, use.first + use.colours))
 
 
-@pytest.mark.parametrize("colours", [10, 15, 21, 40, 100])
+@pytest.mark.parametrize("colours", [*range(11, 40), 100])
 @pytest.mark.parametrize("prefill", ["mesh-gemm", "thin-gemm"])
 def test_patterns_keep_to_the_colours_that_the_wafer_gives(colours: int, prefill: str) -> None:
     program = compiled((6, 6), colours, prefill)
@@ -46,13 +46,13 @@ def test_with_colours_for_all_nothing_is_repainted() -> None:
 
 
 def test_with_few_colours_routes_are_rewritten_and_a_token_counts_it() -> None:
-    program = compiled((6, 6), 10, "mesh-gemm")
+    program = compiled((6, 6), 11, "mesh-gemm")
     assert program.decode.repaints.sum() > 0
     assert np.isin(program.decode.kind[program.decode.repaints > 0], (Kind.LINE, Kind.CACHE_SHIFT)).all()
 
 
 def test_patterns_that_run_together_never_share_a_colour() -> None:
-    program = compiled((6, 6), 10, "mesh-gemm")
+    program = compiled((6, 6), 11, "mesh-gemm")
     by_name: dict[tuple[str, int], list[set[int]]] = defaultdict(list)
     for use in program.colour_uses:
         by_name[use.pattern, use.axis].append(span(use))

@@ -9,26 +9,29 @@ project, EPCC 2026: 8 of 24 colours, routes repainted 6 times a layer).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import networkx as nx
 import numpy as np
 
-from wse.compiler.state import State, SymPhase
+from wse.compiler.state import State, SymPhase, SymStep
 from wse.errors import DoesNotFit
-from wse.program import I32, ColourUse, Kind
+from wse.program import COLUMNS, I32, ColourUse, Kind
+from wse_mappings.schedule import Arrival, LineSchedule
 
 CACHE_SHIFT_COLOURS = 2  # neighbours alternate by parity
 DECODE_WEIGHT = 1000  # a token's patterns count this much more than the prompt's
-Key = tuple[int, int, int]  # kind, pattern, axis
+Key = tuple[int, int, int]  # kind, pattern, axis: one route
 
 
 @dataclass(kw_only=True)
 class _Stage:
-    """What one stage's patterns need, and the range of colours that each was given."""
+    """What one stage's routes need, and the range of colours that each was given."""
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
-    partners: dict[Key, set[Key]] = field(default_factory=lambda: defaultdict(set))
+    together: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
     given: dict[Key, range] = field(default_factory=dict)
     own: set[Key] = field(default_factory=set)
 
@@ -36,7 +39,8 @@ class _Stage:
 def route(state: State) -> State:
     """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
     available = state.wafer.colours - state.wafer.reserved_colours
-    stages = [_demand(state, stage) for stage in range(len(state.plans))]
+    same = _same_routes(state.patterns)
+    stages = [_demand(state, stage, same) for stage in range(len(state.plans))]
     uses = []
     for number, stage in enumerate(stages):
         _give(stage, available, number)
@@ -52,89 +56,102 @@ def route(state: State) -> State:
                     repainted=key not in stage.own,
                 )
             )
-    repaints = tuple(_repaints(state, phase, stages) for phase in state.phases)
+    repaints = tuple(_repaints(state, phase, stages, same) for phase in state.phases)
     return replace(state, colour_uses=tuple(uses), repaints=repaints)
 
 
-def _needed(state: State, kind: int, code: int) -> int:
-    if kind == Kind.LINE:
-        return state.patterns[code].colours
-    return CACHE_SHIFT_COLOURS if kind == Kind.CACHE_SHIFT else 0
+def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
+    """For each pattern the first one with the same routes: what arrives is added or compared on the same ways."""
+    first: dict[tuple[object, ...], int] = {}
+    found = []
+    for code, pattern in enumerate(patterns):
+        ways = pattern.messages.copy()
+        ways[:, 2] = ways[:, 2] == Arrival.MULTICAST
+        arrays = (ways, pattern.first, pattern.variants)
+        found.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
+    return found
 
 
-def _demand(state: State, stage: int) -> _Stage:
+def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:
+    """The route of a step and the colours that it needs, if any."""
+    if step.kind == Kind.LINE and state.patterns[step.code].colours:
+        return (step.kind, same[step.code], step.axis), state.patterns[step.code].colours
+    if step.kind == Kind.CACHE_SHIFT:
+        return (step.kind, 0, COLUMNS), CACHE_SHIFT_COLOURS
+    return None
+
+
+def _demand(state: State, stage: int, same: list[int]) -> _Stage:
     found = _Stage()
     for phase in state.phases:
         weight = DECODE_WEIGHT if phase.name == "decode" else 1
-        groups: dict[int, set[Key]] = defaultdict(set)
+        groups: dict[int, list[Key]] = defaultdict(list)
         for step in phase.steps:
-            needed = _needed(state, step.kind, step.code)
-            if step.stage != stage or needed == 0:
+            need = _key(state, step, same)
+            if step.stage != stage or need is None:
                 continue
-            key = (step.kind, step.code, step.axis)
-            found.colours[key] = needed
+            key, colours = need
+            found.colours[key] = colours
             found.uses[key] += weight * (1 if step.loop < 0 else phase.loops[step.loop][2])
+            found.together.add_node(key)
             if step.together >= 0:
-                groups[step.together].add(key)
+                groups[step.together].append(key)
         for group in groups.values():
-            for key in group:
-                found.partners[key] |= group - {key}
+            nx.add_path(found.together, group)
+    found.together.remove_edges_from(nx.selfloop_edges(found.together))
     return found
 
 
 def _give(stage: _Stage, available: int, number: int) -> None:
-    """Give each pattern a range of colours: its own while the pool for the others stays large enough."""
-    colours = stage.colours
-    largest = max((n + sum(colours[p] for p in stage.partners[key]) for key, n in colours.items()), default=0)
+    """Give each route a range of colours: its own while the pool for the others stays large enough."""
+
+    def needed(keys: Iterable[Key]) -> int:
+        return sum(stage.colours[key] for key in keys)
+
+    largest = max(map(needed, nx.connected_components(stage.together)), default=0)
     if largest > available:
         message = (
             f"stage {number}: patterns that run together need {largest} colours, the wafer has {available} to give: "
             "use a wafer with more colours"
         )
         raise DoesNotFit(message)
-    pool = 0 if sum(colours.values()) <= available else largest
+    pool = 0 if needed(stage.colours) <= available else largest
     start = 0
     for key, _ in stage.uses.most_common():
-        if start + colours[key] <= available - pool:
-            stage.given[key] = range(start, start + colours[key])
+        if start + stage.colours[key] <= available - pool:
+            stage.given[key] = range(start, start + stage.colours[key])
             stage.own.add(key)
-            start += colours[key]
-    for key, _ in stage.uses.most_common():
-        if key not in stage.own:
-            stage.given[key] = _least_contended(stage, key, start, available)
+            start += stage.colours[key]
+    pooled = stage.together.subgraph(set(stage.colours) - stage.own)
+    for group in sorted(nx.connected_components(pooled), key=lambda keys: -sum(stage.uses[k] for k in keys)):
+        width = needed(group)
+        place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
+        for key in sorted(group):
+            stage.given[key] = range(place, place + stage.colours[key])
+            place += stage.colours[key]
 
 
-def _least_contended(stage: _Stage, key: Key, first: int, available: int) -> range:
-    """The range in the pool that meets no partner and the fewest uses of others."""
-    best: tuple[int, range] | None = None
-    for start in range(first, available - stage.colours[key] + 1):
-        candidate = range(start, start + stage.colours[key])
-        met = [k for k, given in stage.given.items() if k not in stage.own and _meet(given, candidate)]
-        if not stage.partners[key].intersection(met):
-            contention = sum(stage.uses[k] for k in met)
-            if best is None or contention < best[0]:
-                best = (contention, candidate)
-    assert best is not None
-    return best[1]
+def _contention(stage: _Stage, candidate: range) -> int:
+    """Uses of the routes that a range of the pool would have to take turns with."""
+    return sum(stage.uses[k] for k, given in stage.given.items() if k not in stage.own and _meet(given, candidate))
 
 
 def _meet(a: range, b: range) -> bool:
     return a.start < b.stop and b.start < a.stop
 
 
-def _repaints(state: State, phase: SymPhase, stages: list[_Stage]) -> I32:
+def _repaints(state: State, phase: SymPhase, stages: list[_Stage], same: list[int]) -> I32:
     """How often the routes of each step are rewritten in one run of the phase, over all turns of its loop."""
     counts = np.zeros(len(phase.steps), np.int32)
     painted: list[set[Key]] = [set() for _ in stages]
 
     def visit(index: int) -> int:
         step = phase.steps[index]
-        key = (step.kind, step.code, step.axis)
-        stage = stages[step.stage]
-        if _needed(state, step.kind, step.code) == 0 or key in stage.own or key in painted[step.stage]:
+        stage, need = stages[step.stage], _key(state, step, same)
+        if need is None or need[0] in stage.own or need[0] in painted[step.stage]:
             return 0
-        over = {k for k in painted[step.stage] if _meet(stage.given[k], stage.given[key])}
-        painted[step.stage] -= over
+        key = need[0]
+        painted[step.stage] -= {k for k in painted[step.stage] if _meet(stage.given[k], stage.given[key])}
         painted[step.stage].add(key)
         return 1
 
