@@ -11,6 +11,9 @@ from typing import Final
 VIEWS: Final = ("act", "wgt", "acc", "f32")
 """Element views of SRAM: activations, weights, accumulators, and float32 statistics."""
 
+FIRST_OPERAND: Final = 3
+"""Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""
+
 _SIGNATURES: Final = {
     "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride add",
     "sum_squares": "x:act >sums:f32 M K",
@@ -26,6 +29,7 @@ _SIGNATURES: Final = {
     "residual_add": "x:act addend:acc n",
     "store": ">out:act x:acc n",
     "copy": ">out:act x:act n",
+    "copy_weights": ">out:wgt x:wgt n",
     "swiglu": "x:acc >out:act M n",
     "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
@@ -39,13 +43,10 @@ OPERANDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 """Kernel name to its operands from index 3 on: (name, view) for an address, (name, "") for a number."""
 
 MADE: Final[dict[str, frozenset[int]]] = {
-    kernel: frozenset(i for i, word in enumerate(signature.split(), start=3) if word.startswith(">"))
+    kernel: frozenset(i for i, word in enumerate(signature.split(), start=FIRST_OPERAND) if word.startswith(">"))
     for kernel, signature in _SIGNATURES.items()
 }
 """Kernel name to the indices of the operands that it makes anew."""
 
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""
-
-FIRST_OPERAND: Final = 3
-"""Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""

@@ -1,7 +1,9 @@
 """The Program: what the compiler emits and what execution, the fabric model and the wavelet model read.
 
 Frozen arrays and names for people; nothing here is looked up by name while a token runs. A *phase* is the step
-sequence of one prefill chunk or one decoded token. An operand of a step is linear in what varies while it runs:
+sequence of one prefill chunk or one decoded token. Address operands count elements of a view from the first byte of
+the stage that programs may use (``Stage.sram_base_byte``); only ``Buffer.address`` counts bytes from the start of
+SRAM. An operand of a step is linear in what varies while it runs:
 
     operand = fixed + per_slot * slots + per_round * round + odd * (round % 2)
 
@@ -12,12 +14,14 @@ step's loop.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.instructions import FIRST_OPERAND, OPERANDS, VIEWS
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -47,7 +51,7 @@ ROWS, COLUMNS = 0, 1
 class Field(IntEnum):
     """Operands of the steps that move words. A COMPUTE step has those of ``instructions.OPERANDS`` instead."""
 
-    SOURCE = 3  # element address in the step's view
+    SOURCE = 3  # address in elements of the step's view
     TARGET = 4
     ELEMENTS = 5
     TARGET_STAGE = 6  # HAND_OVER, CROSS between wafers
@@ -71,7 +75,8 @@ class HostStream(IntEnum):
     DRAWN_IN = 4  # the id that the host drew from the logits
 
 
-OPERAND_COUNT = 17
+OPERAND_COUNT = max(FIRST_OPERAND + max(map(len, OPERANDS.values())), max(Field) + 1)
+"""Operands of a step, of which most use fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,6 +86,7 @@ class Phase:
     Attributes:
         name: ``prefill`` or ``decode``.
         tokens: Tokens that it processes.
+        on_mesh: Whether tokens lie on the rows, a share each, rather than on every PE.
         cached: Tokens in the cache before a prefill chunk; 0 for decode, where it varies.
         kind: int32 ``[steps]``, a Kind.
         code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE: index into ``Program.patterns``.
@@ -96,6 +102,7 @@ class Phase:
 
     name: str
     tokens: int
+    on_mesh: bool
     cached: int
     kind: I32
     code: I32
@@ -184,7 +191,7 @@ class TilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements, row-major, at one address."""
+    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major."""
 
     stage: int
     name: str
@@ -201,12 +208,13 @@ class Program:
 
     Attributes:
         model_name, mapping_name, wafer_name: For people.
+        wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
         prefill_name: The distributed product that prefill uses, ``mesh-gemm`` or ``thin-gemm``.
-        activation_type, accumulate_type: Element types; statistics are float32.
+        element_types: Element type of each view, in the order of ``instructions.VIEWS``.
         context: Tokens that the cache has room for.
         vocab_size: Logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode.
-        op_names, op_kinds, op_layers: Ops in graph order; layer -1 for those outside the layers.
+        op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
         op_edges: int32 ``[edges, 2]``.
         colour_uses: Colours by stage and pattern.
         ids_address: Element address (float32) of the token ids in the embedding's stage.
@@ -223,8 +231,7 @@ class Program:
     wafer_cols: int
     wafers: int
     prefill_name: str
-    activation_type: str
-    accumulate_type: str
+    element_types: tuple[str, ...]
     context: int
     vocab_size: int
     stages: tuple[Stage, ...]
@@ -235,6 +242,7 @@ class Program:
     op_names: tuple[str, ...]
     op_kinds: tuple[str, ...]
     op_layers: tuple[int, ...]
+    op_stages: tuple[int, ...]
     op_edges: I32
     colour_uses: tuple[ColourUse, ...]
     ids_address: int
@@ -253,18 +261,29 @@ class Program:
         """One generated token."""
         return self.phases[-1]
 
+    def element_type(self, view: str) -> str:
+        """Element type of a view."""
+        return self.element_types[VIEWS.index(view)]
+
     def digest(self) -> str:
-        """sha256 over every array and number that a reader acts on, as hex."""
-        h = hashlib.sha256()
-        head = (self.activation_type, self.accumulate_type, self.context, self.stages, self.buffers, self.op_names)
-        h.update(repr(head).encode())
-        for pattern in self.patterns:
-            for array in (pattern.messages, pattern.first, pattern.variants):
-                h.update(np.ascontiguousarray(array).tobytes())
-        for phase in self.phases:
-            h.update(f"{phase.name} {phase.tokens} {phase.cached}".encode())
-            for name in phase.__slots__:
-                value = getattr(phase, name)
-                if isinstance(value, np.ndarray):
-                    h.update(np.ascontiguousarray(value).tobytes())
-        return h.hexdigest()
+        """sha256 over every array, number and name of the Program, as hex."""
+        digest = hashlib.sha256()
+        _feed(digest, self)
+        return digest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, value: Any) -> None:
+    """Add a value and all that it holds, each with its kind and size so that no two Programs read the same."""
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value) and not isinstance(value, type):
+        digest.update(type(value).__name__.encode())
+        for item in fields(value):
+            _feed(digest, getattr(value, item.name))
+    elif isinstance(value, tuple):
+        digest.update(f"({len(value)}".encode())
+        for item in value:
+            _feed(digest, item)
+    else:
+        digest.update(f"{value!r};".encode())

@@ -38,6 +38,15 @@ def copy(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
                 act[block, a[3] + e, lane] = act[block, a[4] + e, lane]
 
 
+def copy_weights(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """wgt[n] = wgt[n] at another address. Operands: 3 target, 4 source, 5 n."""
+    lanes = wgt.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for e in range(a[5]):
+            for lane in range(lanes):
+                wgt[block, a[3] + e, lane] = wgt[block, a[4] + e, lane]
+
+
 def swiglu(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
     """act[M, n] = silu(gate[M, n]) * up[M, n]; gate and up lie side by side in acc ``[M, 2 n]``.
 

@@ -31,6 +31,7 @@ COMPUTE: dict[str, Callable[..., None]] = {
         elementwise.residual_add,
         elementwise.store,
         elementwise.copy,
+        elementwise.copy_weights,
         elementwise.swiglu,
         vocabulary.embedding_lookup,
         vocabulary.argmax_fold,

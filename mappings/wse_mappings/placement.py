@@ -32,6 +32,9 @@ def snake_regions(mesh_rows: int, mesh_cols: int, rows: int, cols: int, count: i
 def even_regions(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """Rows and columns of ``count`` equal regions on a mesh: most PEs in use, then nearest to a square.
 
+    Raises:
+        ValueError: the mesh has fewer PEs than regions are asked for.
+
     >>> even_regions(16, 16, 4)
     (8, 8)
     """
@@ -43,4 +46,7 @@ def even_regions(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
         rows, cols = mesh_rows // down, mesh_cols // across
         squareness = min(rows, cols) / max(rows, cols)
         best = max(best, (rows * cols, squareness, rows, cols))
+    if best[0] == 0:
+        message = f"{count} regions on {mesh_rows}x{mesh_cols} PEs"
+        raise ValueError(message)
     return best[2], best[3]

@@ -27,6 +27,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "residual_add": ("n",),
     "store": ("n",),
     "copy": ("n",),
+    "copy_weights": ("n",),
     "swiglu": ("M", "n"),
     "embedding_lookup": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
@@ -115,7 +116,7 @@ def _buffers(
     if kernel == "attention_finish":
         sums = rng.exponential(2, (*line, M * H)) * rng.integers(0, 4, (*line, M * H))
         return {"x": M * H * F, "sums": M * H, "out": M * H * F}, {"sums": sums}
-    if kernel in ("residual_add", "store", "copy"):
+    if kernel in ("residual_add", "store", "copy", "copy_weights"):
         names = [name for name, kind in OPERANDS[kernel] if kind]
         return dict.fromkeys(names, n), {}
     if kernel == "swiglu":

@@ -14,7 +14,6 @@ from wse.instructions import KERNELS, MADE
 from wse.program import ELEMENT_BYTES, Buffer, Field, Kind
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
-ALWAYS_LIVE = ("token_ids",)  # written at the end of one phase, read at the start of the next
 
 Span = tuple[int, int, int]  # phase, first step, last step
 
@@ -55,7 +54,7 @@ def allocate(state: State) -> State:
     stages = []
     for index, stage in enumerate(state.stages):
         mine = [b for b in everything if b.stage == index]
-        kept = [b for b in mine if b.use in ("weights", "kv") or b.name in ALWAYS_LIVE]
+        kept = [b for b in mine if b.kept]
         passing = [b for b in mine if b not in kept and id(b) in spans]
         top, placed = base, [_reserved(index, base)]
         for buffer in kept:

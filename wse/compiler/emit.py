@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse.compiler.allocate import element_bytes
+from wse.compiler.allocate import element_bytes, element_type
+from wse.compiler.shard import stage_of
 from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
@@ -18,7 +19,7 @@ def emit(state: State) -> State:
     """Fill ``program``."""
     assert state.shard is not None
     assert state.addresses is not None
-    assert state.io is not None
+    assert state.ids is not None
     ops = ops_in_order(state.graph)
     place = {op.name: i for i, op in enumerate(ops)}
     tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
@@ -30,8 +31,7 @@ def emit(state: State) -> State:
         wafer_cols=state.wafer.mesh_cols,
         wafers=state.options.wafers,
         prefill_name=state.choice.prefill,
-        activation_type=state.options.dtype,
-        accumulate_type=state.options.accumulate,
+        element_types=tuple(element_type(state, view) for view in VIEWS),
         context=state.options.context,
         vocab_size=state.spec.vocab_size,
         stages=state.stages,
@@ -44,9 +44,10 @@ def emit(state: State) -> State:
         op_names=tuple(op.name for op in ops),
         op_kinds=tuple(op.kind for op in ops),
         op_layers=tuple(op.layer for op in ops),
+        op_stages=tuple(stage_of(state, op) for op in ops),
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
-        ids_address=_element(state, state.io["ids"]),
+        ids_address=_element(state, state.ids),
         root_row=root_of(state.shard.rows),
         logits_out=state.options.logits_out or state.options.sampling == "host",
         sampling=state.options.sampling,
@@ -83,6 +84,7 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
     return Phase(
         name=phase.name,
         tokens=phase.tokens,
+        on_mesh=phase.on_mesh,
         cached=phase.cached,
         kind=column([s.kind for s in phase.steps]),
         code=column([s.code for s in phase.steps]),

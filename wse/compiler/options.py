@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wse.hardware.spec import WaferSpec
+from wse_mappings.placement import even_regions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The request.
 
-    ``prompt_tokens`` of the first chunk sequence are compiled as prefill; ``context`` is the cache's capacity in
+    ``prompt_tokens`` of the prompt are compiled as prefill; ``context`` is the cache's capacity in
     tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides.
     """
@@ -36,3 +39,8 @@ class Choice:
     prefill: str
     prefill_chunk: int
     head_chunk: int
+
+
+def region_shape(options: Options, wafer: WaferSpec, stages: int) -> tuple[int, int]:
+    """Rows and columns of every region: as asked for, or ``stages`` equal rectangles that use most of the mesh."""
+    return options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wse.compiler.options import region_shape
 from wse.compiler.state import State
 from wse.errors import BadMesh
 from wse.program import Stage
-from wse_mappings.placement import even_regions, snake_regions
-
-
-def region_shape(state: State) -> tuple[int, int]:
-    """Rows and columns of every region: the user's, or the largest equal rectangles that the mesh gives."""
-    if state.options.region is not None:
-        return state.options.region
-    return even_regions(state.wafer.mesh_rows, state.wafer.mesh_cols, state.choice.stages_per_wafer)
+from wse_mappings.placement import snake_regions
 
 
 def place(state: State) -> State:
     """Fill ``stages`` (SRAM bounds come with allocation). Raises BadMesh when the regions do not fit the mesh."""
-    rows, cols = region_shape(state)
     wafer, per_wafer = state.wafer, state.choice.stages_per_wafer
+    rows, cols = region_shape(state.options, wafer, per_wafer)
     regions = snake_regions(wafer.mesh_rows, wafer.mesh_cols, rows, cols, per_wafer)
     if len(regions) < per_wafer:
         message = (

@@ -11,7 +11,7 @@ from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import embedding
 from wse.compiler.lower.feed_forward import down, gate_up
-from wse.compiler.lower.hand_off import hand_off, return_ids
+from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm
 from wse.compiler.shard import stage_of
@@ -34,7 +34,7 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
 
 
 def schedule(state: State) -> State:
-    """Fill ``phases``, ``patterns``, ``sym_buffers`` and ``io``."""
+    """Fill ``phases``, ``patterns``, ``sym_buffers`` and ``ids``."""
     assert state.shard is not None
     buffers, patterns = Buffers(), Patterns()
     tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
@@ -69,7 +69,7 @@ def schedule(state: State) -> State:
         phases=tuple(phases),
         patterns=tuple(patterns.schedules),
         sym_buffers=buffers.all(),
-        io={"ids": named[embedding_stage, "token_ids"]},
+        ids=named[embedding_stage, "token_ids"],
     )
 
 
@@ -78,7 +78,7 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
     ops = ops_in_order(state.graph)
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
-    previous = 0
+    previous, on_mesh = 0, c.on_mesh
     for index, op in enumerate(ops):
         stage = stage_of(state, op)
         c.builder.op = index
@@ -87,11 +87,11 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
         if stage != previous:
-            hand_off(c, stage, rects)
+            hand_over(c, stage, rects)
         previous = stage
         LOWER[op.kind](c, op)
     if c.last:
         embedding_stage = next(i for i, p in enumerate(state.plans) if p.has_embedding)
         if previous != embedding_stage:
-            return_ids(c, embedding_stage, rects)
-    return c.builder.phase(name, c.chunk, c.cached)
+            return_ids(c, embedding_stage)
+    return c.builder.phase(name, c.chunk, c.cached, on_mesh=on_mesh)

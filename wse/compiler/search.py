@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice, Options, region_shape
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.schedule import MESH_GEMM, THIN_GEMM
-from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.errors import BadMesh, DoesNotFit, UnknownName, WseBug
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import Program
-from wse_mappings.placement import even_regions
 from wse_mappings.recipe import recipes
 from wse_mappings.split import ceil_div
 
@@ -34,7 +33,7 @@ def compile_model(
     Raises:
         UnknownName: there is no such mapping.
         BadMesh: the region is larger than the mesh, or more stages are asked for than there are layers.
-        DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
+        DoesNotFit: nothing that was tried fits; the error is that of the first choice tried.
     """
     _check_mesh(spec, wafer, options)
     programs: list[Program] = []
@@ -49,7 +48,7 @@ def compile_model(
             if cost is None:
                 return programs[0]
     if not programs:
-        raise failure or AssertionError
+        raise failure or WseBug("nothing was tried")
     return programs[0] if cost is None else min(programs, key=cost)
 
 
@@ -104,7 +103,7 @@ def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterat
 
 
 def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
-    rows, cols = options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
+    rows, cols = region_shape(options, wafer, stages)
     return (MESH_GEMM, THIN_GEMM) if rows == cols else (THIN_GEMM,)
 
 
@@ -112,7 +111,7 @@ def _largest_chunks(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, stages: int, prefill: str
 ) -> Program:
     """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
-    rows, cols = options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
+    rows, cols = region_shape(options, wafer, stages)
     step = rows if prefill == MESH_GEMM else 1
 
     def attempt(head_chunk: int, prefill_chunk: int) -> Program:

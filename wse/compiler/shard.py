@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse.compiler.place import region_shape
+from wse.compiler.options import region_shape
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
+from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
 from wse.program import COLUMNS, I32, ROWS, Tile, TilePart
 from wse_mappings.head_groups import head_groups
@@ -17,7 +18,7 @@ from wse_mappings.split import padded_blocks
 def shard(state: State) -> State:
     """Fill ``shard`` and ``tiles``."""
     spec = state.spec
-    rows, cols = region_shape(state)
+    rows, cols = region_shape(state.options, state.wafer, state.choice.stages_per_wafer)
     cut = Shard(
         rows=rows,
         cols=cols,
@@ -34,7 +35,12 @@ def shard(state: State) -> State:
             if (stage, tile.name) not in held:
                 held.add((stage, tile.name))
                 buffer = SymBuffer(
-                    stage=stage, name=tile.name, use="weights", view=tile.view, elements=tile.outer * tile.inner
+                    stage=stage,
+                    name=tile.name,
+                    use="weights",
+                    view=tile.view,
+                    elements=tile.outer * tile.inner,
+                    kept=True,
                 )
                 tiles.append(SymTile(buffer=buffer, tile=tile))
     for stage, plan in enumerate(state.plans):
@@ -69,8 +75,11 @@ def _tiles(op: Op, cut: Shard, queries_per_kv: int, head_size: int, stage: int) 
             return [_tile(op.weights, stage, by_row, [by_col, by_col], transposed=True)]
         case "down":
             return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
-        case _:
+        case "attention":
             return []
+        case _:
+            message = f"no tiles are known for ops of kind {op.kind}"
+            raise WseBug(message)
 
 
 def _tile(
@@ -120,5 +129,5 @@ def _frequencies(cut: Shard, stage: int) -> SymTile:
         inner_offset=0,
     )
     tile = Tile(stage=stage, name="rotary_frequencies", address=-1, view="f32", outer=1, inner=half, parts=(part,))
-    buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half)
+    buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half, kept=True)
     return SymTile(buffer=buffer, tile=tile)

@@ -40,20 +40,24 @@ class Shard:
         return int(self.ffn.shape[1])
 
     @property
-    def V(self) -> int:  # noqa: N802
+    def V(self) -> int:
         """Vocabulary entries on a PE."""
         return int(self.vocab.shape[1])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
-    """A buffer before it has an address; identity is what counts. ``elements`` grows to the largest request."""
+    """A buffer before it has an address; identity is what counts.
+
+    ``elements`` grows to the largest request. A ``kept`` buffer lives from one phase to the next.
+    """
 
     stage: int
     name: str
     use: str
     view: str
     elements: int
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,7 @@ class SymPhase:
 
     name: str
     tokens: int
+    on_mesh: bool
     cached: int
     steps: tuple[SymStep, ...]
     loops: tuple[tuple[int, int, int], ...]
@@ -136,7 +141,7 @@ class State:
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
     sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
-    io: dict[str, SymBuffer] | None = None  # schedule: the buffers that the host writes or reads
+    ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route
     repaints: tuple[I32, ...] = ()  # route

@@ -31,9 +31,7 @@ class Binder:
         self._arenas = arenas
         self._control = control
         self._streams = streams
-        types = (program.activation_type, program.activation_type, program.accumulate_type, "float32")
-        self._views = [[arena.view(t) for t in types] for arena in arenas]
-        self._types = types
+        self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
 
     def bind(self, phase: Phase, slots: int) -> list[Call]:
         """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row."""
@@ -98,7 +96,7 @@ class Binder:
 
     def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> list[Call]:
         if kind == Kind.CROSS and HOST in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            return [self._streams.host_call(self._arenas[stage], self._types[view], a)]
+            return [self._streams.host_call(self._arenas[stage], self._program.element_types[view], a)]
         target = int(a[Field.TARGET_STAGE])
         return self._streams.region_call(
             kind,

@@ -56,14 +56,13 @@ class Engine:
 
     def run_chunk(self, index: int, phase: Phase, ids: Sequence[int]) -> None:
         """Run one prefill chunk."""
-        on_mesh = self.program.prefill_name == "mesh-gemm"
         self.streams.host_ids = np.array(ids, np.float32)
-        if on_mesh:  # each row's share, padded to one length
+        if phase.on_mesh:  # each row's share, padded to one length
             shares = balanced_counts(phase.tokens, self.cache.rows)
             padded = np.zeros((self.cache.rows, int(shares.max())), np.float32)
             padded[np.arange(padded.shape[1]) < shares[:, None]] = ids
             self.streams.host_ids = padded.reshape(-1)
-        self.cache.append_chunk(phase.tokens, replicated=not on_mesh)
+        self.cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
         self._run(index, phase)
 
     def decode(self, token: int | None = None) -> int:

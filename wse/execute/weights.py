@@ -19,7 +19,7 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
     made = {"rotary_frequencies": rotary_frequencies(spec)}
     for tile in program.tiles:
         arena = arenas[tile.stage]
-        element_type = "float32" if tile.view == "f32" else program.activation_type
+        element_type = program.element_type(tile.view)
         values = [np.asarray(made[p.tensor] if p.tensor in made else tensor(p.tensor)) for p in tile.parts]
         for row in range(arena.rows):
             shares = [_share(part, value, row, arena.cols) for part, value in zip(tile.parts, values, strict=True)]

@@ -129,6 +129,7 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "residual_add": lambda a, c: c.vector(a["n"], c.convert) + c.vector(a["n"], c.act),
     "store": lambda a, c: c.vector(a["n"], c.convert),
     "copy": lambda a, c: c.vector(a["n"], c.act),
+    "copy_weights": lambda a, c: c.vector(a["n"], c.act),
     "swiglu": _swiglu,
     "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,

@@ -58,15 +58,14 @@ class Fabric:
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer, self.software = program, wafer, software
-        self._pe = pe_costs(wafer, software, program.activation_type, program.accumulate_type)
+        self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._line = LineCosts(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
             gap=software.reduce_gap_cycles,
             words_per_cycle=wafer.stream_words_per_cycle,
         )
-        types = (program.activation_type, program.activation_type, program.accumulate_type, "float32")
-        self._view_bytes = [ELEMENT_BYTES[t] for t in types]
+        self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
         self._variant_times: dict[tuple[int, int, int], Cycles] = {}
         self._loads: dict[tuple[int, int], I64] = {}
         self._without_shift: dict[tuple[int, int], PhaseCost] = {}

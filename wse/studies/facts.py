@@ -19,9 +19,9 @@ def model_facts(spec: ModelSpec, program: Program) -> Report:
     return {
         "name": spec.name,
         "parameters": spec.parameter_count,
-        "dtype": program.activation_type,
-        "accumulate": program.accumulate_type,
-        "bytes": spec.parameter_count * ELEMENT_BYTES[program.activation_type],
+        "dtype": program.element_type("act"),
+        "accumulate": program.element_type("acc"),
+        "bytes": spec.parameter_count * ELEMENT_BYTES[program.element_type("act")],
     }
 
 
@@ -32,7 +32,7 @@ def wafer_facts(wafer: WaferSpec) -> Report:
 
 def system_facts(program: Program) -> Report:
     """``system``: wafers, regions, the mapping, the prefill product, and the stages."""
-    elements = ELEMENT_BYTES[program.activation_type]
+    elements = ELEMENT_BYTES[program.element_type("act")]
     return {
         "wafers": program.wafers,
         "regions": len(program.stages),

@@ -54,7 +54,6 @@ class Recorder:
         self._program = program
         self._schedules: dict[tuple[int, ...], int] = {}
         self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
-        self._stage_of_op = _stage_of_op(program)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
             model=_encodable(program.model_name),
@@ -121,7 +120,7 @@ class Recorder:
         p, w = self._program, self.writer
         w.append(
             "op",
-            {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": self._stage_of_op},
+            {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages},
         )
         w.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
         used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
@@ -259,14 +258,6 @@ def _step_names(program: Program, phase_index: int) -> list[str]:
         else:
             names.append(TRANSFER_NAMES[Kind(kind)])
     return names
-
-
-def _stage_of_op(program: Program) -> list[int]:
-    found = [-1] * len(program.op_names)
-    for phase in program.phases:
-        for op, stage in zip(phase.op, phase.stage, strict=True):
-            found[op] = int(stage)
-    return found
 
 
 def _options(prepared: Prepared) -> dict[str, Any]:

@@ -189,6 +189,13 @@ def copy(pes: Sram, ctl: I32, a: I64) -> None:
         pe.move("act", x, out, n)
 
 
+def copy_weights(pes: Sram, ctl: I32, a: I64) -> None:
+    """wgt[n] = wgt[n] at another address."""
+    out, x, n = a[3:6]
+    for pe in pes.pes(a):
+        pe.move("wgt", x, out, n)
+
+
 def swiglu(pes: Sram, ctl: I32, a: I64) -> None:
     """act[M, n] = silu(gate[M, n]) * up[M, n], both rounded to the activation type first."""
     x, out, M, n = a[3:7]

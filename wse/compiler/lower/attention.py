@@ -2,7 +2,7 @@
 
 Replicated activations: the ten all-reduces of WaferLLM's decode, three of them here per head group. On the mesh: cache
 blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM, OSDI 2025, for the
-layouts; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
+placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def attention(c: Context, op: Op) -> None:
     M, b = c.tokens, c.builder
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
-    caches = [c.temp(f"layers.{op.layer}.{n}_cache", capacity * entry, "act", "kv") for n in ("k", "v")]
+    caches = [c.cache(f"layers.{op.layer}.{n}_cache", capacity * entry) for n in ("k", "v")]
     if c.decoding and c.cut.rows > 1:
         for cache in caches:
             b.move(Kind.CACHE_SHIFT, cache, elements=entry)

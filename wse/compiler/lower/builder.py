@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wse.compiler.state import At, Num, SymBuffer, SymPhase, SymStep
+from wse.errors import WseBug
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
 from wse.program import Field, Kind
 from wse_mappings.schedule import LineSchedule
@@ -36,12 +37,15 @@ class Buffers:
     def __init__(self) -> None:
         self._by_name: dict[tuple[int, str], SymBuffer] = {}
 
-    def get(self, stage: int, name: str, elements: int, view: str, use: str) -> SymBuffer:
-        """The buffer of that name, grown to hold ``elements`` of ``view``."""
+    def get(self, stage: int, name: str, elements: int, view: str, use: str, *, kept: bool = False) -> SymBuffer:
+        """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
         key = (stage, name)
         if key not in self._by_name:
-            self._by_name[key] = SymBuffer(stage=stage, name=name, use=use, view=view, elements=elements)
+            self._by_name[key] = SymBuffer(stage=stage, name=name, use=use, view=view, elements=elements, kept=kept)
         buffer = self._by_name[key]
+        if (buffer.view, buffer.use, buffer.kept) != (view, use, kept):
+            message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
+            raise WseBug(message)
         buffer.elements = max(buffer.elements, elements)
         return buffer
 
@@ -68,8 +72,13 @@ class PhaseBuilder:
         names = OPERANDS[kernel]
         if set(operands) != {name for name, _ in names}:
             message = f"{kernel} takes {[name for name, _ in names]}, got {sorted(operands)}"
-            raise ValueError(message)
+            raise WseBug(message)
         indexed = {FIRST_OPERAND + i: _operand(operands[name]) for i, (name, _) in enumerate(names)}
+        for i, (name, view) in enumerate(names, start=FIRST_OPERAND):
+            given = indexed[i]
+            if (given.buffer.view if isinstance(given, At) else "") != view:
+                message = f"{kernel}: operand {name} is {view or 'a number'}, got {given}"
+                raise WseBug(message)
         self._add(Kind.COMPUTE, KERNELS.index(kernel), 0, "act", self._rect(only_row) | indexed)
 
     def line(
@@ -122,9 +131,16 @@ class PhaseBuilder:
         yield
         self._together = -1
 
-    def phase(self, name: str, tokens: int, cached: int) -> SymPhase:
+    def phase(self, name: str, tokens: int, cached: int, *, on_mesh: bool) -> SymPhase:
         """What was collected."""
-        return SymPhase(name=name, tokens=tokens, cached=cached, steps=tuple(self.steps), loops=tuple(self.loops))
+        return SymPhase(
+            name=name,
+            tokens=tokens,
+            on_mesh=on_mesh,
+            cached=cached,
+            steps=tuple(self.steps),
+            loops=tuple(self.loops),
+        )
 
     def _rect(self, only_row: int | None) -> dict[int, At | Num]:
         if only_row is None:

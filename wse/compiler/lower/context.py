@@ -50,8 +50,16 @@ class Context:
         return held * share, held, share, self.cut.heads.features_per_head
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
-        """A buffer of the current stage that lives from its first to its last use."""
+        """A buffer of the current stage that lives where its values are needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
+
+    def ids(self, elements: int) -> SymBuffer:
+        """Token ids of the current stage, which one phase leaves to the next."""
+        return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", kept=True)
+
+    def cache(self, name: str, elements: int) -> SymBuffer:
+        """A key or value cache of the current stage."""
+        return self.buffers.get(self.builder.stage, name, elements, "act", "kv", kept=True)
 
     def tile(self, name: str) -> SymBuffer:
         """A weight tile of the current stage."""

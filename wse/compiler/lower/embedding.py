@@ -5,7 +5,7 @@ from __future__ import annotations
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At
 from wse.graph import Op
-from wse.program import COLUMNS, ROWS, HostStream, Kind
+from wse.program import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
@@ -15,7 +15,7 @@ def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
     d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
-    ids = c.temp("token_ids", rounds * M, "f32", "buffers")
+    ids = c.ids(rounds * M)
     if not c.decoding:
         take_ids(c, At(buffer=ids), rounds * M, c.chunk * ID_BYTES)
     found = c.temp("looked_up", M * d, "acc")
@@ -43,7 +43,7 @@ def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostS
         target=ids,
         elements=elements,
         target_stage=b.stage,
-        from_wafer=-1,
+        from_wafer=HOST,
         to_wafer=c.plans[b.stage].wafer,
         bytes=payload_bytes,
         what=int(what),

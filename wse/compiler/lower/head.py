@@ -6,7 +6,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.state import At
 from wse.graph import Op
-from wse.program import COLUMNS, ELEMENT_BYTES, ROWS, HostStream, Kind
+from wse.program import COLUMNS, ELEMENT_BYTES, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
 from wse_mappings.schedule import Arrival
@@ -58,7 +58,7 @@ def head(c: Context, op: Op) -> None:
                 vocabulary=c.spec.vocab_size,
                 fold=int(chunk > 0),
             )
-    ids = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    ids = At(buffer=c.ids(1))
     if by_host:
         take_ids(c, ids, 1, ID_BYTES, HostStream.DRAWN_IN)
         return
@@ -88,7 +88,7 @@ def _to_host(c: Context, source: At, elements: int, what: HostStream, first: int
         elements=elements,
         target_stage=b.stage,
         from_wafer=c.plans[b.stage].wafer,
-        to_wafer=-1,
+        to_wafer=HOST,
         bytes=payload_bytes,
         what=int(what),
         first=first,

@@ -25,7 +25,7 @@ def mesh_gemm(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N:
     P, M, b = c.cut.rows, c.tokens, c.builder
     spare = c.temp("a_spare", M * K, "act", "buffers")
     moving = [c.temp(f"b_moving_{i}", K * N, "wgt", "buffers") for i in range(2)]
-    b.compute("copy", out=moving[0], x=w, n=K * N)
+    b.compute("copy_weights", out=moving[0], x=w, n=K * N)
     a_now, a_next = At(buffer=x, other=spare), At(buffer=spare, other=x)
     b_now, b_next = At(buffer=moving[0], other=moving[1]), At(buffer=moving[1], other=moving[0])
     if P > 1:
@@ -50,7 +50,7 @@ def mesh_gemm_t(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, 
     P, M, b = c.cut.rows, c.tokens, c.builder
     partial = c.temp("t_partial", M * N, "acc", "buffers")
     moving = [c.temp(f"b_moving_{i}", K * N, "wgt", "buffers") for i in range(2)]
-    b.compute("copy", out=moving[0], x=w, n=K * N)
+    b.compute("copy_weights", out=moving[0], x=w, n=K * N)
     now, after = At(buffer=moving[0], other=moving[1]), At(buffer=moving[1], other=moving[0])
     shift = c.patterns.get(ring_shift, P, P)
     reduce_, keep = c.patterns.get(ring_reduce, P), c.patterns.get(ring_keep, P)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.embedding import spread
+from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
 from wse.program import ELEMENT_BYTES, Kind
 from wse_mappings.placement import Rect
 
 
-def hand_off(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Move the residual stream from the current stage to stage ``target`` and go on there.
 
     Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions stand
@@ -21,14 +21,14 @@ def hand_off(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     _stream(c, source, target, rects, elements, payload, everyone=everyone)
 
 
-def return_ids(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+def return_ids(c: Context, target: int) -> None:
     """Bring the next token id from the head's stage to the embedding's, when they differ."""
     source = c.builder.stage
-    at = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    at = At(buffer=c.ids(1))
     c.builder.stage = target
-    there = At(buffer=c.temp("token_ids", 1, "f32", "buffers"))
+    there = At(buffer=c.ids(1))
     c.builder.stage = source
-    _move(c, source, target, at, there, 1, 4, 0, 0, 1)
+    _move(c, source, target, at, there, 1, ID_BYTES, leave=0, enter=0, cols=1)
     c.builder.stage = target
     spread(c, there, 1)
 
@@ -46,12 +46,12 @@ def _stream(
     there = c.stream
     c.builder.stage = source
     if everyone:
-        _move(c, source, target, at, there, elements, payload, 0, 0, cols)
+        _move(c, source, target, at, there, elements, payload, leave=0, enter=0, cols=cols)
         c.builder.stage = target
         return
     eastward = not _same_wafer(c, source, target) or rects[target].col > rects[source].col
     leave, enter = (cols - 1, 0) if eastward else (0, cols - 1)
-    _move(c, source, target, at, there, elements, payload, leave, enter, 1)
+    _move(c, source, target, at, there, elements, payload, leave=leave, enter=enter, cols=1)
     c.builder.stage = target
     spread(c, there, elements, col=enter)
 
@@ -64,6 +64,7 @@ def _move(
     there: At,
     elements: int,
     payload: int,
+    *,
     leave: int,
     enter: int,
     cols: int,
