@@ -48,5 +48,29 @@ MADE: Final[dict[str, frozenset[int]]] = {
 }
 """Kernel name to the indices of the operands that it makes anew."""
 
+_WORK: Final = {
+    "matmul": "M K N",
+    "rope": "M Hq F",
+    "attention_scores": "M Hk share F T",
+    "attention_max": "M H T",
+    "attention_exp": "M H T",
+    "attention_values": "M Hk share F T",
+    "attention_online": "M Hk share F T",
+    "attention_finish": "M H F",
+    "kv_append": "E",
+    "sum_squares": "M K",
+    "rms_scale": "M K",
+    "embedding_lookup": "M K",
+    "swiglu": "M n",
+}
+
+WORK: Final[dict[str, tuple[int, ...]]] = {
+    kernel: tuple(
+        i for i, (name, _) in enumerate(operands, start=FIRST_OPERAND) if name in _WORK.get(kernel, "n").split()
+    )
+    for kernel, operands in OPERANDS.items()
+}
+"""Kernel name to the indices of the operands whose product is about its element operations on one PE."""
+
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""

@@ -50,6 +50,11 @@ class LineSchedule:
     slowest: tuple[int, ...] = ()
     changes_with_round: bool = False
 
+    @property
+    def travels(self) -> bool:
+        """Whether any message goes over the fabric."""
+        return bool((self.messages[:, 2] != Arrival.KEEP).any())
+
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""
         present = [v for v in self.slowest if v in variants]

@@ -31,7 +31,7 @@ def some_bytes_of_every_tile(program: Program) -> list[tuple[int, int, int]]:
 def test_one_flipped_byte_of_any_tile_shows_in_the_logits(shared: Path) -> None:
     folder = shared / "models" / "stories260k"
     clean = run(folder)
-    first = clean.engine.prefill(PROMPT)
+    first = clean.read()
     before = [clean.engine.logits]
     clean.engine.decode(first)
     before.append(clean.engine.logits)
@@ -40,7 +40,7 @@ def test_one_flipped_byte_of_any_tile_shows_in_the_logits(shared: Path) -> None:
         broken = run(folder)
         arena = broken.engine.arenas[stage]
         arena.memory[arena.byte_offset(0, 0, byte, size)] ^= 0x41
-        broken.engine.prefill(PROMPT)
+        broken.read()
         after = [broken.engine.logits]
         broken.engine.decode(first)
         after.append(broken.engine.logits)
@@ -54,11 +54,9 @@ def test_two_runs_on_one_mesh_are_equal_bit_for_bit(shared: Path, mesh: tuple[in
     folder = shared / "models" / "stories260k"
     logits = []
     for _ in range(2):
-        engine = run(folder, mesh).engine
-        engine.prefill(PROMPT)
-        for _ in range(3):
-            engine.decode()
-        logits.append(engine.logits)
+        again = run(folder, mesh)
+        again.greedy(4)
+        logits.append(again.engine.logits)
     assert logits[0].tobytes() == logits[1].tobytes()
 
 
@@ -73,13 +71,9 @@ def test_a_prompt_in_chunks_gives_what_it_gives_at_once(
     results = []
     for size in (chunk, len(prompt)):
         choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=size, head_chunk=7)
-        engine = session(
-            folder, mesh, prompt=prompt, new_tokens=9, sram_bytes=1 << 18, choice=choice, logits=True
-        ).engine
-        tokens = [engine.prefill(prompt)]
-        tokens += [engine.decode() for _ in range(8)]
-        assert tokens == case["token_ids"][23:32]
-        results.append(engine.logits)
+        part = session(folder, mesh, prompt=prompt, new_tokens=9, sram_bytes=1 << 18, choice=choice, logits=True)
+        assert part.greedy(9) == case["token_ids"][23:32]
+        results.append(part.engine.logits)
     assert np.abs(results[0] - results[1]).max() < 1e-4
 
 

@@ -14,8 +14,8 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
+from wse.studies.choose import compiled
 from wse.studies.inspect import inspect_trace
-from wse.studies.placing import compiled
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 
@@ -27,7 +27,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
     request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=9)
     prepared = prepare(request)
     path = folder / "run.h5"
-    return run(prepared, compiled(prepared), trace=path).report, path
+    return run(prepared, compiled(prepared), trace=path), path
 
 
 def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) -> None:

@@ -53,16 +53,22 @@ class Session:
     machine: WaferSpec
     prompt: tuple[int, ...]
 
+    def read(self, prompt: Sequence[int] = ()) -> int:
+        """Run the prompt; the id that follows it."""
+        for _ in self.engine.prefill(prompt or self.prompt):
+            pass
+        return self.engine.token
+
     def greedy(self, count: int) -> list[int]:
         """Prompt and ``count`` greedy tokens."""
-        tokens = [self.engine.prefill(self.prompt)]
+        tokens = [self.read()]
         while len(tokens) < count:
             tokens.append(self.engine.decode())
         return tokens
 
     def forced(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
-        self.engine.prefill(self.prompt)
+        self.read()
         logits = [self.engine.logits]
         for token in tokens[:-1]:
             self.engine.decode(token)

@@ -53,12 +53,13 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
    execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
    start at `passes/start_cycle` plus their own `start_cycle`. `tokens/pass` says which pass read or
-   generated a token: all tokens of a prompt, and the first generated one, share the prefill's.
+   generated a token: prompt tokens have the pass of their chunk, and the first generated one that of the last chunk.
 6. `steps/cycles_by` adds up to `steps/cycles` in every row. Steps MAY overlap in time: the cycles of a pass
    are in `schedules/cycles`, those of a token in `tokens/cycles`.
 7. Rectangles are `row`, `col` of the first PE, then `rows`, `cols`. Rows grow southward, columns
    eastward. `-1` means none, or the host where the description says so.
-8. All data is little-endian and chunked, with the HDF5 filters shuffle, gzip and fletcher32. Texts are UTF-8
+8. All data is little-endian and, but for `run/rows`, chunked, with the HDF5 filters shuffle, gzip and fletcher32.
+   Texts are UTF-8
    of fixed length, padded with NUL. No dataset lies outside the file: a reader SHOULD follow no external
    or soft link, and SHOULD compare declared sizes with a limit before it reads.
 9. Every dataset carries `unit`, `axes` (comma-separated), `doc`, and where they apply `labels` (names of

@@ -161,7 +161,9 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("routes/cols", "<i4", ("route",), "PE", "columns of the PEs that set the colour"),
     # schedules and their steps
     Field("schedules/phase", "u1", ("schedule",), "code", "what the schedule serves", labels=PHASES),
-    Field("schedules/kv_slots", "<i4", ("schedule",), "token", "KV cache slots that it attends to"),
+    Field(
+        "schedules/kv_slots", "<i4", ("schedule",), "token", "KV cache slots in use on the fullest mesh row of a region"
+    ),
     Field("schedules/first_step", "<i8", ("schedule",), "index", "its first row in the table of steps"),
     Field("schedules/steps", "<i8", ("schedule",), "1", "its number of rows there, consecutive"),
     Field("schedules/cycles", "<i8", ("schedule",), "cycle", "from its start to the end of its last step"),

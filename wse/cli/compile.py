@@ -33,8 +33,8 @@ def compile_(
     """
     from wse.report.as_json import as_json
     from wse.report.compile_summary import print_compilation
-    from wse.studies.placement import placement
-    from wse.studies.placing import compiled
+    from wse.studies.choose import compiled
+    from wse.studies.compile import placement
     from wse.studies.request import prepare
 
     prepared = prepare(

@@ -46,7 +46,7 @@ def run(
     from wse.report.progress import kernel_progress
     from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
-    from wse.studies.placing import compiled
+    from wse.studies.choose import compiled
     from wse.studies.record import check_trace_path
     from wse.studies.request import prepare
 
@@ -77,7 +77,7 @@ def run(
     from wse.studies.run import run as execute
 
     with kernel_progress(sys.stderr) as on_ready:
-        result = execute(
+        report = execute(
             prepared,
             program,
             trace=path,
@@ -85,6 +85,6 @@ def run(
             on_ready=on_ready,
         )
     if json:
-        sys.stdout.write(as_json(result.report))
+        sys.stdout.write(as_json(report))
     else:
-        print_run(result.report, sys.stdout)
+        print_run(report, sys.stdout)

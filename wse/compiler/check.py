@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 
-from wse.compiler.state import State
+from wse.compiler.state import At, State
 from wse.errors import WseBug
 
 
@@ -44,6 +44,27 @@ def _place(state: State) -> str | None:
     return None
 
 
+def _schedule(state: State) -> str | None:
+    for number, phase in enumerate(state.phases):
+        for loop, (first, end, turns) in enumerate(phase.loops):
+            inside = [i for i, step in enumerate(phase.steps) if step.loop == loop]
+            if inside != list(range(first, end)) or turns < 1:
+                return f"loop {loop} of phase {number} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
+        for step in phase.steps:
+            for operand in step.operands.values():
+                if isinstance(operand, At) and operand.other and operand.other.view != operand.buffer.view:
+                    return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
+    return None
+
+
+def _route(state: State) -> str | None:
+    given = state.wafer.colours - state.wafer.reserved_colours
+    for use in state.colour_uses:
+        if use.first < 0 or use.first + use.colours > given:
+            return f"{use.pattern} of stage {use.stage} has colours {use.first} to {use.first + use.colours - 1}"
+    return None
+
+
 def _allocate(state: State) -> str | None:
     for stage in range(len(state.stages)):
         mine = [b for b in state.buffers if b.stage == stage and b.bytes]
@@ -61,4 +82,21 @@ def _live_together(a: tuple[tuple[int, int, int], ...], b: tuple[tuple[int, int,
     return any(p == q and f <= e and s <= last for p, f, last in a for q, s, e in b)
 
 
-_CHECKS = {"partition": _partition, "place": _place, "allocate": _allocate}
+def _emit(state: State) -> str | None:
+    program = state.program
+    if program is None:
+        return "there is no program"
+    for buffer in program.buffers:
+        if buffer.address + buffer.bytes > program.stages[buffer.stage].sram_top_byte:
+            return f"{buffer.name} of stage {buffer.stage} ends above the top"
+    return None
+
+
+_CHECKS = {
+    "partition": _partition,
+    "place": _place,
+    "schedule": _schedule,
+    "route": _route,
+    "allocate": _allocate,
+    "emit": _emit,
+}

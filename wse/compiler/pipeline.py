@@ -1,4 +1,4 @@
-"""The compiler: a tuple of passes over one State, checked after every one."""
+"""The compiler: a tuple of passes over one State, checked after each that places, routes or addresses anything."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ The list depends on how many cache slots are in use; a new one is made when that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from wse.execute.arena import Arena
 from wse.execute.streams import Streams
-from wse.instructions import KERNELS
+from wse.instructions import KERNELS, WORK
 from wse.program import COLUMNS, HOST, Field, Kind, Phase, Program
 from wse_kernels.library import compiled
 
@@ -58,7 +59,12 @@ class Binder:
         view = int(phase.view[step])
         if kind == Kind.COMPUTE:
             name = KERNELS[phase.code[step]]
-            calls.append((_launch(name, _work(name, a) * arena.blocks * arena.lanes), (*views, self._control, a)))
+            calls.append(
+                (
+                    _launch(name, math.prod(int(a[i]) for i in WORK[name]) * arena.blocks * arena.lanes),
+                    (*views, self._control, a),
+                )
+            )
         elif kind == Kind.LINE:
             calls.append(self._line(arena, views[view], phase, step, a, turn))
         elif kind == Kind.CACHE_SHIFT:
@@ -91,7 +97,7 @@ class Binder:
         )
         variant = pattern.variants[turn % len(pattern.variants)]
         name = "along_columns" if phase.axis[step] == COLUMNS else "along_rows"
-        launch = _launch(name, n * arena.blocks * arena.lanes * 2)
+        launch = _launch(name, n * arena.blocks * arena.lanes)
         return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)
 
     def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> list[Call]:
@@ -116,16 +122,3 @@ class Binder:
 def _launch(name: str, work: int) -> Callable[..., None]:
     kernel = compiled(name)
     return kernel.parallel if work > WORTH_WAKING else kernel.serial
-
-
-def _work(name: str, a: npt.NDArray[np.int64]) -> int:
-    """Element operations of a compute step on one PE, roughly: what decides whether to wake the other cores."""
-    if name == "matmul":
-        return int(a[6] * a[7] * a[8])
-    if name in ("attention_scores", "attention_values"):
-        return int(a[6] * a[7] * a[8] * a[9] * a[10])
-    if name == "attention_online":
-        return int(a[8] * a[9] * a[10] * a[11] * a[12])
-    if name == "rope":
-        return int(a[8] * (a[9] + a[10]) * a[11] * 8)
-    return 64

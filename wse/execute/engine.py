@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
-from wse.execute.streams import Streams
+from wse.execute.streams import Draw, Streams
 from wse.execute.weights import Tensor, store_weights
 from wse.models.spec import ModelSpec
-from wse.program import Phase, Program
+from wse.program import Program
 from wse_kernels.library import make_ready
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.split import balanced_counts
-
-Draw = Callable[[npt.NDArray[np.float32]], int]
 
 
 class Engine:
     """Executes a Program.
 
     ``tensor`` gives canonical tensors by name. ``draw`` picks the next id from float32 logits when the Program samples
-    on the host.
+    on the host. Raises ValueError when it does and there is no ``draw``.
     """
 
     def __init__(
         self, program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], draw: Draw | None = None
     ) -> None:
+        if program.sampling == "host" and draw is None:
+            message = "the Program samples on the host: give draw"
+            raise ValueError(message)
         self.program = program
         self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
-        self.streams = Streams(program)
-        self.streams.draw = draw
+        self.streams = Streams(program, draw)
         self.cache = CacheBalance(program.stages[0].rect.rows, program.context)
         self._binder = Binder(program, self.arenas, self.cache.control, self.streams)
         self._calls: dict[tuple[int, int], list[Call]] = {}
@@ -45,25 +45,26 @@ class Engine:
         """float32 ``[vocabulary]``, those of the last token run. Only with ``logits_out``."""
         return self.streams.host_logits.copy()
 
-    def prefill(self, ids: Sequence[int]) -> int:
-        """Run the prompt; the id that follows it."""
-        phases = self.program.prefill
-        start = 0
-        for index, phase in enumerate(phases):
-            self.run_chunk(index, phase, ids[start : start + phase.tokens])
-            start += phase.tokens
+    @property
+    def token(self) -> int:
+        """The id that the last phase ended with."""
         return self.streams.host_token
 
-    def run_chunk(self, index: int, phase: Phase, ids: Sequence[int]) -> None:
-        """Run one prefill chunk."""
-        self.streams.host_ids = np.array(ids, np.float32)
-        if phase.on_mesh:  # each row's share, padded to one length
-            shares = balanced_counts(phase.tokens, self.cache.rows)
-            padded = np.zeros((self.cache.rows, int(shares.max())), np.float32)
-            padded[np.arange(padded.shape[1]) < shares[:, None]] = ids
-            self.streams.host_ids = padded.reshape(-1)
-        self.cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
-        self._run(index, phase)
+    def prefill(self, ids: Sequence[int]) -> Iterator[int]:
+        """Run the prompt chunk by chunk; the index of each, as it is done. Then ``token`` follows the prompt."""
+        start = 0
+        for index, phase in enumerate(self.program.prefill):
+            chunk = np.array(ids[start : start + phase.tokens], np.float32)
+            start += phase.tokens
+            if phase.on_mesh:  # each row's share, padded to one length
+                shares = balanced_counts(phase.tokens, self.cache.rows)
+                padded = np.zeros((self.cache.rows, int(shares.max())), np.float32)
+                padded[np.arange(padded.shape[1]) < shares[:, None]] = chunk
+                chunk = padded.reshape(-1)
+            self.streams.host_ids = chunk
+            self.cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
+            self._run(index)
+            yield index
 
     def decode(self, token: int | None = None) -> int:
         """Run one token and give the id that follows. ``token`` replaces the id that the wafer holds."""
@@ -71,8 +72,8 @@ class Engine:
             arena = self.arenas[self._embedding_stage]
             arena.view("float32")[:, self.program.ids_address, :] = np.float32(token)
         self.cache.append_one()
-        self._run(len(self.program.phases) - 1, self.program.decode)
-        return self.streams.host_token
+        self._run(len(self.program.phases) - 1)
+        return self.token
 
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
@@ -96,11 +97,11 @@ class Engine:
             total[stage.wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += arena.links
         return total
 
-    def _run(self, index: int, phase: Phase) -> None:
+    def _run(self, index: int) -> None:
         key = (index, self.cache.slots)
         if key not in self._calls:
             for old in [k for k in self._calls if k[0] == index]:
                 del self._calls[old]
-            self._calls[key] = self._binder.bind(phase, self.cache.slots)
+            self._calls[key] = self._binder.bind(self.program.phases[index], self.cache.slots)
         for function, arguments in self._calls[key]:
             function(*arguments)

@@ -13,9 +13,11 @@ from wse.execute.arena import Arena
 from wse.program import Field, HostStream, Kind, Program
 from wse_kernels.library import compiled
 
+Draw = Callable[[npt.NDArray[np.float32]], int]
+
 
 class Streams:
-    """Carries the HAND_OVER and CROSS steps of one Program.
+    """Carries the HAND_OVER and CROSS steps of one Program. ``draw`` gives the next id from logits on the host.
 
     Attributes:
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
@@ -23,10 +25,9 @@ class Streams:
         host_ids: float32 ``[ids]``: what TOKENS_IN brings in; the caller fills it before the phase runs.
         host_logits: float32 ``[vocabulary]``: what LOGITS_OUT brought out last.
         host_token: The id that TOKEN_OUT brought out last.
-        draw: Called with the logits when the host draws the next id.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, draw: Draw | None) -> None:
         self._program = program
         self.links: npt.NDArray[np.int64] = np.zeros(
             (program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64
@@ -35,7 +36,7 @@ class Streams:
         self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
         self.host_logits: npt.NDArray[np.float32] = np.zeros(program.vocab_size, np.float32)
         self.host_token = -1
-        self.draw: Callable[[npt.NDArray[np.float32]], int] | None = None
+        self._draw = draw
 
     def host_call(
         self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]
@@ -84,8 +85,8 @@ class Streams:
         self._cross(a)
 
     def _drawn_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
-        assert self.draw is not None
-        self.host_token = self.draw(self.host_logits)
+        assert self._draw is not None  # the engine sees to it
+        self.host_token = self._draw(self.host_logits)
         self.host_ids = np.array([self.host_token], np.float32)
         self._tokens_in(arena, element_type, a)
 

@@ -11,8 +11,8 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 class Cycles(NamedTuple):
     """Cycles by cause. Ordering compares totals first, so ``max`` of several finds the critical one.
 
-    hops: distance through routers, and words streaming one after another; relays: software stages of a collective;
-    compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task, gaps between
+    hops: distance through routers, and words streaming one after another; relays: PEs that receive and send on in
+    software; compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task, gaps between
     vector operations of a collective, rewriting routes; crossing: wafer to wafer; host: to and from the host.
     """
 

@@ -7,7 +7,7 @@ and the rest follow at the stream rate. A PE does its operations in their order:
 - a receive that combines starts when its first word arrives and the PE is free, and ends one ramp and one add after
   its last;
 - a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
-  add after it arrived, so a chain costs hop + 2 ramp + 1 a stage (6 on WSE-2) and streams;
+  add after it arrived, so a chain costs hop + 2 ramp + 1 a relay (6 on WSE-2) and streams;
 - between two operations of one PE lies a launch gap;
 - a receive that only stores does not hold up the PE's own sends (another microthread takes it).
 
@@ -102,9 +102,9 @@ class _Line:
             first = self._start(pe).plus(relays=self.costs.ramp)
             out = _Stream(first, first.plus(hops=self.tail))
         else:
-            stage = 2 * self.costs.ramp + 1
-            first = max(self._start(pe), received.first).plus(relays=stage)
-            out = _Stream(first, max(first.plus(hops=self.tail), received.last.plus(relays=stage)))
+            relay = 2 * self.costs.ramp + 1
+            first = max(self._start(pe), received.first).plus(relays=relay)
+            out = _Stream(first, max(first.plus(hops=self.tail), received.last.plus(relays=relay)))
         self.free[pe] = out.last
         return out
 

@@ -164,8 +164,11 @@ class Fabric:
         issue = launch.plus(launch=self.software.vector_issue_cycles)
         if kind == Kind.LINE:
             pattern = self.program.patterns[phase.code[step]]
-            if words == 0 or pattern.colours == 0:
-                return NO_CYCLES
+            if not len(pattern.messages):
+                return NO_CYCLES  # a line of one PE
+            if not pattern.travels:
+                elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+                return launch.plus(compute=self._pe.vector(elements, self._pe.acc))
             variants = np.unique(pattern.variants[turn % len(pattern.variants)])
             critical = pattern.critical(variants)
             return issue.then(max(self._variant_cycles(int(phase.code[step]), v, words) for v in critical))

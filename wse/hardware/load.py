@@ -117,8 +117,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
     elif _is_path(where):
         path, default_source = Path(where), f"set in {where}"
     else:
-        error = UnknownName(kind.word, where, kind.known())
-        raise error
+        raise UnknownName(kind.word, where, kind.known())
     table = _parse(path)
     name = table.pop("name", path.stem)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
@@ -129,13 +128,11 @@ def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
     base = table.pop("base", None)
     if base is not None:
         if not isinstance(base, str) or base not in kind.known():
-            error = UnknownName(f"base {kind.word}", str(base), kind.known(), where=str(path))
-            raise error
+            raise UnknownName("base " + kind.word, str(base), kind.known(), where=str(path))
         numbers |= _read(kind, base)[1]
     for key, given in table.items():
         if key not in wanted:
-            error = UnknownName("key", key, [*wanted, "name", "base"], where=str(path))
-            raise error
+            raise UnknownName("key", key, [*wanted, "name", "base"], where=str(path))
         numbers[key] = _number(path, key, given, wanted[key], default_source)
     missing = [key for key in wanted if key not in numbers]
     if missing:

@@ -37,8 +37,7 @@ def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
             raise BadModel(msg)
         config.refuse("model_type", kind, f"give one of {known}")
     if kind not in FAMILIES:
-        error = UnknownName("architecture", kind, FAMILIES, where=str(path))
-        raise error
+        raise UnknownName("architecture", kind, FAMILIES, where=str(path))
     folder = path.absolute().parent
     name = path.stem if path.name != "config.json" else folder.name or folder.anchor
     return FAMILIES[kind].read(config, name, unstated_dtype)

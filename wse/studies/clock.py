@@ -31,7 +31,7 @@ class PhaseTotals:
 
 
 class Clock:
-    """Counts as a run goes on. ``key`` of a phase run identifies its schedule: equal keys, equal costs."""
+    """Counts as a run goes on."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -51,8 +51,12 @@ class Clock:
         self._add(self.prefill, index, cost)
         return cost
 
-    def decoded(self) -> tuple[tuple[int, int], PhaseCost]:
-        """Count one decoded token; the key of its schedule (slots, rows that shift) and its cost."""
+    def decoded(self, length: int | None = None) -> tuple[tuple[int, int], PhaseCost]:
+        """Count one decoded token, after ``length`` others where that is given.
+
+        Gives its cost, and what it depends on: cache slots in use on the fullest row, and rows that pass an entry.
+        """
+        self.length = self.length if length is None else length
         cost = self.fabric.decode_cost(self.length)
         rows = self.fabric.program.stages[0].rect.rows
         key = (CacheBalance.slots_after(self.length + 1, rows), CacheBalance.passing_rows(self.length, rows))

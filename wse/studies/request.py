@@ -58,7 +58,7 @@ class Prepared:
 
     @property
     def spec(self) -> ModelSpec:
-        """The model's."""
+        """Shape and mathematics of the model."""
         return self.loaded.spec
 
 

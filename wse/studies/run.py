@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +37,6 @@ OnText = Callable[[str], None]
 OnReady = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunResult:
-    """What came out. ``report`` has the JSON keys; ``prompt_logits`` float32 ``[vocabulary]`` where asked for."""
-
-    tokens: tuple[int, ...]
-    text: str
-    report: Report
-    engine: Engine
-    clock: Clock
-    prompt_logits: npt.NDArray[np.float32] | None
-    trace: Path | None
-
-
 def run(
     prepared: Prepared,
     program: Program,
@@ -58,8 +44,8 @@ def run(
     trace: Path | None = None,
     on_text: OnText = lambda text: None,
     on_ready: OnReady = lambda done, total, name: None,
-) -> RunResult:
-    """Execute a compiled request.
+) -> Report:
+    """Execute a compiled request; the report, with the JSON keys that the command line promises.
 
     Args:
         prepared: The request.
@@ -94,15 +80,7 @@ def run(
                 recorder.finish(session.clock, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    return RunResult(
-        tokens=tuple(session.tokens),
-        text=session.text,
-        report=report,
-        engine=engine,
-        clock=session.clock,
-        prompt_logits=session.prompt_logits,
-        trace=trace,
-    )
+    return report
 
 
 class _Session:
@@ -137,22 +115,20 @@ class _Session:
 
     def _prompt(self) -> int:
         ids, last = self.prepared.prompt_ids, 0
-        start, before = 0, 0.0
-        for index, phase in enumerate(self.program.prefill):
-            began = time.perf_counter()
+        began = time.perf_counter()
+        for index in self.engine.prefill(ids):
             before = self.clock.cycles
-            self.engine.run_chunk(index, phase, ids[start : start + phase.tokens])
             cost = self.clock.prefill_chunk(index)
-            start += phase.tokens
             if self.recorder is not None:
                 key = (self.engine.cache.slots, 0)
                 last = self.recorder.passed(index, key, cost, before, time.perf_counter() - began)
+            began = time.perf_counter()
         if self.program.logits_out:
             self.prompt_logits = self.engine.logits
         texts = [self._say(self._push(token)) for token in ids]
         if self.recorder is not None:
             self.recorder.prompt(ids, texts)
-        token = self.engine.streams.host_token
+        token = self.engine.token
         self._token(token, last, self.clock.cycles, 0.0)
         return token
 

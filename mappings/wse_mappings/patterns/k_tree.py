@@ -16,17 +16,17 @@ Message = tuple[int, int, Arrival]
 
 
 def group_count(length: int) -> int:
-    """The number of groups with the fewest software stages, floor(g / 2) + floor(G / 2); the smaller on a tie.
+    """The number of groups with the fewest relays on the longest way, floor(g / 2) + floor(G / 2); the smallest.
 
     >>> group_count(16), group_count(1)
     (3, 1)
     """
     limit = min(length, 2 * math.isqrt(length) + 2)
 
-    def stages(groups: int) -> int:
+    def relays(groups: int) -> int:
         return -(-length // groups) // 2 + groups // 2
 
-    return min(range(1, limit + 1), key=lambda groups: (stages(groups), groups))
+    return min(range(1, limit + 1), key=lambda groups: (relays(groups), groups))
 
 
 def k_tree(

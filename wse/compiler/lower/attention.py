@@ -1,6 +1,7 @@
 """Attention with grouped keys: projection and rotation, the cache, scores, softmax, values, output projection.
 
-Replicated activations: the ten all-reduces of WaferLLM's decode, three of them here per head group. On the mesh: cache
+Replicated activations: the ten all-reduces of WaferLLM's decode; that of the scores runs inside each head group. On
+the mesh: cache
 blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM, OSDI 2025, for the
 placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 """

@@ -65,7 +65,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         vocab_size=vocab_size,
         context_limit=config.integer("max_position_embeddings", 1, LONGEST_CONTEXT),
         norm_eps=config.number("rms_norm_eps", 0.0, 1.0),
-        rope_base=_rope_base(config, head_size),
+        rope_base=_rope_base(config),
         tied_embedding=config.flag("tie_word_embeddings", default=False),
         dtype=_dtype(config, unstated_dtype),
         bos_token_id=_bos(config, vocab_size),
@@ -90,7 +90,7 @@ def _head_size(config: ConfigReader, hidden_size: int, head_count: int) -> int:
     return head_size
 
 
-def _rope_base(config: ConfigReader, head_size: int) -> float:
+def _rope_base(config: ConfigReader) -> float:
     """From ``rope_theta`` or ``rope_parameters.rope_theta``; every scaling is refused."""
     bases = {}
     if config.has("rope_theta"):

@@ -28,7 +28,8 @@ def compiled(prepared: Prepared) -> Program:
         return compile_model(p.spec, p.wafer, p.software, p.options, cycles)
     except DoesNotFit as error:
         found = [_whole(r, p) for r in remedies(p.spec, p.whole, p.wafer, p.software, p.options)]
-        remedy = f"any of these would: {', '.join(found)}" if found else "no mesh, dtype or context of this wafer would"
+        nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        remedy = f"any of these would make it fit: {', '.join(found)}" if found else nothing
         message = f"{error}; {remedy}"
         raise DoesNotFit(message) from error
 

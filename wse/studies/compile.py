@@ -48,8 +48,7 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int]:
     for index in range(len(program.prefill)):
         clock.prefill_chunk(index)
     midway = min(len(prepared.prompt_ids) + prepared.new_tokens // 2, program.context - 1)
-    clock.length = midway
-    clock.decoded()
+    clock.decoded(midway)
     return clock, midway
 
 

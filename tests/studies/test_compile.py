@@ -12,8 +12,8 @@ import pytest
 from tests.models.helpers import write_model
 from wse.cli import main
 from wse.program import Program
-from wse.studies.placement import placement
-from wse.studies.placing import compiled
+from wse.studies.choose import compiled
+from wse.studies.compile import placement
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 
@@ -69,15 +69,15 @@ def test_buffers_that_share_bytes_never_live_together(placed: tuple[Any, Program
 
 def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     prepared, program, report = placed
-    result = run(prepared, program)
-    assert result.report["prefill"] == report["prefill"]
+    measured_run = run(prepared, program)
+    assert measured_run["prefill"] == report["prefill"]
     for same in ("model", "wafer", "system"):
-        assert result.report[same].items() <= report[same].items()
-    decode, measured = report["decode"], result.report["decode"]
+        assert measured_run[same].items() <= report[same].items()
+    decode, measured = report["decode"], measured_run["decode"]
     assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
     assert decode["cycles_per_token"] == pytest.approx(measured["cycles_per_token"], rel=0.1)
-    assert result.report["crossing"]["cuts"] == report["crossing"]["cuts"]
-    assert result.report["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
+    assert measured_run["crossing"]["cuts"] == report["crossing"]["cuts"]
+    assert measured_run["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
 
 
 def test_colours_stay_within_those_of_the_wafer(placed: tuple[Any, Program, dict[str, Any]]) -> None:

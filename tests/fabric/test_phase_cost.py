@@ -1,0 +1,168 @@
+"""Closed forms for the steps of a phase: what a crossing, the host, a hand-over, a repaint or a dispatch adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.fabric.causes import CAUSES
+from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Phase, Program
+
+OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=4)
+CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
+MACHINE = wafer(6, 5, 1 << 20)
+
+
+def compiled(
+    machine: WaferSpec = MACHINE,
+    software: SoftwareProfile = SOFTWARE,
+    options: Options = OPTIONS,
+    choice: Choice = CHOICE,
+    *,
+    tied: bool = True,
+) -> tuple[Program, Fabric]:
+    program = compile_choice(tiny_spec(tied=tied, layers=4), machine, software, options, choice)
+    return program, Fabric(program, machine, software)
+
+
+def cause(cost: PhaseCost, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Cycles of one cause by step."""
+    return np.asarray(cost.by_cause[:, CAUSES.index(name)])
+
+
+def steps_with_host(phase: Phase, what: HostStream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.flatnonzero((phase.kind == Kind.CROSS) & (phase.fixed[:, Field.WHAT] == what))
+
+
+def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -> None:
+    program, fabric = compiled()
+    cost, phase = fabric.decode_cost(9), program.decode
+    between = [s for s in np.flatnonzero(phase.kind == Kind.CROSS) if HOST not in phase.fixed[s, [10, 11]]]
+    assert len(between) == 2, "there and back to the tied table"
+    for step in between:
+        seconds = MACHINE.wafer_link_latency_s + 40 * 4 / MACHINE.wafer_link_bytes_per_s
+        assert cause(cost, "crossing")[step] == np.ceil(seconds * MACHINE.clock_hz)
+
+
+def test_the_prompt_takes_half_a_round_trip_a_drawn_id_a_whole_one_and_a_greedy_id_none() -> None:
+    greedy, fabric = compiled()
+    step = steps_with_host(greedy.prefill[0], HostStream.TOKENS_IN)
+    half = (MACHINE.host_round_trip_s / 2 + 4 * 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
+    assert cause(fabric.prefill_cost(0), "host")[step] == np.ceil(half)
+    step = steps_with_host(greedy.decode, HostStream.TOKEN_OUT)
+    assert fabric.decode_cost(9).by_cause[step].sum() == 0
+    drawn, fabric = compiled(options=replace(OPTIONS, sampling="host"))
+    step = steps_with_host(drawn.decode, HostStream.DRAWN_IN)
+    whole = (MACHINE.host_round_trip_s + 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
+    assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(whole)
+
+
+def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
+    program, fabric = compiled(options=replace(OPTIONS, logits_out=True))
+    step = steps_with_host(program.decode, HostStream.LOGITS_OUT)
+    wire = 67 * 4 / MACHINE.host_bytes_per_s * MACHINE.clock_hz
+    assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(wire)
+
+
+def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
+    """Two regions side by side: one column sends d words a row, one hop east."""
+    options = replace(OPTIONS, wafers=1)
+    program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, stages_per_wafer=2))
+    assert [s.rect.col for s in program.stages] == [0, 5]
+    cost, steps = fabric.decode_cost(9), np.flatnonzero(program.decode.kind == Kind.HAND_OVER)
+    words = -(-40 // 6)
+    assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
+    assert cost.words[steps[0]] == cost.hops[steps[0]] == 6 * words
+
+
+@pytest.mark.parametrize("more", [1, 7])
+def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
+    program, fabric = compiled()
+    slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + more)
+    before = fabric.decode_cost(9)
+    after = Fabric(program, MACHINE, slower).decode_cost(9)
+    working = int((before.by_cause.sum(axis=1) > 0).sum())
+    assert after.cycles - before.cycles == more * working
+    assert working >= len(program.decode) - 2
+
+
+def test_a_repaint_costs_what_the_software_says() -> None:
+    few = replace(MACHINE, colours=16, reserved_colours=3)
+    program, fabric = compiled(few)
+    repaints = int(program.decode.repaints.sum())
+    assert repaints > 0
+    free = Fabric(program, few, replace(SOFTWARE, route_rewrite_cycles=0)).decode_cost(9)
+    assert fabric.decode_cost(9).cycles - free.cycles == repaints * SOFTWARE.route_rewrite_cycles
+
+
+def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> None:
+    program, fabric = compiled()
+    shifts = np.flatnonzero(program.decode.kind == Kind.CACHE_SHIFT)
+    all_pass, none_pass = fabric.decode_cost(12), fabric.decode_cost(11)
+    assert all_pass.by_cause[shifts].sum() == none_pass.by_cause[shifts].sum() > 0
+    assert all_pass.words[shifts].sum() > none_pass.words[shifts].sum() == 0
+
+
+def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
+    choice = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=4, head_chunk=67)
+    program, fabric = compiled(wafer(5, 5, 1 << 20), options=replace(OPTIONS, wafers=1), choice=choice)
+    cost, phase = fabric.prefill_cost(0), program.prefill[0]
+    alone = np.flatnonzero((phase.loop < 0) & (cost.by_cause.sum(axis=1) > 0))
+    for step in alone:
+        assert cost.start[step] == cost.by_cause[:step].sum()
+    for group in {int(g) for g in phase.together if g >= 0}:
+        members = np.flatnonzero(phase.together == group)
+        assert len(set(cost.start[members])) == 1
+        painting = phase.repaints[members] * SOFTWARE.route_rewrite_cycles
+        taken = cost.by_cause[members].sum(axis=1) - painting
+        assert (taken > 0).sum() == 1, "the longest of them takes the time"
+
+
+def test_padding_is_charged_as_if_it_were_work() -> None:
+    """40 hidden features on 6 rows are 7 a row; 42 are 7 as well and cost the same."""
+    exact = tiny_spec(layers=4, hidden=42)
+    options = replace(OPTIONS, wafers=1)
+    padded = compiled(options=options)[1].decode_cost(9)
+    program = compile_choice(exact, MACHINE, SOFTWARE, options, CHOICE)
+    whole = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
+    assert padded.cycles == whole.cycles
+    assert np.array_equal(padded.words, whole.words)
+
+
+@pytest.mark.parametrize("accumulate", ["float32", "float16"])
+def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) -> None:
+    options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
+    program, fabric = compiled(options=options)
+    phase, cost = program.decode, fabric.decode_cost(9)
+    step = int(np.flatnonzero(phase.kind == Kind.LINE)[0])  # the look-up's all-reduce: 7 accumulators a PE
+    words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
+    pattern = program.patterns[phase.code[step]]
+    assert cost.words[step] == words * len(pattern.messages) * 6
+    spec = tiny_spec(layers=4)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+    for _ in engine.prefill([3, 4, 5, 6]):
+        pass
+    engine.decode()
+    expected = fabric.prefill_cost(0).links + fabric.decode_cost(4).links
+    assert np.array_equal(engine.link_words(), expected)
+
+
+def test_what_is_reserved_comes_first_in_sram() -> None:
+    program, _ = compiled()
+    reserved = (
+        SOFTWARE.code_bytes_per_pe
+        + SOFTWARE.stack_bytes_per_pe
+        + MACHINE.runtime_bytes_per_pe
+        + MACHINE.task_table_bytes_per_pe
+    )
+    assert all(stage.sram_base_byte == reserved for stage in program.stages)
+    assert all(b.address >= reserved for b in program.buffers if b.use != "code")
