@@ -12,8 +12,8 @@ class Cycles(NamedTuple):
     """Cycles by cause. Ordering compares totals first, so ``max`` of several finds the critical one.
 
     hops: distance through routers, and words streaming one after another; relays: PEs that receive and send on in
-    software; compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task, gaps between
-    vector operations of a collective, rewriting routes; crossing: wafer to wafer; host: to and from the host.
+    software; compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task,
+    gaps between vector operations of a collective, rewriting routes; crossing: wafer to wafer; host: to and from it.
     """
 
     total: float = 0.0
