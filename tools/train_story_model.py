@@ -16,7 +16,6 @@ Example:
 import argparse
 import json
 import math
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -24,44 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
+from story_llama import Llama, Shape, load_llama
+from story_teacher import Sampling, read_pieces, sample_stories
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 BEGIN, END = "<|begin|>", "<|end|>"
 BEGIN_ID, END_ID = 0, 1
-TEACHER_BEGIN_IDS = (1, 2)  # both end a story: the teacher starts the next one, or stops
 PROMPTS = ["Once upon a time", "One day, a little dog"]
 IGNORED = -100  # the target that cross_entropy leaves out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The fields of a Llama `config.json` that fix its arrays."""
-
-    hidden_size: int = 128
-    intermediate_size: int = 288
-    num_hidden_layers: int = 5
-    num_attention_heads: int = 8
-    num_key_value_heads: int = 4
-    head_dim: int = 16
-    vocab_size: int = 1024
-    max_position_embeddings: int = 1024
-    rms_norm_eps: float = 1e-5
-    rope_theta: float = 10000.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """How many stories to draw from the teacher, and how."""
-
-    sampled_stories: int = 9216
-    sample_rows: int = 256  # stories at once
-    opening_tokens: int = 24
-    opening_temperature: float = 1.0
-    temperature: float = 0.6  # after the opening
-    top_p: float = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,174 +49,6 @@ class Schedule:
     learning_rate: float = 0.006  # of AdamW: embeddings and gains
     warmup_steps: int = 100
     weight_decay: float = 0.1
-
-
-Pair = tuple[Tensor, Tensor]
-
-
-class Attention(nn.Module):
-    """Grouped-query attention with split-half RoPE."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        query, kv = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
-        self.q_proj = nn.Linear(shape.hidden_size, query, bias=False)
-        self.k_proj = nn.Linear(shape.hidden_size, kv, bias=False)
-        self.v_proj = nn.Linear(shape.hidden_size, kv, bias=False)
-        self.o_proj = nn.Linear(query, shape.hidden_size, bias=False)
-
-    def forward(self, x: Tensor, rope: Pair, cache: Pair | None, at: int) -> Tensor:
-        rows, length, _ = x.shape
-        q, k, v = (
-            p(x).view(rows, length, -1, self.shape.head_dim).transpose(1, 2)
-            for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        q, k = rotate(q, rope), rotate(k, rope)
-        if cache is not None:
-            cache[0][:, :, at : at + length], cache[1][:, :, at : at + length] = k, v
-            k, v = cache[0][:, :, : at + length], cache[1][:, :, : at + length]
-        groups = self.shape.num_attention_heads // self.shape.num_key_value_heads
-        if groups > 1:
-            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        with torch.autocast("cpu", enabled=False):  # its bfloat16 kernel is the slower one on a CPU
-            y = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=length > 1)
-        return self.o_proj(y.to(x.dtype).transpose(1, 2).reshape(rows, length, -1))
-
-
-class Mlp(nn.Module):
-    """SwiGLU."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
-
-
-class Layer(nn.Module):
-    """One pre-norm decoder layer."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.input_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.self_attn = Attention(shape)
-        self.post_attention_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.mlp = Mlp(shape)
-
-    def forward(self, x: Tensor, rope: Pair, cache: Pair | None, at: int) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rope, cache, at)
-        return x + self.mlp(self.post_attention_layernorm(x))
-
-
-class Llama(nn.Module):
-    """A Llama decoder with tied embeddings; `state_dict` keys are Hugging Face's without "model."."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.embed_tokens = nn.Embedding(shape.vocab_size, shape.hidden_size)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
-        self.norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.rope = rope_tables(shape)
-
-    def forward(self, ids: Tensor, cache: list[Pair] | None = None, at: int = 0) -> Tensor:
-        """Logits [rows, length, vocab] of ids [rows, length] that start at position `at`."""
-        rope = tuple(table[at : at + ids.shape[1]] for table in self.rope)
-        x = self.embed_tokens(ids)
-        for n, layer in enumerate(self.layers):
-            x = layer(x, rope, None if cache is None else cache[n], at)
-        return F.linear(self.norm(x), self.embed_tokens.weight)
-
-    def empty_cache(self, rows: int) -> list[Pair]:
-        """Float32 whatever the weights are: attention to one query is faster so."""
-        size = (rows, self.shape.num_key_value_heads, self.shape.max_position_embeddings, self.shape.head_dim)
-        return [(torch.zeros(size), torch.zeros(size)) for _ in self.layers]
-
-
-def rope_tables(shape: Shape) -> Pair:
-    """Cosines and sines [position, head_dim / 2]."""
-    frequency = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
-    angle = torch.outer(torch.arange(shape.max_position_embeddings).float(), frequency)
-    return angle.cos(), angle.sin()
-
-
-def rotate(x: Tensor, rope: Pair) -> Tensor:
-    cos, sin = rope
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
-
-
-def load_llama(folder: Path) -> Llama:
-    """Read a Hugging Face Llama folder with tied embeddings, as float32."""
-    config = json.loads((folder / "config.json").read_text())
-    model = Llama(Shape(**{name: config[name] for name in Shape.__dataclass_fields__}))
-    weights = load_file(folder / "model.safetensors")
-    model.load_state_dict({name.removeprefix("model."): w.float() for name, w in weights.items()})
-    return model.eval()
-
-
-def read_pieces(path: Path) -> list[bytes]:
-    """The bytes of each token of a `tokenizer.bin`: int32, then float32 score, int32 size, bytes for each."""
-    data, at, pieces = path.read_bytes(), 4, []
-    while at < len(data):
-        (size,) = struct.unpack_from("<i", data, at + 4)
-        piece = data[at + 8 : at + 8 + size]
-        is_byte = len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">")
-        pieces.append(bytes([int(piece[3:5], 16)]) if is_byte else piece)
-        at += 8 + size
-    return pieces
-
-
-def draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> Tensor:
-    """One token id per row, from the fewest likeliest tokens (at most 32) that hold `top_p` of the mass."""
-    values, ids = logits.float().topk(32)
-    p = (values / temperature).softmax(-1)
-    p = p.masked_fill(p.cumsum(-1) - p > top_p, 0.0)
-    return ids.gather(1, torch.multinomial(p, 1, generator=generator))
-
-
-@torch.inference_mode()
-def sample_batch(teacher: Llama, rows: int, how: Sampling, generator: torch.Generator) -> list[list[int]]:
-    """Token ids of `rows` stories; one that ended has a begin-or-end token as its last."""
-    done: list[list[int]] = []
-    ids = torch.full((rows, 1), TEACHER_BEGIN_IDS[0])
-    cache = teacher.empty_cache(rows)
-    for at in range(teacher.shape.max_position_embeddings):
-        logits = teacher(ids[:, -1:], cache, at)[:, -1]
-        temperature = how.opening_temperature if at < how.opening_tokens else how.temperature
-        ids = torch.cat((ids, draw(logits, temperature, how.top_p, generator)), dim=1)
-        ended = torch.isin(ids[:, 1:], torch.tensor(TEACHER_BEGIN_IDS)).any(1)
-        if ended.float().mean() > 1 / 8:  # moving the cache costs as much as a few steps
-            done += ids[ended, 1:].tolist()
-            ids = ids[~ended]
-            cache = [(k[~ended], v[~ended]) for k, v in cache]
-        if len(ids) == 0:
-            break
-    return [story_ids(row) for row in done + ids[:, 1:].tolist()]
-
-
-def story_ids(ids: list[int]) -> list[int]:
-    """The ids up to and with the first that ends a story, or all."""
-    ends = [n for n, i in enumerate(ids) if i in TEACHER_BEGIN_IDS]
-    return ids[: ends[0] + 1] if ends else ids
-
-
-def sample_stories(teacher: Llama, pieces: list[bytes], how: Sampling, seed: int) -> Iterator[str]:
-    """Yield different stories, batch by batch; those that do not end in the teacher's context are dropped."""
-    generator = torch.Generator().manual_seed(seed)
-    seen: set[str] = set()
-    for first in range(0, how.sampled_stories, how.sample_rows):
-        rows = min(how.sample_rows, how.sampled_stories - first)
-        for ids in sample_batch(teacher, rows, how, generator):
-            text = b"".join(pieces[i] for i in ids[:-1]).decode(errors="ignore").strip()
-            if ids[-1] in TEACHER_BEGIN_IDS and text not in seen:
-                seen.add(text)
-                yield text
-        print(f"sampled {first + rows} of {how.sampled_stories} stories, kept {len(seen)}", flush=True)
 
 
 def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:

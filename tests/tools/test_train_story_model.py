@@ -1,7 +1,8 @@
 """The bundled story model and the script that trains it."""
 
-import importlib.util
+import importlib
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -16,10 +17,11 @@ TEXTS = ["Once there was a dog. He ran.", "A cat sat. The end.", "The sun was ho
 def script() -> ModuleType:
     for name in ("torch", "safetensors"):
         pytest.importorskip(name, reason=f"training needs {name}, of the extra 'train'")
-    spec = importlib.util.spec_from_file_location("train_story_model", ROOT / "tools" / "train_story_model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("train_story_model")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
 
 
 def tiny_shape(script: ModuleType):
