@@ -9,7 +9,10 @@ import pytest
 
 from tests.cli.conftest import Wse
 
-NUMBERS = re.compile(r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many; the largest is (\S.*) \((\w+)\) with")
+NUMBERS = re.compile(
+    r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
+    r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \((\w+)\) with"
+)
 CASES = [
     ["--mesh", "4x4"],
     ["--mesh", "7x5"],

@@ -24,12 +24,14 @@ class SramOverflow(DoesNotFit):
     def __init__(self, state: State, stage: int, needed: int, buffers: list[Buffer]) -> None:
         available = state.wafer.sram_bytes_per_pe
         largest = max((b for b in buffers if b.use != "code"), key=lambda b: b.bytes)
+        kept = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
         rect = state.stages[stage].rect
         self.needed, self.available = needed, available
         super().__init__(
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs: every PE of stage {stage} "
             f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
-            f"{needed - available:,} too many; "
+            f"{needed - available:,} too many: code {kept['code']:,}, weights {kept['weights']:,}, "
+            f"KV cache {kept['kv']:,}, the rest {needed - sum(kept.values()):,}; "
             f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes"
         )
 

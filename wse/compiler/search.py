@@ -12,7 +12,7 @@ from dataclasses import replace
 from wse.compiler.options import Choice, Options, region_shape
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.schedule import MESH_GEMM, THIN_GEMM
-from wse.errors import BadMesh, DoesNotFit, UnknownName, WseBug
+from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import Program
@@ -33,22 +33,22 @@ def compile_model(
     Raises:
         UnknownName: there is no such mapping.
         BadMesh: the region is larger than the mesh, or more stages are asked for than there are layers.
-        DoesNotFit: nothing that was tried fits; the error is that of the first choice tried.
+        DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
     """
     _check_mesh(spec, wafer, options)
     programs: list[Program] = []
-    failure: DoesNotFit | None = None
+    failures: list[DoesNotFit] = []
     for stages in _stage_counts(spec, wafer, options):
         for prefill in _prefills(wafer, options, stages):
             try:
                 programs.append(_largest_chunks(spec, wafer, software, options, stages, prefill))
             except DoesNotFit as error:
-                failure = failure or error
+                failures.append(error)
                 continue
             if cost is None:
                 return programs[0]
     if not programs:
-        raise failure or WseBug("nothing was tried")
+        raise min(failures, key=lambda error: getattr(error, "needed", 0))
     return programs[0] if cost is None else min(programs, key=cost)
 
 
