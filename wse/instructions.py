@@ -17,7 +17,7 @@ FIRST_OPERAND: Final = 3
 _SIGNATURES: Final = {
     "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride add",
     "sum_squares": "x:act >sums:f32 M K",
-    "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_pico",
+    "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_atto",
     "rope": "x:acc frequency:f32 >q:act >k:act >v:act M Hq Hk F",
     "kv_append": "k:act v:act k_cache:act v_cache:act E capacity tokens",
     "attention_scores": "q:act k:act >out:acc M Hk share F T capacity",

@@ -27,11 +27,11 @@ def rms_scale(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
     """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum.
 
     Rounds to the element type before the gain, as Hugging Face transformers does. Operands: 3 x,
-    4 f32 sums, 5 gain (in wgt), 6 result, 7 M, 8 K, 9 the normalised size, 10 eps in units of 1e-12.
+    4 f32 sums, 5 gain (in wgt), 6 result, 7 M, 8 K, 9 the normalised size, 10 eps in units of 1e-18.
     """
     x, sums, gain, out, M, K = a[3], a[4], a[5], a[6], a[7], a[8]
     size = np.float32(a[9])
-    eps = np.float32(a[10] * 1e-12)
+    eps = np.float32(a[10] * 1e-18)
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         for m in range(M):

@@ -39,7 +39,7 @@ def test_one_flipped_byte_of_any_tile_shows_in_the_logits(shared: Path) -> None:
     for stage, byte, size in some_bytes_of_every_tile(clean.program)[::5]:
         broken = run(folder)
         arena = broken.engine.arenas[stage]
-        arena.memory[arena.byte_offset(0, 0, byte, size)] ^= 0x41
+        arena.memory[arena.byte_offset(0, 0, byte, size)] ^= 0x01
         broken.read()
         after = [broken.engine.logits]
         broken.engine.decode(first)

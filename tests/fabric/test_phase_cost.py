@@ -67,7 +67,7 @@ def test_the_prompt_takes_half_a_round_trip_a_drawn_id_a_whole_one_and_a_greedy_
 
 
 def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
-    program, fabric = compiled(options=replace(OPTIONS, logits_out=True))
+    program, fabric = compiled(options=replace(OPTIONS, logits_out="all"))
     step = steps_with_host(program.decode, HostStream.LOGITS_OUT)
     wire = 67 * 4 / MACHINE.host_bytes_per_s * MACHINE.clock_hz
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(wire)

@@ -53,7 +53,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
         "n_stride": s.get("K", 1) if strided == 1 else 1,
         "size": 3 * s.get("K", 1),
-        "eps_pico": 10_000_000,
+        "eps_atto": 10_000_000_000_000,
         "scale_pico": SCALE_PICO,
         "round": int(rng.integers(0, rows)),
         "ring": rows,

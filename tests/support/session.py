@@ -105,7 +105,7 @@ def session(
         context=len(prompt) + new_tokens,
         prompt_tokens=len(prompt),
         region=region,
-        logits_out=logits,
+        logits_out="all" if logits else "none",
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)

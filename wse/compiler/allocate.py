@@ -118,14 +118,14 @@ def _aligned(size: int) -> int:
 def _lowest(done: list[_Placed], spans: tuple[Span, ...], size: int, start: int) -> int:
     """The lowest address at which ``size`` bytes clash with nothing that is live in any of ``spans``."""
     address = start
-    for other in sorted((o for o in done if _meet(o.spans, spans)), key=lambda o: o.address):
+    for other in sorted((o for o in done if meet(o.spans, spans)), key=lambda o: o.address):
         if address + size <= other.address:
             break
         address = max(address, other.address + other.size)
     return address
 
 
-def _meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
+def meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
     """Whether any span of one overlaps any of the other; both are in order."""
     i = j = 0
     while i < len(a) and j < len(b):
@@ -141,7 +141,10 @@ def _meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
 
 def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
     spans: dict[int, list[Span]] = {}
+    distinct = {id(phase.steps): number for number, phase in reversed(list(enumerate(state.phases)))}
     for number, phase in enumerate(state.phases):
+        if distinct[id(phase.steps)] != number:
+            continue  # a chunk with the steps of an earlier one
         for key, found in _spans(phase).items():
             spans.setdefault(key, []).extend((number, first, last) for first, last in found)
     return {key: tuple(value) for key, value in spans.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import networkx as nx
 
+from wse.compiler.allocate import meet
+from wse.compiler.options import MESH_GEMM
 from wse.compiler.state import At, State
 from wse.errors import WseBug
 
@@ -19,6 +21,8 @@ def check(state: State, after: str) -> None:
 def _partition(state: State) -> str | None:
     if not nx.is_directed_acyclic_graph(state.graph):
         return "the op graph has a cycle"
+    if len(state.plans) > state.spec.layer_count:
+        return f"{len(state.plans)} stages for {state.spec.layer_count} layers"
     layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
     if layers != list(range(state.spec.layer_count)):
         return f"stages hold layers {layers}"
@@ -41,6 +45,17 @@ def _place(state: State) -> str | None:
             )
             if not apart:
                 return f"regions {a.rect} and {b.rect} overlap"
+    return None
+
+
+def _shard(state: State) -> str | None:
+    cut, choice = state.shard, state.choice
+    if cut is None or choice.prefill != MESH_GEMM:
+        return None
+    if cut.rows != cut.cols:
+        return f"{MESH_GEMM} needs a square, the region is {cut.rows}x{cut.cols}"
+    if choice.prefill_chunk % cut.rows and choice.prefill_chunk < state.options.prompt_tokens:
+        return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
     return None
 
 
@@ -71,15 +86,9 @@ def _allocate(state: State) -> str | None:
         for i, a in enumerate(mine):
             for b in mine[i + 1 :]:
                 shares = a.address < b.address + b.bytes and b.address < a.address + a.bytes
-                if shares and _live_together(a.live, b.live):
+                if shares and (not a.live or not b.live or meet(a.live, b.live)):
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
     return None
-
-
-def _live_together(a: tuple[tuple[int, int, int], ...], b: tuple[tuple[int, int, int], ...]) -> bool:
-    if not a or not b:
-        return True
-    return any(p == q and f <= e and s <= last for p, f, last in a for q, s, e in b)
 
 
 def _emit(state: State) -> str | None:
@@ -94,6 +103,7 @@ def _emit(state: State) -> str | None:
 
 _CHECKS = {
     "partition": _partition,
+    "shard": _shard,
     "place": _place,
     "schedule": _schedule,
     "route": _route,

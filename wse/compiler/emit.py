@@ -36,9 +36,7 @@ def emit(state: State) -> State:
         vocab_size=state.spec.vocab_size,
         stages=state.stages,
         patterns=state.patterns,
-        phases=tuple(
-            _phase(state, phase, repaints) for phase, repaints in zip(state.phases, state.repaints, strict=True)
-        ),
+        phases=_phases(state),
         buffers=state.buffers,
         tiles=tiles,
         op_names=tuple(op.name for op in ops),
@@ -49,7 +47,7 @@ def emit(state: State) -> State:
         colour_uses=state.colour_uses,
         ids_address=_element(state, state.ids),
         root_row=root_of(state.shard.rows),
-        logits_out=state.options.logits_out or state.options.sampling == "host",
+        logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
     )
@@ -61,6 +59,17 @@ def _element(state: State, buffer: SymBuffer) -> int:
     assert state.addresses is not None
     offset = state.addresses[id(buffer)] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
+
+
+def _phases(state: State) -> tuple[Phase, ...]:
+    """The phases; chunks with the same steps share their arrays."""
+    made: dict[int, Phase] = {}
+    found = []
+    for phase, repaints in zip(state.phases, state.repaints, strict=True):
+        if id(phase.steps) not in made:
+            made[id(phase.steps)] = _phase(state, phase, repaints)
+        found.append(replace(made[id(phase.steps)], cached=phase.cached))
+    return tuple(found)
 
 
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:

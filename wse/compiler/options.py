@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from wse.hardware.spec import WaferSpec
 from wse_mappings.placement import even_regions
 
+MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
+"""The products that prefill may use."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -14,7 +17,8 @@ class Options:
 
     ``prompt_tokens`` of the prompt are compiled as prefill; ``context`` is the cache's capacity in
     tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
-    sends the logits out and takes the id back. ``logits_out`` sends them out besides.
+    sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
+    ``prompt``, or ``all``.
     """
 
     mapping: str
@@ -25,7 +29,7 @@ class Options:
     prompt_tokens: int
     region: tuple[int, int] | None = None
     sampling: str = "wafer"
-    logits_out: bool = False
+    logits_out: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

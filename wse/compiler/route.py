@@ -56,7 +56,11 @@ def route(state: State) -> State:
                     repainted=key not in stage.own,
                 )
             )
-    repaints = tuple(_repaints(state, phase, stages, same) for phase in state.phases)
+    counted: dict[int, I32] = {}
+    for phase in state.phases:
+        if id(phase.steps) not in counted:
+            counted[id(phase.steps)] = _repaints(state, phase, stages, same)
+    repaints = tuple(counted[id(phase.steps)] for phase in state.phases)
     return replace(state, colour_uses=tuple(uses), repaints=repaints)
 
 

@@ -14,11 +14,10 @@ from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm
+from wse.compiler.options import MESH_GEMM
 from wse.compiler.shard import stage_of
 from wse.compiler.state import State, SymPhase
 from wse.graph import Op, ops_in_order
-
-MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
 
 LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "embedding": embedding,
@@ -40,11 +39,14 @@ def schedule(state: State) -> State:
     tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
     size = state.choice.prefill_chunk
     starts = range(0, state.options.prompt_tokens, size)
-    phases = []
+    phases: list[SymPhase] = []
     for start in (*starts, None):
         decoding = start is None
         cached = 0 if start is None else start
         chunk = 1 if start is None else min(size, state.options.prompt_tokens - start)
+        if 0 < cached < state.options.prompt_tokens - size:  # as the first, but for what is in the cache
+            phases.append(replace(phases[0], cached=cached))
+            continue
         context = Context(
             spec=state.spec,
             options=state.options,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wse.compiler.options import Choice, Options, region_shape
+from wse.compiler.options import MESH_GEMM, THIN_GEMM, Choice, Options, region_shape
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.schedule import MESH_GEMM, THIN_GEMM
 from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
 from wse.execute.streams import Draw, Streams
@@ -47,7 +48,13 @@ class Engine:
 
     @property
     def token(self) -> int:
-        """The id that the last phase ended with."""
+        """The id that the last phase ended with. Raises BadModel when no logit was a number."""
+        if self.streams.host_token < 0:
+            message = (
+                f"{self.program.model_name}: the logits are not numbers, so values overflowed "
+                f"{self.program.element_type('act')}; use --dtype bfloat16 or float32"
+            )
+            raise BadModel(message)
         return self.streams.host_token
 
     def prefill(self, ids: Sequence[int]) -> Iterator[int]:

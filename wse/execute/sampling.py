@@ -14,7 +14,9 @@ class Sampler:
         self._random = np.random.default_rng(seed)
 
     def draw(self, logits: npt.NDArray[np.float32]) -> int:
-        """The next id. ``logits`` float32 ``[vocabulary]``. Computed in float64 by inverse transform."""
+        """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``; float64, by inverse transform."""
+        if not np.isfinite(logits).all():
+            return -1
         scaled = logits.astype(np.float64) / self._temperature
         weights = np.exp(scaled - scaled.max())
         cumulative = np.cumsum(weights)

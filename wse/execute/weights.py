@@ -7,15 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.models.spec import ModelSpec
 from wse.program import ROWS, Program, TilePart
 
 Tensor = npt.NDArray[np.generic]
+LARGEST_HALF = 65504
 
 
 def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], arenas: list[Arena]) -> None:
-    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in the file's type."""
+    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in the file's type.
+
+    Raises BadModel when a value is beyond float16 and that is the element type.
+    """
     made = {"rotary_frequencies": rotary_frequencies(spec)}
     for tile in program.tiles:
         arena = arenas[tile.stage]
@@ -24,6 +29,12 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
         for row in range(arena.rows):
             shares = [_share(part, value, row, arena.cols) for part, value in zip(tile.parts, values, strict=True)]
             whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
+            if element_type == "float16" and float(np.abs(whole).max(initial=0)) > LARGEST_HALF:
+                message = (
+                    f"{tile.name}: holds {float(np.abs(whole).max()):.3g}, more than float16's {LARGEST_HALF:,}; "
+                    "use --dtype bfloat16 or float32"
+                )
+                raise BadModel(message)
             arena.write_row(element_type, row, tile.address, whole.reshape(arena.cols, -1))
 
 

@@ -27,6 +27,7 @@ class PeCosts:
     """What operations cost on one PE: elements a cycle by operation, cycles by scalar event."""
 
     mac: int  # activations times weights into accumulators
+    square: int  # activations squared into float32
     act: int  # add, multiply, move of activations
     acc: int  # add, move of accumulators
     f32: int
@@ -50,6 +51,7 @@ def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, 
         mac = wafer.mac_fp16_per_cycle if half_acc else wafer.mac_fp16_fp32_per_cycle
     return PeCosts(
         mac=mac,
+        square=wafer.mac_fp16_fp32_per_cycle if half_act else wafer.mac_fp32_per_cycle,
         act=wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle,
         acc=wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle,
         f32=wafer.add_fp32_per_cycle,
@@ -116,7 +118,7 @@ def _swiglu(a: Operands, c: PeCosts) -> float:
 
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
-    "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.mac)),
+    "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
     "rope": _rope,
     "kv_append": _kv_append,

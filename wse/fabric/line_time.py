@@ -3,7 +3,7 @@
 A message is a stream of words. Its first word leaves the sender's router at some time, crosses a hop in ``hop`` cycles,
 and the rest follow at the stream rate. A PE does its operations in their order:
 
-- a send from memory starts when the PE is free; its first word is at the router one ramp later;
+- a send from memory starts when the PE is free; its first word is at the router one cycle and one ramp later;
 - a receive that combines starts when its first word arrives and the PE is free, and ends one ramp and one add after
   its last;
 - a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
@@ -99,7 +99,7 @@ class _Line:
     def _send(self, pe: int) -> _Stream:
         received = self.waiting.pop(pe, None)
         if received is None:
-            first = self._start(pe).plus(relays=self.costs.ramp)
+            first = self._start(pe).plus(relays=1 + self.costs.ramp)
             out = _Stream(first, first.plus(hops=self.tail))
         else:
             relay = 2 * self.costs.ramp + 1

@@ -68,7 +68,7 @@ class Fabric:
         self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
         self._variant_times: dict[tuple[int, int, int], Cycles] = {}
         self._loads: dict[tuple[int, int], I64] = {}
-        self._without_shift: dict[tuple[int, int], PhaseCost] = {}
+        self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
     def prefill_cost(self, index: int) -> PhaseCost:
         """Cost of prefill chunk ``index``."""
@@ -84,10 +84,11 @@ class Fabric:
         return self._cost(index, CacheBalance.slots_after(length + 1, rows), passing)
 
     def _cost(self, index: int, slots: int, passing: int) -> PhaseCost:
-        key = (index, slots)
+        phase = self.program.phases[index]
+        key = (id(phase.fixed), phase.cached == 0, slots)  # chunks with the same steps share their arrays
         if key not in self._without_shift:
-            self._without_shift[key] = self._evaluate(self.program.phases[index], slots)
-        return self._with_shift(self._without_shift[key], self.program.phases[index], slots, passing)
+            self._without_shift[key] = self._evaluate(phase, slots)
+        return self._with_shift(self._without_shift[key], phase, slots, passing)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: int) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry."""
@@ -204,8 +205,8 @@ class Fabric:
         seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
         if a[Field.WHAT] == HostStream.TOKEN_OUT:
             return NO_CYCLES  # leaves while the next token is under way
-        if a[Field.WHAT] == HostStream.TOKENS_IN:
-            seconds += wafer.host_round_trip_s / 2
+        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.cached == 0:
+            seconds += wafer.host_round_trip_s / 2  # later chunks' ids arrive while earlier ones are worked on
         if a[Field.WHAT] == HostStream.DRAWN_IN:
             seconds += wafer.host_round_trip_s
         return issue.plus(host=seconds * wafer.clock_hz)

@@ -125,9 +125,10 @@ def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
 
 
 def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:
-    """``prefill``: cycles, seconds, prompt tokens a second."""
+    """``prefill``: cycles and their causes, seconds, prompt tokens a second."""
     seconds = totals.cycles / clock_hz
-    return {"cycles": totals.cycles, "s": seconds, "tokens_per_s": prompt_tokens / seconds}
+    by = {cause: float(value) for cause, value in zip(CAUSES, totals.by_cause, strict=True)}
+    return {"cycles": totals.cycles, "s": seconds, "tokens_per_s": prompt_tokens / seconds, "cycles_by": by}
 
 
 def decode_facts(totals: PhaseTotals, layers: int, clock_hz: float) -> Report:

@@ -89,7 +89,7 @@ def prepare(request: Request) -> Prepared:
         prompt_tokens=len(ids),
         region=region,
         sampling="host" if request.temperature > 0 else "wafer",
-        logits_out=request.logits,
+        logits_out="prompt" if request.logits else "none",
     )
     if request.wafers is None:
         options = replace(options, wafers=fewest_wafers(spec, mesh or whole, software, options))

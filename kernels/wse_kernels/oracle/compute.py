@@ -11,6 +11,7 @@ I32 = npt.NDArray[np.int32]
 
 LOWEST = np.float32(-3.0e38)
 PICO = 1e-12
+ATTO = 1e-18
 
 
 def matmul(pes: Sram, ctl: I32, a: I64) -> None:
@@ -39,10 +40,10 @@ def sum_squares(pes: Sram, ctl: I32, a: I64) -> None:
 
 def rms_scale(pes: Sram, ctl: I32, a: I64) -> None:
     """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
-    x, sums, gain, out, M, K, size, eps_pico = a[3:11]
+    x, sums, gain, out, M, K, size, eps_atto = a[3:11]
     for pe in pes.pes(a):
         mean = pe.read("f32", sums, M) / np.float32(size)
-        factor = np.float32(1.0) / np.sqrt(mean + np.float32(eps_pico * PICO))
+        factor = np.float32(1.0) / np.sqrt(mean + np.float32(eps_atto * ATTO))
         scaled = pe.rounded("act", pe.read("act", x, M, K) * factor[:, None])
         pe.write("f32", sums, factor)
         pe.write("act", out, pe.read("wgt", gain, K) * scaled)

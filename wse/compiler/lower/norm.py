@@ -20,6 +20,6 @@ def norm(c: Context, op: Op) -> None:
     normed = c.temp("normed", M * d, "act")
     b.compute("sum_squares", x=c.stream, sums=sums, M=M, K=d)
     c.all_reduce(ROWS if c.on_mesh else COLUMNS, sums, M)
-    eps_pico = round(c.spec.norm_eps * 1e12)
+    eps_atto = round(c.spec.norm_eps * 1e18)
     size = c.spec.hidden_size
-    b.compute("rms_scale", x=c.stream, sums=sums, gain=gain, out=normed, M=M, K=d, size=size, eps_pico=eps_pico)
+    b.compute("rms_scale", x=c.stream, sums=sums, gain=gain, out=normed, M=M, K=d, size=size, eps_atto=eps_atto)
