@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from session import Session, golden, session
+from session import SOFTWARE, Session, golden, session, wafer
+from tiny_model import tensors, tiny_spec
 
-from wse.compiler.options import Choice
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.program import HOST, Kind
 
 CASES = [
@@ -18,6 +21,7 @@ CASES = [
     ("region", 2, (16, 16), None),
     ("region", 1, (7, 5), None),
     ("pipeline", 1, (16, 16), Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)),
+    ("region", 3, (9, 9), Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=40)),
     ("pipeline", 3, (6, 9), None),
     ("pipeline", 1, (15, 13), Choice(stages_per_wafer=5, prefill="thin-gemm", prefill_chunk=3, head_chunk=40)),
 ]
@@ -88,3 +92,30 @@ def test_starts_do_not_go_back_and_causes_belong_to_their_steps(counted: tuple[S
     for cause, kind in (("compute", Kind.COMPUTE), ("crossing", Kind.CROSS), ("host", Kind.CROSS)):
         elsewhere = costs[-1].by_cause[phase.kind != kind, CAUSES.index(cause)]
         assert not elsewhere.any()
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_untied_models_agree_as_well_with_their_ids_going_back(stages: int) -> None:
+    spec = tiny_spec(tied=False, layers=4)
+    machine = wafer(5, 12, 1 << 20)
+    options = Options(
+        mapping="pipeline",
+        wafers=2,
+        dtype="float16",
+        accumulate="float32",
+        context=30,
+        prompt_tokens=7,
+        logits_out="all",
+    )
+    choice = Choice(stages_per_wafer=stages, prefill="thin-gemm", prefill_chunk=3, head_chunk=2)
+    program = compile_choice(spec, machine, SOFTWARE, options, choice)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+    for _ in engine.prefill(range(3, 10)):
+        pass
+    for _ in range(9):
+        engine.decode()
+    fabric = Fabric(program, machine, SOFTWARE)
+    costs = [fabric.prefill_cost(i) for i in range(3)] + [fabric.decode_cost(7 + i) for i in range(9)]
+    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())

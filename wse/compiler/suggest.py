@@ -27,6 +27,33 @@ def smallest_square(
     return None
 
 
+def smallest_mesh(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> tuple[int, int] | None:
+    """Rows and columns of the smallest mesh that holds the model, None without one.
+
+    A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
+    """
+    side = smallest_square(spec, wafer, software, options, at_least)
+    if side is not None:
+        return side, side
+    short, long = sorted((wafer.mesh_rows, wafer.mesh_cols))
+
+    def shape(length: int) -> tuple[int, int]:
+        return (length, short) if wafer.mesh_rows == long else (short, length)
+
+    def good(length: int) -> bool:
+        return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
+
+    if long == short or not good(long):
+        return None
+    low, high = short, long  # low does not fit, high does
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return shape(high)
+
+
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     most = min(spec.layer_count, MOST_WAFERS)
@@ -61,12 +88,12 @@ def remedies(
 def _larger(
     spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """The smallest square that holds the model: of the mesh, or, where the user chose it, of the region."""
+    """The smallest larger mesh that holds the model, or, where the user chose one, the smallest square region."""
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     least = min(rows, cols)
     if options.region is None:
-        side = smallest_square(spec, whole, software, options, at_least=least)
-        return f"--mesh {side}x{side}" if side is not None and side * side > rows * cols else None
+        mesh = smallest_mesh(spec, whole, software, options, at_least=least)
+        return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
     def good(side: int, on: WaferSpec) -> bool:
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))

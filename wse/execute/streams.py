@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.program import Field, HostStream, Kind, Program
+from wse.program import Field, HostStream, Kind, Program, Stage
 from wse_kernels.library import compiled
+
+EAST = 1  # among the directions of link counts
 
 Draw = Callable[[npt.NDArray[np.float32]], int]
 
@@ -73,7 +75,20 @@ class Streams:
             np.int64,
         )
         move = (compiled("hand_over").serial, (source_view, target_view, self.links[here.wafer], operands))
-        return [move] if over_mesh else [move, (self._cross, (a,))]
+        return [move] if over_mesh else [move, (self._cross, (a,)), (self._along_edges, (here, there, a, words))]
+
+    def _along_edges(self, here: Stage, there: Stage, a: npt.NDArray[np.int64], words: int) -> None:
+        """Count the words of the columns that are not at the edge, on their way to it and from it."""
+        senders = np.arange(int(a[Field.SOURCE_COL]), int(a[Field.SOURCE_COL]) + int(a[Field.COLS]))
+        receivers = np.arange(int(a[Field.TARGET_COL]), int(a[Field.TARGET_COL]) + int(a[Field.COLS]))
+        for stage, starts, ends in (
+            (here, senders, np.full_like(senders, here.rect.cols - 1)),
+            (there, np.zeros_like(receivers), receivers),
+        ):
+            r = stage.rect
+            col = np.arange(r.cols)
+            over = ((starts[:, None] <= col) & (col < ends[:, None])).sum(axis=0)
+            self.links[stage.wafer, EAST, r.row : r.row + r.rows, r.col : r.col + r.cols] += words * over
 
     def _cross(self, a: npt.NDArray[np.int64]) -> None:
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
@@ -102,4 +117,6 @@ class Streams:
         index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
         self.host_logits[index[real]] = chunk[real].astype(np.float32)
+        words = -(-count * arena.view(element_type).itemsize // 4)
+        arena.links[EAST, root, : arena.cols - 1] += words * np.arange(1, arena.cols)
         self._cross(a)

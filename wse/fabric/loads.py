@@ -95,6 +95,17 @@ def add_translation(
     return int(moved.max())
 
 
+def add_edge_streams(
+    links: I64, rect: Rect, first_row: int, rows: int, cols: int, words: int, *, leaving: bool
+) -> None:
+    """Add what columns 0 to ``cols - 1`` of some rows send to the east edge of a region, or get from its west edge."""
+    if cols <= 1:
+        return
+    passing = np.arange(1, cols) if leaving else np.arange(cols - 1, 0, -1)
+    top = rect.row + first_row
+    links[EAST, top : top + rows, rect.col : rect.col + cols - 1] += words * passing
+
+
 def add_cache_shift(links: I64, rect: Rect, passing: int, words: int) -> None:
     """Add the northward words of the last ``passing`` rows of a region."""
     if passing:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
 from wse.fabric.kernel_cost import kernel_cycles, pe_costs
 from wse.fabric.line_time import LineCosts, line_cycles
-from wse.fabric.loads import add_cache_shift, add_line, add_translation, line_loads
+from wse.fabric.loads import add_cache_shift, add_edge_streams, add_line, add_translation, line_loads
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.program import ELEMENT_BYTES, HOST, ROWS, Field, HostStream, Kind, Phase, Program
@@ -199,10 +199,15 @@ class Fabric:
             most = add_translation(moved, source, target, *cols, words)
             distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
             return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
+        width = int(a[Field.COLS])
+        edge = max(0, width - 1) * self._line.hop  # the farthest column's way to the edge of its region
         if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
             seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-            return issue.plus(relays=ends, hops=stream, crossing=seconds * wafer.clock_hz)
+            hops = stream * width + 2 * edge
+            return issue.plus(relays=ends, hops=hops, crossing=seconds * wafer.clock_hz)
         seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
+        if a[Field.WHAT] == HostStream.LOGITS_OUT:
+            return issue.plus(relays=ends, hops=stream * width + edge, host=seconds * wafer.clock_hz)
         if a[Field.WHAT] == HostStream.TOKEN_OUT:
             return NO_CYCLES  # leaves while the next token is under way
         if a[Field.WHAT] == HostStream.TOKENS_IN and phase.cached == 0:
@@ -237,8 +242,25 @@ class Fabric:
             add_translation(links[stage.wafer], stage.rect, target.rect, *cols, words)
             return words * stage.rect.rows * cols[2], int(links[stage.wafer].sum()) - before, 0
         if kind == Kind.CROSS:
-            return 0, 0, int(a[Field.BYTES])
+            return *self._edge_traffic(phase, step, slots, links), int(a[Field.BYTES])
         return 0, 0, 0
+
+    def _edge_traffic(self, phase: Phase, step: int, slots: int, links: I64) -> tuple[int, int]:
+        """Words and wavelet-hops of a crossing inside the regions that it leaves and enters."""
+        a, stage = phase.fixed[step], self.program.stages[phase.stage[step]]
+        cols, words = int(a[Field.COLS]), self._words(phase, step, slots, 0)
+        before = int(links.sum())
+        if a[Field.WHAT] == HostStream.LOGITS_OUT:
+            row = self.program.root_row
+            add_edge_streams(links[stage.wafer], stage.rect, row, 1, cols, words, leaving=True)
+            return words * cols, int(links.sum()) - before
+        if a[Field.WHAT] != HostStream.NONE:
+            return 0, 0
+        target = self.program.stages[a[Field.TARGET_STAGE]]
+        for region, leaving in ((stage, True), (target, False)):
+            rows = region.rect.rows
+            add_edge_streams(links[region.wafer], region.rect, 0, rows, cols, words, leaving=leaving)
+        return words * cols * stage.rect.rows, int(links.sum()) - before
 
     def _line_loads(self, code: int, turns: int) -> I64:
         if (code, turns) not in self._loads:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import Options
-from wse.compiler.suggest import fewest_wafers, smallest_square
+from wse.compiler.suggest import fewest_wafers, smallest_mesh
 from wse.errors import BadInput, BadModel, UnknownName
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
@@ -210,8 +210,5 @@ def _lengths(request: Request, spec: ModelSpec, prompt_tokens: int) -> tuple[int
 def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
     if options.region is not None:
         return whole
-    side = smallest_square(spec, whole, software, options)
-    if side is None:
-        largest = min(whole.mesh_rows, whole.mesh_cols)
-        return mesh_on(whole, largest, largest)
-    return mesh_on(whole, side, side)
+    mesh = smallest_mesh(spec, whole, software, options)
+    return whole if mesh is None else mesh_on(whole, *mesh)

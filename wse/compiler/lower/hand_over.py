@@ -28,7 +28,8 @@ def return_ids(c: Context, target: int) -> None:
     c.builder.stage = target
     there = At(buffer=c.ids(1))
     c.builder.stage = source
-    _move(c, source, target, at, there, 1, ID_BYTES, leave=0, enter=0, cols=1)
+    leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
+    _move(c, source, target, at, there, 1, ID_BYTES, leave=leave, enter=0, cols=1)
     c.builder.stage = target
     spread(c, there, 1)
 

@@ -81,11 +81,14 @@ def _logit_bytes(c: Context, first: int, n: int) -> int:
 
 
 def _to_host(c: Context, source: At, elements: int, what: HostStream, first: int, payload_bytes: int) -> None:
+    """Logits leave from all columns of the root row, an id from one PE at the edge."""
     b = c.builder
+    cols = c.cut.cols if what == HostStream.LOGITS_OUT else 1
     b.move(
         Kind.CROSS,
         source,
         elements=elements,
+        cols=cols,
         target_stage=b.stage,
         from_wafer=c.plans[b.stage].wafer,
         to_wafer=HOST,
