@@ -87,3 +87,13 @@ def test_lists_have_json(wse: Wse, command: str) -> None:
     assert outcome.code == 0
     assert json.loads(outcome.out)[command]
     assert max(map(len, wse(command).out.split("\n"))) <= 80
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "wse", "wafers"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "wse: standard output: no space left to write to; free some, or write elsewhere\n"

@@ -7,6 +7,7 @@ weights.
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from session import Session, golden, model, session
+
+from wse.models.load import BUNDLED
 
 MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]
 STOCK_SRAM = {(16, 16), (33, 20)}
@@ -125,3 +128,17 @@ def test_float16_keeps_the_top_token_and_the_likelihood(
     same = float((logits[-generated:].argmax(axis=1) == np.array(answer(case))).mean())
     assert same >= agreement, f"top-1 agreement {same:.4f}, wanted {agreement}"
     assert moved <= shift, f"NLL shift {moved:.2e} nats, allowed {shift}"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_bundled_model_tells_what_its_training_script_saw(index: int) -> None:
+    """Greedy in float32, against the script's own torch forward of the shipped weights."""
+    data = Path(__file__).parents[1] / "data" / "story_golden.json"
+    case = json.loads(data.read_text(encoding="utf-8"))[index]
+    story = BUNDLED["story"]
+    tokenizer = model(story).tokenizer
+    assert tokenizer is not None
+    assert tokenizer.encode(case["prompt"]) == case["prompt_ids"]
+    run = session(story, (14, 14), prompt=case["prompt_ids"], new_tokens=len(case["ids"]), dtype="float32")
+    assert run.greedy(len(case["ids"])) == case["ids"]
+    assert tokenizer.decode([*case["prompt_ids"], *case["ids"]]) == case["prompt"] + case["text"]

@@ -6,6 +6,7 @@ went away as 0; only our own bugs show a traceback, with exit code 1.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -28,6 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_stdout()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_stdout()
+        sys.stderr.write("wse: standard output: no space left to write to; free some, or write elsewhere\n")
+        return 2
     return code
 
 
