@@ -47,7 +47,11 @@ def test_reader_on_the_format_page_gives_what_the_library_gives(sample):
                 np.testing.assert_array_equal(own[name], column, err_msg=name)
 
 
-@pytest.mark.parametrize("path", sorted(TRACES.glob("golden/v*/*.h5")), ids=lambda p: f"{p.parent.name}/{p.name}")
+GOLDEN = sorted(TRACES.glob("golden/v*/*.h5"))
+assert GOLDEN, "no golden traces"
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_golden_traces_of_every_version_are_valid(path):
     assert problems(path) == []
     with open_trace(path) as trace:

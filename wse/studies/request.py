@@ -16,7 +16,7 @@ from wse.models.spec import ModelSpec
 from wse.program import ELEMENT_BYTES
 from wse_mappings.recipe import recipes
 
-BUNDLED_PROMPT = "Once upon a time"
+BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 NEW_TOKENS = 256
 ACCUMULATORS = ("float16", "float32")
 
