@@ -39,6 +39,8 @@ class LineSchedule:
         colours: Virtual channels that the pattern occupies on a PE.
         slowest: Variants of which one bounds the time of all others; empty when not known.
         changes_with_round: Whether rounds take different times.
+        channel: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a router
+            differently have different colours. Messages of one colour pass a router in their order.
     """
 
     name: str
@@ -49,6 +51,7 @@ class LineSchedule:
     colours: int
     slowest: tuple[int, ...] = ()
     changes_with_round: bool = False
+    channel: I32 | None = None
 
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""
@@ -60,8 +63,21 @@ class LineSchedule:
         variant = int(self.variants[round_ % len(self.variants), line])
         return self.messages[self.first[variant] : self.first[variant + 1]]
 
+    def channel_of_line(self, line: int, round_: int = 0) -> I32 | None:
+        """The colours ``[m]`` of those messages, where the pattern fixes them."""
+        variant = int(self.variants[round_ % len(self.variants), line])
+        return None if self.channel is None else self.channel[self.first[variant] : self.first[variant + 1]]
 
-def uniform(name: str, length: int, lines: int, messages: list[tuple[int, int, Arrival]], colours: int) -> LineSchedule:
+
+def uniform(
+    name: str,
+    length: int,
+    lines: int,
+    messages: list[tuple[int, int, Arrival]],
+    colours: int,
+    *,
+    channel: list[int] | None = None,
+) -> LineSchedule:
     """A schedule in which every line does the same."""
     array = np.array(messages, np.int32).reshape(-1, 3)
     return LineSchedule(
@@ -71,6 +87,7 @@ def uniform(name: str, length: int, lines: int, messages: list[tuple[int, int, A
         first=np.array([0, len(array)], np.int32),
         variants=np.zeros((1, lines), np.int32),
         colours=colours,
+        channel=None if channel is None else np.array(channel, np.int32),
     )
 
 
