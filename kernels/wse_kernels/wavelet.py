@@ -29,9 +29,11 @@ from typing import Any
 
 import numpy as np
 
-HEAD, COUNT, CARRIED, OUTPUTS, OUTPUT = 0, 1, 2, 3, 4
-LINK, CONTROLS, POSITION, CAPACITY, LATENCY, SLOTS = 9, 10, 11, 12, 13, 16
-QUEUE_WORDS, SLOT_COUNT = 32, 8
+# What changes with every wavelet lies apart: two such words beside each other would be loaded as one, and wait.
+HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
+QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
+THREAD_WORDS, OP_WORDS = 8, 8
+INDEX = 0x7FFFFFFF  # a mask that tells the compiler that an index is not negative, so that it need not wrap round
 ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
 TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
 CURRENT, LAST, NOT_BEFORE, DONE, CHOICE = 0, 1, 2, 3, 4
@@ -60,29 +62,32 @@ def run_wavelets(
 
     ``burst``: a vector operation pauses one cycle after so many words; 0 for never.
     """
-    payload = queues.view(np.float32)
-    chosen = np.empty(len(queues), np.int32)
-    moves, written, visits = 0, counts[1], 0
+    state, payload = queues.reshape(-1), queues.reshape(-1).view(np.float32)
+    thread_state, op_list, time_list = threads.reshape(-1), ops.reshape(-1), times.reshape(-1)
+    chosen = np.empty(len(queues), np.int64)  # indices of the state's rows, not numbers of queues
+    moves, written, visits = np.int64(0), counts[1], np.int64(0)
     for span in range(len(spans)):
-        first_queue, end_queue = spans[span, 0], spans[span, 1]
+        first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
         first_router, end_router = spans[span, 2], spans[span, 3]
-        first_thread, end_thread = spans[span, 4], spans[span, 5]
+        first_thread, end_thread = np.int64(spans[span, 4]), np.int64(spans[span, 5])
         t, last_event = 0, 0
         while t < limit:
             wake = NEVER
             # 1. Which queues move: those alone on their links, then those that win them.
             picked = 0
-            for q in range(first_queue, end_queue):
-                if queues[q, COUNT] > 0 and queues[q, OUTPUTS] > 0:
-                    ready = queues[q, SLOTS + 2 * queues[q, HEAD]] >> 1
+            for i in range(first_queue, end_queue):
+                q = (i & INDEX) * QUEUE_WORDS
+                if state[q + TAIL] != state[q + HEAD] and state[q + OUTPUTS] > 0:
+                    ready = state[q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)] >> 1
                     if ready > t:
                         wake = min(wake, ready)
                         continue
                     free = True
-                    for k in range(OUTPUT, OUTPUT + queues[q, OUTPUTS]):
-                        s = queues[q, k]
-                        if queues[s, COUNT] >= queues[s, CAPACITY]:
+                    for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
+                        s = (state[q + k] & INDEX) * QUEUE_WORDS
+                        if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY]:
                             free = False
+                            break
                     if free:
                         chosen[picked] = q
                         picked += 1
@@ -93,127 +98,131 @@ def run_wavelets(
                         continue
                     begin, end, m = links[link, MEMBER], links[link, MEMBER_END], links[link, TURN]
                     for _ in range(begin, end):
-                        q = members[m]
+                        q = (members[m] & INDEX) * QUEUE_WORDS
                         m = m + 1 if m + 1 < end else begin
-                        if queues[q, COUNT] == 0 or queues[q, OUTPUTS] == 0:
+                        if state[q + TAIL] == state[q + HEAD] or state[q + OUTPUTS] == 0:
                             continue
-                        ready = queues[q, SLOTS + 2 * queues[q, HEAD]] >> 1
+                        ready = state[q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)] >> 1
                         if ready > t:
                             wake = min(wake, ready)
                             continue
                         wanted, free = False, True
-                        for k in range(OUTPUT, OUTPUT + queues[q, OUTPUTS]):
-                            s = queues[q, k]
-                            other = queues[s, LINK]
+                        for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
+                            s = (state[q + k] & INDEX) * QUEUE_WORDS
+                            other = state[s + LINK] & INDEX
                             wanted |= other == link
-                            if queues[s, COUNT] >= queues[s, CAPACITY] or links[other, TAKEN] == t:
+                            if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[other, TAKEN] == t:
                                 free = False
+                                break
                         if wanted and free:
                             chosen[picked] = q
                             picked += 1
-                            links[link, TURN] = m
-                            for k in range(OUTPUT, OUTPUT + queues[q, OUTPUTS]):
-                                links[queues[queues[q, k], LINK], TAKEN] = t
+                            links[link, TURN], links[link, TAKEN] = m, t
+                            if state[q + OUTPUTS] == 1:
+                                break
+                            for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
+                                s = (state[q + k] & INDEX) * QUEUE_WORDS
+                                links[state[s + LINK] & INDEX, TAKEN] = t
                             break
             # 2. One word of every vector operation that has its word and its room.
             worked = False
-            for thread in range(first_thread, end_thread):
-                op = threads[thread, CURRENT]
-                if op == threads[thread, LAST]:
+            for i in range(first_thread, end_thread):
+                h = (i & INDEX) * THREAD_WORDS
+                op = thread_state[h + CURRENT]
+                if op == thread_state[h + LAST]:
                     continue
-                if threads[thread, NOT_BEFORE] > t:
-                    wake = min(wake, threads[thread, NOT_BEFORE])
+                if thread_state[h + NOT_BEFORE] > t:
+                    wake = min(wake, thread_state[h + NOT_BEFORE])
                     continue
-                done, source, target = threads[thread, DONE], ops[op, RECEIVE], ops[op, SEND]
-                after = ops[op, AFTER]
+                o = (op & INDEX) * OP_WORDS
+                done, source, target = thread_state[h + DONE] & INDEX, op_list[o + RECEIVE], op_list[o + SEND]
+                after = op_list[o + AFTER]
                 if done == 0 and after >= 0 and (times[after, 1] < 0 or times[after, 1] > t):
                     if times[after, 1] > t:
                         wake = min(wake, times[after, 1])
                     continue
+                q = (source & INDEX) * QUEUE_WORDS
                 slot = 0
                 if source >= 0:
-                    if queues[source, COUNT] == 0:
+                    if state[q + TAIL] == state[q + HEAD]:
                         continue
-                    slot = SLOTS + 2 * queues[source, HEAD]
-                    if queues[source, slot] >> 1 > t:
-                        wake = min(wake, queues[source, slot] >> 1)
+                    slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
+                    if state[slot] >> 1 > t:
+                        wake = min(wake, state[slot] >> 1)
                         continue
+                s = (target & INDEX) * QUEUE_WORDS
                 if target >= 0:
-                    ramp = queues[target, LINK]
-                    if queues[target, COUNT] >= queues[target, CAPACITY] or links[ramp, TAKEN] == t:
+                    ramp = state[s + LINK] & INDEX
+                    if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[ramp, TAKEN] == t:
                         continue
                     links[ramp, TAKEN] = t
-                arrival, address = ops[op, ARRIVAL], ops[op, ADDRESS] + done
+                arrival, address = op_list[o + ARRIVAL], (op_list[o + ADDRESS] & INDEX) + done
                 value = memory[address] if arrival != DROP else np.float32(0)
                 if source >= 0:
-                    new = payload[source, slot + 1]
-                    queues[source, HEAD] = (queues[source, HEAD] + 1) & (SLOT_COUNT - 1)
-                    queues[source, COUNT] -= 1
+                    new = payload[slot + 1]
+                    state[q + HEAD] += 1
                     if arrival == ADD:
                         value = value + new
                     elif arrival == LARGER:
                         value = new if new > value else value
                     elif arrival == LARGER_PAIR:
                         if done % 2 == 0:
-                            threads[thread, CHOICE] = 2 if new > value else 1 if new == value else 0
+                            thread_state[h + CHOICE] = 2 if new > value else 1 if new == value else 0
                             value = new if new > value else value
-                        elif threads[thread, CHOICE] == 2 or (threads[thread, CHOICE] == 1 and new < value):
+                        elif thread_state[h + CHOICE] == 2 or (thread_state[h + CHOICE] == 1 and new < value):
                             value = new
                     else:
                         value = new
                     if arrival != DROP:
                         memory[address] = value
-                last = done + 1 == ops[op, WORDS]
+                last = done + 1 == op_list[o + WORDS]
                 if target >= 0:
-                    place = (queues[target, HEAD] + queues[target, COUNT]) & (SLOT_COUNT - 1)
-                    control = 1 if last and ops[op, MARK] else 0
-                    queues[target, SLOTS + 2 * place] = 2 * (t + queues[target, LATENCY]) + control
-                    payload[target, SLOTS + 2 * place + 1] = value
-                    queues[target, COUNT] += 1
-                    queues[target, CARRIED] += 1
+                    place = s + SLOTS + 2 * (state[s + TAIL] & LAST_SLOT)
+                    control = 1 if last and op_list[o + MARK] else 0
+                    state[place] = 2 * (t + state[s + LATENCY]) + control
+                    payload[place + 1] = value
+                    state[s + TAIL] += 1
                 if done == 0:
-                    times[op, 0] = t
+                    time_list[2 * op] = t
                 if last:
-                    times[op, 1] = t + 1
-                    threads[thread, CURRENT] = op + 1
-                    threads[thread, DONE] = 0
-                    gap = ops[op + 1, GAP] if op + 1 < threads[thread, LAST] else 0
-                    threads[thread, NOT_BEFORE] = t + 1 + gap
+                    time_list[2 * op + 1] = t + 1
+                    thread_state[h + CURRENT] = op + 1
+                    thread_state[h + DONE] = 0
+                    gap = op_list[o + OP_WORDS + GAP] if op + 1 < thread_state[h + LAST] else 0
+                    thread_state[h + NOT_BEFORE] = t + 1 + gap
                 else:
-                    threads[thread, DONE] = done + 1
+                    thread_state[h + DONE] = done + 1
                     if burst > 0 and (done + 1) % burst == 0:
-                        threads[thread, NOT_BEFORE] = t + 2
+                        thread_state[h + NOT_BEFORE] = t + 2
                 worked = True
-            # 3. Move the chosen wavelets; those with a control bit advance the switches that they pass.
+            # 3. Move the chosen wavelets; those with a control bit end the switch positions that they pass.
             for i in range(picked):
-                q = chosen[i]
-                slot = SLOTS + 2 * queues[q, HEAD]
-                control, value = queues[q, slot] & 1, queues[q, slot + 1]
-                queues[q, HEAD] = (queues[q, HEAD] + 1) & (SLOT_COUNT - 1)
-                queues[q, COUNT] -= 1
-                for k in range(OUTPUT, OUTPUT + queues[q, OUTPUTS]):
-                    s = queues[q, k]
-                    place = SLOTS + 2 * ((queues[s, HEAD] + queues[s, COUNT]) & (SLOT_COUNT - 1))
-                    queues[s, place] = 2 * (t + queues[s, LATENCY]) + control
-                    queues[s, place + 1] = value
-                    queues[s, COUNT] += 1
-                    queues[s, CARRIED] += 1
+                q = chosen[i] & INDEX
+                slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
+                control, value = state[slot] & 1, state[slot + 1]
+                state[q + HEAD] += 1
+                for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
+                    s = (state[q + k] & INDEX) * QUEUE_WORDS
+                    place = s + SLOTS + 2 * (state[s + TAIL] & LAST_SLOT)
+                    state[place] = 2 * (t + state[s + LATENCY]) + control
+                    state[place + 1] = value
+                    state[s + TAIL] += 1
                     if written < len(events):
-                        events[written, 0], events[written, 1] = t, s
+                        events[written, 0], events[written, 1] = t, s // QUEUE_WORDS
                         written += 1
-                if control and queues[q, CONTROLS] > 0:
-                    queues[q, CONTROLS] -= 1
-                    if queues[q, CONTROLS] == 0:
-                        queues[q, OUTPUTS] = 0
-                        ended = queues[q, POSITION]
+                if control and state[q + CONTROLS] > 0:
+                    state[q + CONTROLS] -= 1
+                    if state[q + CONTROLS] == 0:
+                        state[q + OUTPUTS] = 0
+                        ended = state[q + POSITION]
                         for column in (ROUTE_NEXT, ROUTE_RELEASED):
                             position = routes[ended, column]
                             if position >= 0:
-                                to = routes[position, ROUTE_QUEUE]
-                                queues[to, POSITION] = position
+                                s = (routes[position, ROUTE_QUEUE] & INDEX) * QUEUE_WORDS
+                                state[s + POSITION] = position
                                 for k in range(ROUTE_CONTROLS):
-                                    queues[to, OUTPUTS + k] = routes[position, k]
-                                queues[to, CONTROLS] = routes[position, ROUTE_CONTROLS]
+                                    state[s + OUTPUTS + k] = routes[position, k]
+                                state[s + CONTROLS] = routes[position, ROUTE_CONTROLS]
             moves += picked
             visits += end_queue - first_queue + end_thread - first_thread
             if picked > 0 or worked:

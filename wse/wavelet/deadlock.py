@@ -16,7 +16,7 @@ SIDES: Final = ("from north", "from east", "from south", "from west", "out of th
 def check_finished(machine: Machine, table: Tables) -> None:
     """Raise Deadlock unless every operation has ended and every queue is empty."""
     stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
-    full = [i for i, row in enumerate(table.queues) if row[k.COUNT] > 0]
+    full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
     if not stuck and not full:
         return
     waits = _Waits(table)
@@ -39,6 +39,7 @@ class _Waits:
 
     def __init__(self, table: Tables) -> None:
         self.table = table
+        self.held = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
         self.feeders: dict[int, list[int]] = {}  # of an empty queue: what may yet send into it
         self.holders: dict[tuple[int, int], list[int]] = {}  # of a (PE, colour): queues that may release it
         for outputs, *row in table.routes.tolist():
@@ -68,11 +69,11 @@ class _Waits:
                 after = int(op[k.AFTER])
                 owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= after < row[k.LAST])
                 return [-1 - owner]
-            if op[k.RECEIVE] >= 0 and not table.queues[op[k.RECEIVE], k.COUNT]:
+            if op[k.RECEIVE] >= 0 and not self.held[op[k.RECEIVE]]:
                 return [int(op[k.RECEIVE])]
             return [int(op[k.SEND])] if op[k.SEND] >= 0 else []
         queue = table.queues[node]
-        if not queue[k.COUNT]:
+        if not self.held[node]:
             return self.feeders.get(node, [])
         pe, side, colour = table.identity[node].tolist()
         if side == INTO_PE:
@@ -80,7 +81,7 @@ class _Waits:
         if not queue[k.OUTPUTS]:
             return [self.enabled[pe, colour]] if (pe, colour) in self.enabled else self.holders.get((pe, colour), [])
         targets = queue[k.OUTPUT : k.OUTPUT + queue[k.OUTPUTS]].tolist()
-        return [target for target in targets if table.queues[target, k.COUNT] >= table.queues[target, k.CAPACITY]]
+        return [target for target in targets if self.held[target] >= table.queues[target, k.CAPACITY]]
 
     def cycle(self, starts: list[int]) -> list[int]:
         """Nodes that wait for each other in a ring, or nothing."""

@@ -123,7 +123,7 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
     op_times = np.empty_like(table.times)
     op_times[table.op_order] = table.times
     words = np.zeros((4, machine.rows * machine.cols), np.int64)
-    for (pe, side, _), carried in zip(table.identity.tolist(), table.queues[:, k.CARRIED].tolist(), strict=True):
+    for (pe, side, _), carried in zip(table.identity.tolist(), table.queues[:, k.TAIL].tolist(), strict=True):
         if side < Port.RAMP:
             words[Port(side).opposite, machine.neighbour(pe, Port(side))] += carried
     pe, side, colour = table.identity[events[:, 1]].T if len(events) else np.zeros((3, 0), np.int32)

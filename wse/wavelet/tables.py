@@ -22,6 +22,7 @@ F32 = npt.NDArray[np.float32]
 INTO_PE: Final = 5  # a queue's side beside the five ports: behind the ramp, in the compute element
 FROM_PE: Final = 5  # a link's port beside the five of the router: from compute element to router
 SIDES: Final = 6
+SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache holds beside the words of memory
 LARGEST_QUEUES: Final = 2_000_000  # 128 bytes each
 
 
@@ -145,6 +146,7 @@ class _Flattening:
                     sharing = self.users.setdefault(self._link(target), [])
                     if queue not in sharing:
                         sharing.append(queue)
+                        self.joined.join(queue, sharing[0])
                 following = -1 if position.held else first[pe, colour] + min(i + 1, len(positions) - 1)
                 released = -1
                 if position.releases:
@@ -181,16 +183,29 @@ class _Flattening:
         return found
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Sort queues by component, then plain ones, those that share a link, those that only a PE reads."""
+        """Sort queues by span of components, then plain ones, those that share a link, those that only a PE reads."""
         self.shared = {queue for users in self.users.values() if len(users) > 1 for queue in users}
         order = np.arange(len(self.key))
         if shuffle is not None:
             np.random.default_rng(shuffle).shuffle(order)
         self.kind = [2 if side == INTO_PE else int(i in self.shared) for i, (_, side, _) in enumerate(self.key)]
-        self.component = [self.joined.find(i) for i in range(len(self.joined.parent))]
+        self.component = self._spans_of([self.joined.find(i) for i in range(len(self.joined.parent))])
         self.order = sorted(order.tolist(), key=lambda i: (self.component[i], self.kind[i]))
         self.renumbered = {old: new for new, old in enumerate(self.order)}
         self.link_number = {link: i for i, link in enumerate(sorted({self._link(i) for i in range(len(self.key))}))}
+
+    def _spans_of(self, component: list[int]) -> list[int]:
+        """A number for each node, of consecutive small components together: one alone would wait for its own words."""
+        size: dict[int, int] = {}
+        for i in component[: len(self.key)]:
+            size[i] = size.get(i, 0) + 1
+        span, room, number = -1, 0, {}
+        for i, queues in size.items():
+            if room <= 0:
+                span, room = span + 1, SPAN_QUEUES
+            number[i] = span
+            room -= queues
+        return [number[i] for i in component]
 
     def result(self) -> Tables:
         queues, identity = self._queues()

@@ -12,6 +12,8 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 
+HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 10, 11, 12, 14
+
 
 @dataclass
 class Queue:
@@ -66,16 +68,21 @@ def run_wavelets(
                 break
         span[6] = last_event
     for row, queue in zip(queues, machine.queues, strict=True):
-        row[1], row[2] = len(queue.waiting), queue.carried
+        row[HEAD], row[TAIL] = queue.carried - len(queue.waiting), queue.carried
     counts[0] += machine.moves
     del events
+
+
+def _queue(row: list[int]) -> Queue:
+    position = row[POSITION] if row[OUTPUTS] else None
+    return Queue(row[LINK], row[CAPACITY], row[LATENCY], position, row[CONTROLS])
 
 
 class _Machine:
     def __init__(self, queues: Any, *tables: Any) -> None:
         self.routes, self.links, self.members, self.routers = tables[:4]
         self.threads, self.ops, self.times, self.memory, self.burst = tables[4:]
-        self.queues = [Queue(q[9], q[12], q[13], q[11] if q[3] else None, q[10]) for q in queues.tolist()]
+        self.queues = [_queue(q) for q in queues.tolist()]
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
@@ -144,7 +151,8 @@ class _Machine:
             target.put(t, int(last and mark), self.memory[address + done])
         if done == 0:
             self.times[op, 0] = t
-        h[2] = t + 2 if self.burst and (done + 1) % self.burst == 0 else t + 1
+        if self.burst and (done + 1) % self.burst == 0:
+            h[2] = t + 2
         h[3] = done + 1
         if last:
             self.times[op, 1] = t + 1
