@@ -41,6 +41,8 @@ class LineSchedule:
         changes_with_round: Whether rounds take different times.
         channel: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a router
             differently have different colours. Messages of one colour pass a router in their order.
+        parts: Into how many parts the words are cut; part i is words ``i * words // parts`` to the next part's first.
+        part: int32 ``[m]``: the part that each message carries; all words without it.
     """
 
     name: str
@@ -52,6 +54,8 @@ class LineSchedule:
     slowest: tuple[int, ...] = ()
     changes_with_round: bool = False
     channel: I32 | None = None
+    parts: int = 1
+    part: I32 | None = None
 
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""
@@ -67,6 +71,11 @@ class LineSchedule:
         """The colours ``[m]`` of those messages, where the pattern fixes them."""
         variant = int(self.variants[round_ % len(self.variants), line])
         return None if self.channel is None else self.channel[self.first[variant] : self.first[variant + 1]]
+
+    def part_of_line(self, line: int, round_: int = 0) -> I32 | None:
+        """The parts ``[m]`` that those messages carry, where they do not carry all words."""
+        variant = int(self.variants[round_ % len(self.variants), line])
+        return None if self.part is None else self.part[self.first[variant] : self.first[variant + 1]]
 
 
 def uniform(

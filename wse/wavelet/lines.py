@@ -7,6 +7,8 @@
 - A receive that combines and whose PE sends next is one fused operation. It leaves its sums in memory too, as the
   schedule says; a machine that does not takes the same time.
 - Receives that only store run on threads of their own, one a colour, beside the PE's main thread.
+- Where the words are cut into parts, as in a ring, nothing is fused and sends have a thread of their own: everybody
+  sends before it receives. A send waits for the operation that wrote its part.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
 from wse_mappings.schedule import Arrival, LineSchedule
 
 I32 = npt.NDArray[np.int32]
+F32 = npt.NDArray[np.float32]
 Config = tuple[int, tuple[int, ...]]  # on a line: from and to, -1 toward index 0, 1 toward the end, 0 the PE itself
 
+SENDS = 1000  # the thread of sends where they run beside the main one; those of stores are 1 + colour
 COMBINING = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
 
 
@@ -33,6 +37,7 @@ class Flow:
     arrival: Arrival
     targets: list[int]
     channel: int = -1
+    part: int = 0
 
     def configs(self) -> dict[int, Config]:
         """How each PE on the way routes it."""
@@ -58,6 +63,7 @@ class Step:
     """One vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
 
     place: int
+    flow: Flow  # either of them: both carry the same words
     receive: Flow | None
     send: Flow | None
 
@@ -90,9 +96,9 @@ class LinePlan:
         return len(turns) > 1 or turns[0].releases is not None
 
 
-def plan_line(messages: I32, channel: I32 | None = None) -> LinePlan:
+def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None) -> LinePlan:
     """Streams, operations, colours and switch positions of the messages ``[m, 3]`` of one line."""
-    plan = LinePlan(_flows(messages, channel))
+    plan = LinePlan(_flows(messages, channel, part))
     if channel is None:
         _choose_channels(plan.flows)
     for flow in plan.flows:
@@ -101,26 +107,27 @@ def plan_line(messages: I32, channel: I32 | None = None) -> LinePlan:
             if not turns or turns[-1].config != config:
                 turns.append(Turn(config, []))
             turns[-1].flows.append(flow)
-    plan.steps = _steps(plan.flows)
+    plan.steps = _steps(plan.flows, fuse=part is None)
     _hold(plan)
     plan.channels = max((flow.channel + 1 for flow in plan.flows), default=0)
     return plan
 
 
-def _steps(flows: list[Flow]) -> list[Step]:
-    """What each PE does, in order; a receive that combines is fused with the send that follows it on its PE."""
+def _steps(flows: list[Flow], *, fuse: bool) -> list[Step]:
+    """What each PE does, in order; where they ``fuse``, a receive that combines and the next send are one."""
     steps: list[Step] = []
     waiting: dict[int, Flow] = {}
     for flow in flows:
-        steps.append(Step(flow.source, waiting.pop(flow.source, None), flow))
+        steps.append(Step(flow.source, flow, waiting.pop(flow.source, None), flow))
         for place in flow.receivers():
-            if flow.arrival not in COMBINING:
-                steps.append(Step(place, flow, None))
+            if not fuse or flow.arrival not in COMBINING:
+                steps.append(Step(place, flow, flow, None))
                 continue
-            if place in waiting:
-                steps.append(Step(place, waiting.pop(place), None))
+            before = waiting.pop(place, None)
+            if before:
+                steps.append(Step(place, before, before, None))
             waiting[place] = flow
-    return steps + [Step(place, flow, None) for place, flow in waiting.items()]
+    return steps + [Step(place, flow, flow, None) for place, flow in waiting.items()]
 
 
 def _hold(plan: LinePlan) -> None:
@@ -138,7 +145,7 @@ def _hold(plan: LinePlan) -> None:
             by.releases = (step.receive.channel, at + 1)
 
 
-def _flows(messages: I32, channel: I32 | None) -> list[Flow]:
+def _flows(messages: I32, channel: I32 | None, part: I32 | None) -> list[Flow]:
     flows: list[Flow] = []
     for i, (source, target, arrival) in enumerate(messages.tolist()):
         if arrival == Arrival.KEEP or source == target:
@@ -147,19 +154,39 @@ def _flows(messages: I32, channel: I32 | None) -> list[Flow]:
         if arrival == Arrival.MULTICAST and before and (before.source, before.arrival) == (source, arrival):
             before.targets.append(target)
         else:
-            flows.append(Flow(source, Arrival(arrival), [target], -1 if channel is None else int(channel[i])))
+            chosen, carried = -1 if channel is None else int(channel[i]), 0 if part is None else int(part[i])
+            flows.append(Flow(source, Arrival(arrival), [target], chosen, carried))
     return flows
 
 
 def _choose_channels(flows: list[Flow]) -> None:
-    """The lowest colour on which no PE of the way is configured otherwise."""
-    used: dict[tuple[int, int], Config] = {}
-    for flow in flows:
-        configs = flow.configs()
+    """The lowest colour on which no PE of the way is configured otherwise; from low indices on, which needs fewest.
+
+    What is combined and what is stored come on different colours, because different threads take them.
+    """
+    used: dict[tuple[int, int], tuple[Config, bool]] = {}
+    for flow in sorted(flows, key=lambda flow: min(flow.source, *flow.targets)):
+        uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.configs().items()}
         flow.channel = 0
-        while any(used.get((pe, flow.channel), config) != config for pe, config in configs.items()):
+        while any(used.get((pe, flow.channel), use) != use for pe, use in uses.items()):
             flow.channel += 1
-        used |= {(pe, flow.channel): config for pe, config in configs.items()}
+        used |= {(pe, flow.channel): use for pe, use in uses.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a pattern's words lie in memory and are cut into parts."""
+
+    words: int
+    parts: int
+    source: int
+    target: int
+
+    def address(self, part: int, base: int) -> int:
+        return base + part * self.words // self.parts
+
+    def words_of(self, part: int) -> int:
+        return self.address(part + 1, 0) - self.address(part, 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,16 +196,25 @@ class Lines:
     Attributes:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
-        busy: PEs whose main thread has an operation already.
-        written: The last store beside the main thread, of each (PE, address).
-        read: The last operation of the main thread, of each (PE, address).
+        busy: (PE, thread) that have an operation already.
+        written: The last operation on another thread that writes each (PE, address).
+        read: The last one that reads it.
+        copies: (row, col, source, target, words) of what PEs keep.
     """
 
     machine: Machine
     gap_cycles: int
-    busy: set[int] = field(default_factory=set)
+    busy: set[tuple[int, int]] = field(default_factory=set)
     written: dict[tuple[int, int], int] = field(default_factory=dict)
     read: dict[tuple[int, int], int] = field(default_factory=dict)
+    copies: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+
+    def copied(self, memory: F32) -> F32:
+        """``memory`` ``[rows, cols, words]`` as the run begins: local copies, which no wavelet makes, are done."""
+        after = memory.copy()
+        for row, col, source, target, words in self.copies:
+            after[row, col, target : target + words] = memory[row, col, source : source + words]
+        return after
 
     def rows(
         self, schedule: LineSchedule, words: int, *, source: int = 0, target: int = 0, round_: int = 0, colour: int = 0
@@ -236,10 +272,15 @@ class Lines:
         Returns:
             The first colour that the pattern leaves free.
         """
-        plan = plan_line(schedule.of_line(line, round_), schedule.channel_of_line(line, round_))
+        channel, part = schedule.channel_of_line(line, round_), schedule.part_of_line(line, round_)
+        plan = plan_line(schedule.of_line(line, round_), channel, part)
         numbers = [self.machine.pe(row, col) for row, col in pes]
+        if source != target:
+            kept = schedule.of_line(line, round_)
+            kept = kept[kept[:, 2] == Arrival.KEEP, 0]
+            self.copies += [(*pes[place], source, target, words) for place in kept.tolist()]
         self._routes(plan, pes, numbers, colour)
-        self._operations(plan, numbers, words, source, target, colour)
+        self._operations(plan, numbers, _Cut(words, schedule.parts, source, target), colour)
         return colour + plan.channels
 
     def _routes(self, plan: LinePlan, pes: list[tuple[int, int]], numbers: list[int], colour: int) -> None:
@@ -261,45 +302,45 @@ class Lines:
                 )
                 self.machine.route(numbers[place], colour + channel, position)
 
-    def _operations(
-        self, plan: LinePlan, numbers: list[int], words: int, source: int, target: int, colour: int
-    ) -> None:
+    def _operations(self, plan: LinePlan, numbers: list[int], cut: _Cut, colour: int) -> None:
+        first = len(self.machine.operations)
         for step in plan.steps:
-            pe = numbers[step.place]
-            if step.receive and step.receive.arrival not in COMBINING:
-                self._store(pe, colour + step.receive.channel, step.receive.arrival, target, words)
+            pe, part = numbers[step.place], step.flow.part
+            words = cut.words_of(part)
+            if words == 0:
                 continue
-            self._main(
-                pe,
+            if step.receive and step.receive.arrival not in COMBINING:
+                at = cut.address(part, cut.target)
+                self._store(pe, colour + step.receive.channel, step.receive.arrival, at, words, first)
+                continue
+            address = cut.address(part, cut.source if step.send else cut.target)
+            thread = SENDS if step.send and cut.parts > 1 else 0
+            operation = Operation(
                 receive=colour + step.receive.channel if step.receive else -1,
                 send=colour + step.send.channel if step.send else -1,
                 arrival=step.receive.arrival if step.receive else Arrival.REPLACE,
-                address=source if step.send else target,
+                address=address,
                 words=words,
+                after=self.written.get((pe, address), -1),
                 mark=step.send is not None and plan.marked(step.send),
+                gap_cycles=self.gap_cycles if (pe, thread) in self.busy else 0,
             )
+            self.busy.add((pe, thread))
+            number = self.machine.operate(pe, thread, operation)
+            self.read[pe, address] = number
+            if cut.parts > 1 and step.receive:
+                self.written[pe, address] = number
 
-    def _main(
-        self, pe: int, *, receive: int, send: int, arrival: Arrival, address: int, words: int, mark: bool
-    ) -> None:
-        """An operation of the main thread, after the store that it reads."""
+    def _store(self, pe: int, colour: int, arrival: Arrival, address: int, words: int, first: int) -> None:
+        """A receive beside the main thread, after the operation that still reads the words that it replaces.
+
+        A multicast in the pattern that reduced those words needs not wait: each result follows its own operands.
+        """
+        reader = self.read.get((pe, address), -1)
+        waits = arrival == Arrival.REPLACE or (arrival == Arrival.MULTICAST and reader < first)
         operation = Operation(
-            receive=receive,
-            send=send,
-            arrival=arrival,
-            address=address,
-            words=words,
-            after=self.written.get((pe, address), -1),
-            mark=mark,
-            gap_cycles=self.gap_cycles if pe in self.busy else 0,
+            receive=colour, arrival=arrival, address=address, words=words, after=reader if waits else -1
         )
-        self.busy.add(pe)
-        self.read[pe, address] = self.machine.operate(pe, 0, operation)
-
-    def _store(self, pe: int, colour: int, arrival: Arrival, address: int, words: int) -> None:
-        """A receive beside the main thread, after whatever still reads the words that it replaces."""
-        after = self.read.get((pe, address), -1) if arrival != Arrival.DROP else -1
-        operation = Operation(receive=colour, arrival=arrival, address=address, words=words, after=after)
         number = self.machine.operate(pe, 1 + colour, operation)
         if arrival != Arrival.DROP:
             self.written[pe, address] = number

@@ -160,13 +160,21 @@ class _Flattening:
         """A thread belongs with its queues, with whatever its operations wait for, and with others on its ramp."""
         thread_of = {op: i for i, ops in enumerate(self.machine.threads.values()) for op in ops}
         injecting: dict[int, int] = {}
+        user: dict[int, int] = {}  # of a queue between router and compute element
         for i, ((pe, _), ops) in enumerate(self.machine.threads.items()):
             node = len(self.key) + i
             for number in ops:
                 op = self.machine.operations[number]
                 for colour, side in ((op.receive, INTO_PE), (op.send, Port.RAMP)):
                     if colour >= 0:
-                        self.joined.join(node, self._operand(pe, side, colour))
+                        queue = self._operand(pe, side, colour)
+                        self.joined.join(node, queue)
+                        if user.setdefault(queue, i) != i:
+                            msg = (
+                                f"wavelet reference: two threads of {self.machine.where(pe)} use its queue of colour "
+                                f"{colour}; give one of the transfers another colour"
+                            )
+                            raise BadInput(msg)
                 if op.send >= 0:
                     self.joined.join(node, injecting.setdefault(pe, node))
                 if op.after >= 0:
