@@ -1,12 +1,11 @@
 """The fast recurrence over a line's messages against the wavelets of the same messages.
 
-Allowed above 200 cycles: 10 % each, 5 % at the median. The reasons for what is left are the fast model's:
+Where a vector stream does a word a cycle and no two streams share a link, they are equal. What the fast model omits:
 
-- it lets the first word of a send from memory leave a ramp after the start, where the broadcast logs (B + P + 2 T_R)
-  ask for a ramp and the cycle of the operation: one cycle less;
-- it charges a receive that had to wait the ramp of words that already lie in the PE's queue: two cycles more for each
-  operation behind a launch gap (``star``, ``binary_tree``), where the two-phase logs leave exactly the gap;
-- it does not see streams share a link: the multicast of a fused all-reduce with the reduce that it follows.
+- the ramp into a PE is a link: a second stream that waits for its operation fills its queue first, and takes so many
+  cycles from the stream that is being received (``k_tree``, ``ring_reduce``: a queue's places a level at most);
+- the multicast of an all-reduce leaves word by word behind the sums, and meets the streams of the reduce on its way;
+- the pause of WSE-3 after every eighth word of an operation is spread evenly over all words: a cycle an operation.
 """
 
 from __future__ import annotations
@@ -70,13 +69,22 @@ def pair(wafer: WaferSpec, make: Make, rng: np.random.Generator) -> tuple[float,
     return fast, run(machine).cycles, f"{length} PEs, {words} words, gap {gap}"
 
 
-@pytest.mark.parametrize("wafer", [WSE2, WSE3], ids=["wse2", "wse3"])
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_fast_model_agrees_where_streams_share_no_link(name: str, wafer: WaferSpec) -> None:
+def test_the_fast_model_is_exact_on_wse2_but_for_queues_at_a_root(name: str) -> None:
+    rng = np.random.default_rng(11)
+    places = Machine(WSE2, 1, 1, 1).queue_words(WSE2.ramp_cycles)
+    spare = {"k_tree reduce": 2 * 2 * places, "ring_reduce": places}.get(name, 0)
+    for _ in range(CASES):
+        fast, wavelet, what = pair(WSE2, PATTERNS[name], rng)
+        assert 0 <= wavelet - fast <= spare, f"{name}, {what}: wavelets {wavelet}, fast {fast:.0f}"
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_fast_model_is_within_ten_percent_on_wse3(name: str) -> None:
     rng = np.random.default_rng(7)
     errors = []
     for _ in range(CASES):
-        fast, wavelet, what = pair(wafer, PATTERNS[name], rng)
+        fast, wavelet, what = pair(WSE3, PATTERNS[name], rng)
         if wavelet > ABOVE_CYCLES:
             error = 100 * (fast - wavelet) / wavelet
             assert abs(error) <= 10, f"{name}, {what}: wavelets {wavelet}, fast {fast:.0f}, {error:+.1f} %"
@@ -84,9 +92,8 @@ def test_the_fast_model_agrees_where_streams_share_no_link(name: str, wafer: Waf
     assert np.median(errors or [0]) <= 5
 
 
-def test_an_all_reduce_is_never_faster_than_the_fast_model_says() -> None:
-    """Its multicast shares links with the reduce that it follows, which the fast model does not charge."""
+def test_an_all_reduce_takes_no_less_than_the_fast_model_says() -> None:
     rng = np.random.default_rng(3)
     for _ in range(CASES):
         fast, wavelet, what = pair(WSE2, lambda length, _: k_tree(length, length, ADD, broadcast=True), rng)
-        assert wavelet >= fast - 10, what
+        assert wavelet >= fast, what
