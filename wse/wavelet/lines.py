@@ -25,7 +25,7 @@ I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
 Config = tuple[int, tuple[int, ...]]  # on a line: from and to, -1 toward index 0, 1 toward the end, 0 the PE itself
 
-SENDS = 1000  # the thread of sends where they run beside the main one; those of stores are 1 + colour
+SENDS = 1_000_000  # the thread of sends where they run beside the main one; those of stores are 1 + colour
 COMBINING = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
 
 
@@ -196,6 +196,7 @@ class Lines:
     Attributes:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
+        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it.
         busy: (PE, thread) that have an operation already.
         written: The last operation on another thread that writes each (PE, address).
         read: The last one that reads it.
@@ -204,6 +205,7 @@ class Lines:
 
     machine: Machine
     gap_cycles: int
+    main: int = 0
     busy: set[tuple[int, int]] = field(default_factory=set)
     written: dict[tuple[int, int], int] = field(default_factory=dict)
     read: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -314,7 +316,7 @@ class Lines:
                 self._store(pe, colour + step.receive.channel, step.receive.arrival, at, words, first)
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)
-            thread = SENDS if step.send and cut.parts > 1 else 0
+            thread = self.main + (SENDS if step.send and cut.parts > 1 else 0)
             operation = Operation(
                 receive=colour + step.receive.channel if step.receive else -1,
                 send=colour + step.send.channel if step.send else -1,
@@ -341,6 +343,6 @@ class Lines:
         operation = Operation(
             receive=colour, arrival=arrival, address=address, words=words, after=reader if waits else -1
         )
-        number = self.machine.operate(pe, 1 + colour, operation)
+        number = self.machine.operate(pe, self.main + 1 + colour, operation)
         if arrival != Arrival.DROP:
             self.written[pe, address] = number
