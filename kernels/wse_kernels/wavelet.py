@@ -141,17 +141,17 @@ def run_wavelets(
                     if times[after, 1] > t:
                         wake = min(wake, times[after, 1])
                     continue
-                q = (source & INDEX) * QUEUE_WORDS
-                slot = 0
+                q, s, slot = 0, 0, 0
                 if source >= 0:
+                    q = (source & INDEX) * QUEUE_WORDS
                     if state[q + TAIL] == state[q + HEAD]:
                         continue
                     slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
                     if state[slot] >> 1 > t:
                         wake = min(wake, state[slot] >> 1)
                         continue
-                s = (target & INDEX) * QUEUE_WORDS
                 if target >= 0:
+                    s = (target & INDEX) * QUEUE_WORDS
                     ramp = state[s + LINK] & INDEX
                     if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[ramp, TAKEN] == t:
                         continue

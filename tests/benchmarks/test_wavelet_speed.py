@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, on_rows
+from wse.wavelet.flatten import tables
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine, Port
 from wse.wavelet.run import execute
-from wse.wavelet.tables import I32, tables
+from wse.wavelet.tables import I32
 from wse_kernels import wavelet as columns
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast

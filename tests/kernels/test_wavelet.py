@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.kernels.helpers import EXAMPLES
 from wse.hardware.load import load_wafer
+from wse.wavelet.flatten import tables
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
-from wse.wavelet.tables import tables
 from wse_kernels import wavelet as columns
 from wse_kernels.library import compiled
 from wse_kernels.oracle import wavelet as oracle

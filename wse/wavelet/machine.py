@@ -13,7 +13,6 @@ from wse_mappings.schedule import Arrival
 
 LARGEST_PES: Final = 65_536
 LARGEST_WORDS: Final = 2**28  # 1 GiB of float32
-MICROTHREADS: Final = 8  # vector operations that a PE has in flight at once: Cerebras SDK, both generations
 TIMED_PROGRAM_CYCLES: Final = 61
 """Start and finish of a timed collective: what the 15 chain rows leave over B + 6 (P - 1). WSE-2 fabric simulator logs,
 github.com/pr0f3ss/SpMM_Cerebras; in the first cycles and the stamps around them, not in the fabric."""
@@ -83,7 +82,8 @@ class Machine:
     """A region of ``rows`` × ``cols`` PEs with ``memory_words`` float32 words each.
 
     Threads of a PE run at the same time, the operations of one thread in their order. Thread 0 is the main one; a lower
-    thread has the ramp first where two would send in one cycle.
+    thread has the ramp first where two would send in one cycle. How many there are is not held against the hardware's
+    eight microthreads, which patterns that follow one another use again.
     """
 
     wafer: WaferSpec

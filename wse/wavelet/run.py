@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from wse.errors import BadInput
 from wse.wavelet.deadlock import check_finished
+from wse.wavelet.flatten import tables
 from wse.wavelet.machine import Machine, Port
-from wse.wavelet.tables import F32, I32, INTO_PE, Tables, tables
+from wse.wavelet.tables import F32, I32, Tables
 from wse_kernels import wavelet as k
 from wse_kernels.library import compiled
 
@@ -137,6 +138,3 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
         visits=visits,
         events=logged.astype(np.int32),
     )
-
-
-__all__ = ["INTO_PE", "Result", "execute", "run"]
