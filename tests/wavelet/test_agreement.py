@@ -55,7 +55,7 @@ def pair(wafer: WaferSpec, make: Make, rng: np.random.Generator) -> tuple[float,
     length, words = int(rng.integers(2, 65)), int(2 ** rng.uniform(0, 11))
     gap, other = int(rng.choice([16, 52])), int(rng.integers(1000))
     schedule = make(length, other)
-    line, round_ = other % schedule.variants.shape[1], other % len(schedule.variants)
+    line, round_ = other % schedule.variants.shape[1], other // 7 % len(schedule.variants)
     machine = Machine(wafer, 1, length, 2 * words)
     in_place = any(arrival == ADD for arrival in schedule.messages[:, 2])
     pes = [(0, col) for col in range(length)]
