@@ -7,7 +7,8 @@
     │   ├── BadWafer        a wafer or software file
     │   ├── BadMesh         a mesh or region size
     │   └── BadTrace        a trace file that cannot be read or written
-    └── DoesNotFit          the model does not fit the SRAM that it is given
+    ├── DoesNotFit          the model does not fit the SRAM that it is given
+    └── Deadlock            transfers that wait for each other and can never finish
 
     WseBug                  ours: exit 1, with the traceback
 
@@ -62,6 +63,10 @@ class BadTrace(BadInput):
 
 class DoesNotFit(WseError):
     """The model does not fit the SRAM that it is given."""
+
+
+class Deadlock(WseError):
+    """Transfers that wait for each other and can never finish."""
 
 
 class WseBug(Exception):

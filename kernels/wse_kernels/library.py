@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from wse_kernels import attention, elementwise, linear, norm, rotary, transfers, vocabulary
+from wse_kernels import attention, elementwise, linear, norm, rotary, transfers, vocabulary, wavelet
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
-__all__ = ["COMPUTE", "TRANSFER", "Compiled", "compiled", "make_ready"]
+__all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled", "make_ready"]
 
 COMPUTE: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -45,6 +45,9 @@ TRANSFER: dict[str, Callable[..., None]] = {
 }
 """Kernels that move words between PEs; each has its own operands."""
 
+TIMING: dict[str, Callable[..., None]] = {wavelet.run_wavelets.__name__: wavelet.run_wavelets}
+"""Kernels that count cycles."""
+
 
 class Compiled(NamedTuple):
     """One kernel, compiled lazily by numba at its first call for each combination of element types."""
@@ -55,6 +58,6 @@ class Compiled(NamedTuple):
 
 @cache
 def compiled(name: str) -> Compiled:
-    """The kernel ``name`` of COMPUTE or TRANSFER. Raises KeyError for an unknown name."""
-    function = COMPUTE[name] if name in COMPUTE else TRANSFER[name]
+    """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
+    function = (COMPUTE | TRANSFER | TIMING)[name]
     return Compiled(serial=kernel(function), parallel=parallel_kernel(function))

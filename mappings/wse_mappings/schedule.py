@@ -39,6 +39,10 @@ class LineSchedule:
         colours: Virtual channels that the pattern occupies on a PE.
         slowest: Variants of which one bounds the time of all others; empty when not known.
         changes_with_round: Whether rounds take different times.
+        channel: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a router
+            differently have different colours. Messages of one colour pass a router in their order.
+        parts: Into how many parts the words are cut; part i is words ``i * words // parts`` to the next part's first.
+        part: int32 ``[m]``: the part that each message carries; all words without it.
     """
 
     name: str
@@ -49,6 +53,9 @@ class LineSchedule:
     colours: int
     slowest: tuple[int, ...] = ()
     changes_with_round: bool = False
+    channel: I32 | None = None
+    parts: int = 1
+    part: I32 | None = None
 
     @property
     def travels(self) -> bool:
@@ -65,8 +72,26 @@ class LineSchedule:
         variant = int(self.variants[round_ % len(self.variants), line])
         return self.messages[self.first[variant] : self.first[variant + 1]]
 
+    def channel_of_line(self, line: int, round_: int = 0) -> I32 | None:
+        """The colours ``[m]`` of those messages, where the pattern fixes them."""
+        variant = int(self.variants[round_ % len(self.variants), line])
+        return None if self.channel is None else self.channel[self.first[variant] : self.first[variant + 1]]
 
-def uniform(name: str, length: int, lines: int, messages: list[tuple[int, int, Arrival]], colours: int) -> LineSchedule:
+    def part_of_line(self, line: int, round_: int = 0) -> I32 | None:
+        """The parts ``[m]`` that those messages carry, where they do not carry all words."""
+        variant = int(self.variants[round_ % len(self.variants), line])
+        return None if self.part is None else self.part[self.first[variant] : self.first[variant + 1]]
+
+
+def uniform(
+    name: str,
+    length: int,
+    lines: int,
+    messages: list[tuple[int, int, Arrival]],
+    colours: int,
+    *,
+    channel: list[int] | None = None,
+) -> LineSchedule:
     """A schedule in which every line does the same."""
     array = np.array(messages, np.int32).reshape(-1, 3)
     return LineSchedule(
@@ -76,6 +101,7 @@ def uniform(name: str, length: int, lines: int, messages: list[tuple[int, int, A
         first=np.array([0, len(array)], np.int32),
         variants=np.zeros((1, lines), np.int32),
         colours=colours,
+        channel=None if channel is None else np.array(channel, np.int32),
     )
 
 

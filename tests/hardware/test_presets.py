@@ -26,6 +26,7 @@ UNITS = {
     "hop_cycles": "cycle",
     "ramp_cycles": "cycle",
     "stream_words_per_cycle": "word/cycle",
+    "router_queue_words": "word",
     "colours": "colour",
     "reserved_colours": "colour",
     "mac_fp16_per_cycle": "element/cycle",

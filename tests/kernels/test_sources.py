@@ -11,9 +11,10 @@ import pytest
 import wse_kernels
 from wse.instructions import FIRST_OPERAND, OPERANDS
 from wse_kernels import attention, oracle, transfers
-from wse_kernels.library import COMPUTE, TRANSFER
+from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
 from wse_kernels.oracle import transfers as transfer_oracle
+from wse_kernels.oracle import wavelet as wavelet_oracle
 from wse_mappings import cache_balance
 from wse_mappings.schedule import Arrival
 
@@ -72,7 +73,7 @@ def test_oracles_are_numpy_only(path: Path) -> None:
 
 
 def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
-    assert set(KERNELS) == set(COMPUTE) | set(TRANSFER)
+    assert set(KERNELS) == set(COMPUTE) | set(TRANSFER) | set(TIMING)
 
 
 @pytest.mark.parametrize("name", COMPUTE)
@@ -87,6 +88,11 @@ def test_transfer_oracles_take_memory_and_element_type_for_a_view(name: str) -> 
     views = [p for p in taken if p.endswith("view")]
     memories = [p.replace("view", "memory").removeprefix("_") for p in views]
     assert parameters(ORACLES[name]) == [*memories, "element", *(p for p in taken if p not in views)]
+
+
+@pytest.mark.parametrize("name", TIMING)
+def test_timing_kernels_have_an_oracle_of_the_same_operands(name: str) -> None:
+    assert parameters(KERNELS[name]) == parameters(functions(Path(wavelet_oracle.__file__))[name])
 
 
 def test_the_compiler_knows_exactly_the_compute_kernels() -> None:

@@ -3,12 +3,13 @@
 A message is a stream of words. Its first word leaves the sender's router at some time, crosses a hop in ``hop`` cycles,
 and the rest follow at the stream rate. A PE does its operations in their order:
 
-- a send from memory starts when the PE is free; its first word is at the router one cycle and one ramp later;
-- a receive that combines starts when its first word arrives and the PE is free, and ends one ramp and one add after
-  its last;
+- an operation begins when its first word is in the PE, one ramp after it came to the router, and the PE is free; it
+  does a word a cycle, and its results are at the router one ramp later: a word sent from memory one ramp and one cycle
+  after the operation begins;
 - a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
   add after it arrived, so a chain costs hop + 2 ramp + 1 a relay (6 on WSE-2) and streams;
-- between two operations of one PE lies a launch gap;
+- from the end of one operation of a PE to the start of the next lies a launch gap; words that wait meanwhile do so in
+  the PE's queue and have the ramp behind them;
 - a receive that only stores does not hold up the PE's own sends (another microthread takes it).
 
 Source of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
@@ -97,21 +98,22 @@ class _Line:
         return NO_CYCLES if free is None else free.plus(launch=self.costs.gap)
 
     def _send(self, pe: int) -> _Stream:
-        received = self.waiting.pop(pe, None)
-        if received is None:
-            first = self._start(pe).plus(relays=1 + self.costs.ramp)
-            out = _Stream(first, first.plus(hops=self.tail))
-        else:
-            relay = 2 * self.costs.ramp + 1
-            first = max(self._start(pe), received.first).plus(relays=relay)
-            out = _Stream(first, max(first.plus(hops=self.tail), received.last.plus(relays=relay)))
-        self.free[pe] = out.last
-        return out
+        begin, last = self._operate(pe, self.waiting.pop(pe, None))
+        out = self.costs.ramp + 1
+        return _Stream(begin.plus(relays=out), last.plus(relays=out))
 
     def _settle(self, pe: int) -> None:
         """A waiting receive that was not fused: it ends in memory."""
         received = self.waiting.pop(pe, None)
         if received is not None:
-            begin = max(self._start(pe), received.first)
-            last = max(begin.plus(hops=self.tail), received.last)
-            self.free[pe] = last.plus(relays=self.costs.ramp + 1)
+            self._operate(pe, received)
+
+    def _operate(self, pe: int, received: _Stream | None) -> tuple[Cycles, Cycles]:
+        """The cycles in which the PE does the first and the last word of an operation."""
+        begin = self._start(pe)
+        last = begin.plus(hops=self.tail)
+        if received is not None:
+            begin = max(begin, received.first.plus(relays=self.costs.ramp))
+            last = max(begin.plus(hops=self.tail), received.last.plus(relays=self.costs.ramp))
+        self.free[pe] = last.plus(relays=1)
+        return begin, last

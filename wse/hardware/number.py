@@ -40,6 +40,7 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "hop_cycles": (1, 10_000),
     "ramp_cycles": (0, 10_000),
     "stream_words_per_cycle": (0.001, 1_000),
+    "router_queue_words": (1, 1_000),
     "colours": (1, 1024),
     "reserved_colours": (0, 1024),
     "wafer_link_bytes_per_s": (1, 10**18),

@@ -20,6 +20,7 @@ class WaferSpec:
     hop_cycles: int  # router to neighbouring router
     ramp_cycles: int  # one crossing between router and compute element
     stream_words_per_cycle: float  # one vector stream, compute element to compute element
+    router_queue_words: int  # places of one colour's queue behind one port of a router
     colours: int  # routable virtual channels per PE
     reserved_colours: int  # of them taken by the host runtime
     mac_fp16_per_cycle: int  # fp16 x fp16 -> fp16

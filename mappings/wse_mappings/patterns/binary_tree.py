@@ -1,0 +1,21 @@
+"""Binary tree reduce: PE 0 and every PE at an even place of a level take the sum of the half beside them.
+
+In level i the PE at a multiple of 2^(i+1) receives from the one 2^i places east. Two colours by the parity of the
+number of ones in the sender's index; who has sent becomes a wire. Source: Luczynski et al., Near-Optimal Wafer-Scale
+Reduce, HPDC 2024, arXiv 2404.15888.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
+    messages: list[tuple[int, int, Arrival]] = []
+    step = 1
+    while step < length:
+        messages += [(pe + step, pe, arrival) for pe in range(0, length - step, 2 * step)]
+        step *= 2
+    channel = [source.bit_count() % 2 for source, _, _ in messages]
+    return uniform("binary_tree", length, lines, messages, colours=2, channel=channel)

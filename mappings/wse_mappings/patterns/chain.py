@@ -1,0 +1,16 @@
+"""Chain reduce: every PE adds its words to the stream from its eastern neighbour and passes it on west, to PE 0.
+
+One fused operation a PE, two colours that alternate by parity. Source: Luczynski et al., Near-Optimal Wafer-Scale
+Reduce, HPDC 2024, arXiv 2404.15888.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
+    senders = range(length - 1, 0, -1)
+    messages = [(pe, pe - 1, arrival) for pe in senders]
+    return uniform("chain", length, lines, messages, colours=2, channel=[pe % 2 for pe in senders])

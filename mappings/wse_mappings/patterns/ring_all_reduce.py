@@ -1,0 +1,29 @@
+"""Ring all-reduce over the interleaved ring: parts of the words go round once to be summed and once to be shared.
+
+Neighbours on the ring are at most two hops apart. In step t place k sends part k - t, adding what arrives in the first
+P - 1 steps and storing it in the second, on three colours each. Source: Luczynski et al., Near-Optimal Wafer-Scale
+Reduce, HPDC 2024, arXiv 2404.15888, which gives its cost beside reduce and broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wse_mappings.ring import ring_pe
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Every PE of a line gets ``arrival`` (ADD or LARGER) over the line; the words are cut into ``length`` parts."""
+    steps = [(step, 0, arrival) for step in range(length - 1)] + [
+        (step, 1, Arrival.REPLACE) for step in range(length - 1)
+    ]
+    messages, parts = [], []
+    for step, ahead, what in steps:
+        for place in range(length):
+            messages.append((ring_pe(place, length), ring_pe(place + 1, length), what))
+            parts.append((place + ahead - step) % length)
+    schedule = uniform("ring_all_reduce", length, lines, messages, colours=6)
+    return replace(schedule, parts=length, part=np.array(parts, np.int32))

@@ -1,0 +1,24 @@
+"""Snake reduce: a chain through all PEs of a rectangle in boustrophedon order, to the north-west corner.
+
+Even rows flow west, odd ones east, and the ends of rows turn north. Source: Luczynski et al., Near-Optimal Wafer-Scale
+Reduce, HPDC 2024, arXiv 2404.15888.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.patterns.chain import chain
+from wse_mappings.schedule import Arrival, LineSchedule
+
+
+def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
+    """The chain along ``snake_path(rows, cols)``."""
+    return chain(rows * cols, 1, arrival)
+
+
+def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
+    """(row, col) of the chain's PEs, its root first.
+
+    >>> snake_path(2, 3)
+    [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+    """
+    return [(row, col if row % 2 == 0 else cols - 1 - col) for row in range(rows) for col in range(cols)]

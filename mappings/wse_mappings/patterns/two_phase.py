@@ -1,0 +1,43 @@
+"""Two-phase reduce: a chain inside each group of S neighbours, then a chain of the groups' heads, to PE 0.
+
+Groups are counted from the east end; the western one may be short. Two colours alternate by parity inside a group and
+flip between groups, so that a PE that has sent becomes a wire for the second phase on the colour that it used. Source:
+Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
+    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0.
+
+    Args:
+        length: PEs in a line.
+        lines: Lines that do the same.
+        arrival: How two operands combine.
+        group: PEs in a group; the rounded square root of ``length`` without it.
+    """
+    group = group or max(1, round(math.sqrt(length)))
+    messages: list[tuple[int, int, Arrival]] = []
+    channel: list[int] = []
+    heads: list[int] = []  # from the east
+    for number, east in enumerate(range(length - 1, -1, -group)):
+        head = max(east - group + 1, 0)
+        # The east end of a group sends on the colour that will pass words of the head before it.
+        first = _head_colour(number - 1, group) if number else 0
+        messages += [(pe, pe - 1, arrival) for pe in range(east, head, -1)]
+        channel += [(first + east - pe) % 2 for pe in range(east, head, -1)]
+        heads.append(head)
+    messages += [(source, target, arrival) for source, target in pairwise(heads)]
+    channel += [_head_colour(number, group) for number in range(len(heads) - 1)]
+    return uniform("two_phase", length, lines, messages, colours=2, channel=channel)
+
+
+def _head_colour(number: int, group: int) -> int:
+    """The colour on which the head of a group sends: that of its place in the first, then by turns."""
+    return (group - 1 + number) % 2

@@ -1,0 +1,90 @@
+"""The wavelet kernel against its slow twin, on machines that mix patterns, colours and directions."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.helpers import EXAMPLES
+from wse.hardware.load import load_wafer
+from wse.wavelet.flatten import tables
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import Machine
+from wse_kernels import wavelet as columns
+from wse_kernels.library import compiled
+from wse_kernels.oracle import wavelet as oracle
+from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.schedule import Arrival, LineSchedule
+
+LIMIT = 100_000
+
+
+def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
+    return [
+        chain(length, 9, arrival),
+        star(length, 9, arrival),
+        two_phase(length, 9, arrival),
+        binary_tree(length, 9, arrival),
+        k_tree(length, 9, arrival, broadcast=True),
+        multicast(length, 9, length // 2),
+        ring_shift(length, 9),
+    ]
+
+
+@given(
+    wafer=st.sampled_from(["wse2", "wse3"]),
+    rows=st.integers(1, 3),
+    cols=st.integers(2, 7),
+    chosen=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    arrival=st.sampled_from([Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR]),
+    pairs=st.integers(1, 6),
+    gap=st.integers(0, 20),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_kernel_and_oracle_agree(
+    wafer: str, rows: int, cols: int, chosen: list[int], arrival: Arrival, pairs: int, gap: int, seed: int
+) -> None:
+    words = 2 * pairs
+    machine = Machine(load_wafer(wafer), rows, cols, 2 * words)
+    lines, colour = Lines(machine=machine, gap_cycles=gap), 0
+    for i in chosen:
+        if colour <= 12:
+            across = i % 2 and rows > 1
+            schedule = patterns(rows if across else cols, arrival)[i]
+            target = words if i >= 5 else 0
+            lay = lines.columns if across else lines.rows
+            colour = lay(schedule, words, target=target, colour=colour)
+    memory = np.random.default_rng(seed).integers(-3, 4, rows * cols * 2 * words).astype(np.float32)
+    outcomes = []
+    rate = machine.wafer.stream_words_per_cycle
+    for function in (compiled("run_wavelets").serial, oracle.run_wavelets):
+        table, held, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
+        function(
+            table.queues,
+            table.routes,
+            table.links,
+            table.members,
+            table.routers,
+            table.threads,
+            table.ops,
+            table.times,
+            held,
+            table.spans,
+            np.zeros((0, 2), np.int32),
+            counts,
+            0 if rate == 1 else 8,
+            LIMIT,
+        )
+        assert (table.times >= 0).all()
+        state = table.queues[:, [columns.HEAD, columns.TAIL]]
+        outcomes.append((state, table.links, table.threads, table.times, held, table.spans, counts[0]))
+    for got, want in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(got, want)

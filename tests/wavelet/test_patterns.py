@@ -1,0 +1,132 @@
+"""Every pattern of the mappings, wavelet by wavelet: the values that its messages say, over the links they cross."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.mappings.replay import replay
+from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from wse.hardware.spec import WaferSpec
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import Machine
+from wse.wavelet.run import run
+from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
+from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.snake import snake, snake_path
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.patterns.x_y import Reduce, x_y
+from wse_mappings.schedule import Arrival, LineSchedule
+
+ADD = Arrival.ADD
+IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
+    "chain": lambda length, _: chain(length, length, ADD),
+    "star": lambda length, _: star(length, length, Arrival.LARGER),
+    "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
+    "binary_tree": lambda length, _: binary_tree(length, length, ADD),
+    "reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
+    "all_reduce": lambda length, _: k_tree(length, length, ADD, broadcast=True),
+    "segments": lambda length, other: k_tree(length, length, ADD, broadcast=True, segments=halves(length, other)),
+    "ring_reduce": lambda length, _: ring_reduce(length),
+}
+MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
+    "multicast": lambda length, other: multicast(length, length, other % length),
+    "diagonal_multicast": lambda length, _: diagonal_multicast(length),
+    "diagonal_stream": lambda length, _: diagonal_stream(length),
+    "ring_shift": lambda length, _: ring_shift(length, length),
+    "ring_align": lambda length, _: ring_align(length),
+    "ring_keep": lambda length, _: ring_keep(length),
+}
+
+
+def halves(length: int, other: int) -> tuple[tuple[int, int], ...]:
+    first = 1 + other % length
+    return ((0, first), (first, length - first)) if first < length else ((0, length),)
+
+
+def crossed(
+    schedule: LineSchedule, line: int, round_: int, words: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Words to the east and to the west of each PE; what leaves one PE both ways at once counts on both sides."""
+    links = np.zeros((2, schedule.length), np.int64)
+    for source, target, arrival in schedule.of_line(line, round_).tolist():
+        if arrival != Arrival.KEEP:
+            links[0, source:target] += words
+            links[1, target + 1 : source + 1] += words
+    return links
+
+
+@given(
+    name=st.sampled_from([*IN_PLACE, *MOVES]),
+    length=st.integers(1, 24),
+    words=st.integers(1, 40),
+    gap=st.sampled_from([0, 16, 52]),
+    other=st.integers(0, 999),
+    wafer=st.sampled_from([WSE2, WSE3]),
+)
+@settings(max_examples=150, deadline=None)
+def test_values_and_link_words_are_those_of_the_messages(
+    name: str, length: int, words: int, gap: int, other: int, wafer: WaferSpec
+) -> None:
+    schedule = (IN_PLACE | MOVES)[name](length, other)
+    line, round_ = other % schedule.variants.shape[1], other // 7 % len(schedule.variants)
+    moves = name in MOVES
+    machine = Machine(wafer, 1, length, 2 * words)
+    lines = Lines(machine=machine, gap_cycles=gap)
+    pes = [(0, col) for col in range(length)]
+    used = lines.path(schedule, pes, words, target=words * moves, line=line, round_=round_)
+    assert used <= schedule.colours
+    memory = small_numbers(machine, other)
+    before = memory[0]
+    result = run(machine, lines.copied(memory))
+    target = list(before[:, words:]) if moves else None
+    if name == "star":
+        expected = [*before[:, :words]]
+        expected[0] = before[:, :words].max(axis=0)
+    else:
+        expected = replay(schedule, list(before[:, :words]), target, line, round_)
+    np.testing.assert_array_equal(result.memory[0, :, words * moves :][:, :words], np.stack(expected))
+    np.testing.assert_array_equal(result.link_words[[1, 3], 0], crossed(schedule, line, round_, words))
+
+
+@pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7)])
+def test_x_y_reduces_a_rectangle_into_its_corner(reduce: Reduce, rows: int, cols: int) -> None:
+    along_rows, along_column = x_y(rows, cols, ADD, reduce)
+    machine = Machine(WSE2, rows, cols, 9)
+    lines = Lines(machine=machine, gap_cycles=16)
+    colour = lines.rows(along_rows, 9)
+    lines.path(along_column, [(row, 0) for row in range(rows)], 9, colour=colour)
+    memory = small_numbers(machine)
+    np.testing.assert_array_equal(run(machine, memory).memory[0, 0], memory.sum(axis=(0, 1)))
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7), (4, 4)])
+def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
+    machine = Machine(WSE2, rows, cols, 30)
+    Lines(machine=machine, gap_cycles=16).path(snake(rows, cols, ADD), snake_path(rows, cols), 30)
+    memory = small_numbers(machine)
+    result = run(machine, memory)
+    np.testing.assert_array_equal(result.memory[0, 0], memory.sum(axis=(0, 1)))
+    assert result.cycles == 30 + 6 * (rows * cols - 1)
+
+
+@given(length=st.integers(1, 17), words=st.integers(1, 70), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_the_ring_gives_every_pe_the_sum(length: int, words: int, seed: int) -> None:
+    schedule = ring_all_reduce(length, 1, ADD)
+    machine = Machine(WSE2, 1, length, words)
+    assert Lines(machine=machine, gap_cycles=16).rows(schedule, words) <= schedule.colours
+    memory = small_numbers(machine, seed)
+    result = run(machine, memory)
+    np.testing.assert_array_equal(result.memory[0], np.broadcast_to(memory[0].sum(axis=0), (length, words)))

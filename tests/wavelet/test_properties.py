@@ -1,0 +1,136 @@
+"""What holds on every machine: no word lost or doubled, order kept, links shared in turn, nothing left over."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.wavelet.lay import WSE2, WSE3
+from wse.hardware.spec import WaferSpec
+from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
+from wse.wavelet.run import Result, run
+from wse_mappings.schedule import Arrival
+
+Place = tuple[int, int]
+
+
+@st.composite
+def multicasts(draw: st.DrawFn) -> tuple[Machine, list[tuple[Place, list[Place], int]]]:
+    """Random trees of routes, one a colour, with random lengths; each PE stores what it receives by colour."""
+    wafer: WaferSpec = draw(st.sampled_from([WSE2, WSE3]))
+    rows, cols, most = draw(st.integers(1, 4)), draw(st.integers(2, 5)), 12
+    colours = draw(st.integers(1, 6))
+    machine = Machine(wafer, rows, cols, most * (colours + 1))
+    sent = []
+    for colour in range(colours):
+        root = (draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1)))
+        words = draw(st.integers(1, most))
+        reached: dict[Place, tuple[Port, list[Port]]] = {root: (Port.RAMP, [])}
+        for _ in range(draw(st.integers(1, rows * cols + 2))):
+            here = draw(st.sampled_from(sorted(reached)))
+            side = draw(st.sampled_from(sorted(STEP)))
+            there = (here[0] + STEP[side][0], here[1] + STEP[side][1])
+            if there not in reached and 0 <= there[0] < rows and 0 <= there[1] < cols:
+                reached[here][1].append(side)
+                reached[there] = (side.opposite, [])
+        receivers = [place for place in reached if place != root and (not reached[place][1] or draw(st.booleans()))]
+        if receivers:
+            for place, (source, targets) in reached.items():
+                ramp = [Port.RAMP] if place in receivers else []
+                machine.route(machine.pe(*place), colour, Position(source, (*targets, *ramp)))
+            machine.operate(machine.pe(*root), 0, Operation(send=colour, address=0, words=words, gap_cycles=3))
+            for place in receivers:
+                address = most * (colour + 1)
+                machine.operate(machine.pe(*place), 1 + colour, Operation(receive=colour, address=address, words=words))
+            sent.append((root, receivers, words))
+        else:
+            sent.append((root, [], 0))
+    return machine, sent
+
+
+def distinct(machine: Machine) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    shape = (machine.rows, machine.cols, machine.memory_words)
+    return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+
+
+@given(multicasts())
+@settings(max_examples=60, deadline=None)
+def test_every_word_arrives_once_in_order_and_nothing_is_left(
+    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+) -> None:
+    machine, sent = case
+    memory = distinct(machine)
+    result = run(machine, memory)  # raises where an operation does not end or a queue is not empty
+    expected = memory.copy()
+    for colour, (root, receivers, words) in enumerate(sent):
+        for place in receivers:
+            expected[place][12 * (colour + 1) :][:words] = memory[root][:words]
+    np.testing.assert_array_equal(result.memory, expected)
+
+
+@given(multicasts())
+@settings(max_examples=40, deadline=None)
+def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
+    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+) -> None:
+    machine, _ = case
+    result = run(machine, log=100_000)
+    cycle, row, col, _, side = result.events.T
+    taken = Counter(zip(cycle.tolist(), row.tolist(), col.tolist(), side.tolist(), strict=True))
+    assert max(taken.values(), default=0) <= 1
+    assert int((side < Port.RAMP).sum()) == result.hops
+    links = sum(
+        operation_words(machine, colour) * sum(target != Port.RAMP for target in positions[0].targets)
+        for (_, colour), positions in machine.positions.items()
+    )
+    assert result.hops == links
+
+
+def operation_words(machine: Machine, colour: int) -> int:
+    return next(op.words for op in machine.operations if op.send == colour)
+
+
+def same(one: Result, other: Result) -> None:
+    assert one.cycles == other.cycles
+    for name in ("pe_cycles", "op_times", "memory", "link_words"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@given(multicasts(), st.integers(0, 2**16))
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_queues_and_the_number_of_cores_change_nothing(
+    case: tuple[Machine, list[tuple[Place, list[Place], int]]], seed: int
+) -> None:
+    machine, _ = case
+    memory = distinct(machine)
+    plain = run(machine, memory)
+    same(plain, run(machine, memory, shuffle=seed))
+    same(plain, run(machine, memory, workers=2))
+
+
+@pytest.mark.parametrize("colours", [2, 3, 8])
+@pytest.mark.parametrize("words", [1, 50])
+def test_colours_take_a_shared_link_in_turn(colours: int, words: int) -> None:
+    """Streams from as many PEs meet on the last link: it never rests, and while all wait each has its turn."""
+    machine = Machine(WSE2, 1, colours + 1, colours * words)
+    for colour in range(colours):
+        machine.route(colour, colour, Position(Port.RAMP, (Port.EAST,)))
+        for pe in range(colour + 1, colours):
+            machine.route(pe, colour, Position(Port.WEST, (Port.EAST,)))
+        machine.route(colours, colour, Position(Port.WEST, (Port.RAMP,)))
+        machine.operate(colour, 0, Operation(send=colour, words=words))
+        machine.operate(
+            colours, colour, Operation(receive=colour, arrival=Arrival.REPLACE, address=colour * words, words=words)
+        )
+    result = run(machine, log=100_000)
+    last = result.events[(result.events[:, 2] == colours) & (result.events[:, 4] == Port.WEST)]
+    assert len(last) == colours * words
+    assert last[-1, 0] - last[0, 0] < colours * words + 2 * colours
+    turns = last[last[:, 0] > last[0, 0] + 4 * colours][: 2 * colours, 3]
+    if words > 1:
+        assert np.array_equal(turns[:colours], turns[colours:])
+        assert len(set(turns[:colours].tolist())) == colours

@@ -1,0 +1,1 @@
+"""The cycle-by-cycle reference for small regions: routers, colours, queues, back-pressure, vector operations."""

@@ -1,0 +1,116 @@
+"""Tells a finished machine from a deadlocked one, and names the PEs and colours that wait for each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.errors import Deadlock
+from wse.wavelet.machine import Machine
+from wse.wavelet.tables import INTO_PE, Tables
+from wse_kernels import wavelet as k
+
+MOST_NAMED: Final = 8
+SIDES: Final = ("from north", "from east", "from south", "from west", "out of the PE", "into the PE")
+
+
+def check_finished(machine: Machine, table: Tables) -> None:
+    """Raise Deadlock unless every operation has ended and every queue is empty."""
+    stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
+    full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
+    if not stuck and not full:
+        return
+    waits = _Waits(table)
+    cycle = waits.cycle([*(-1 - thread for thread in stuck), *full])
+    if cycle:
+        how = f"{_named(machine, table, cycle)} wait for each other in a cycle"
+    elif stuck:
+        how = f"{_named(machine, table, [-1 - stuck[0], *waits.of(-1 - stuck[0])])}: waits for words that nobody sends"
+    else:
+        how = f"{_named(machine, table, full)}: words arrived that no operation receives"
+    msg = (
+        f"wavelet reference: deadlock: {how} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
+        "give the transfers other colours or another order"
+    )
+    raise Deadlock(msg)
+
+
+class _Waits:
+    """What each queue and thread waits for. Queues are their numbers, threads -1 - number."""
+
+    def __init__(self, table: Tables) -> None:
+        self.table = table
+        self.held = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
+        self.feeders: dict[int, list[int]] = {}  # of an empty queue: what may yet send into it
+        self.holders: dict[tuple[int, int], list[int]] = {}  # of a (PE, colour): queues that may release it
+        for outputs, *row in table.routes.tolist():
+            if row[k.ROUTE_RELEASED - 1] >= 0:
+                pe, _, colour = table.identity[table.routes[row[k.ROUTE_RELEASED - 1], k.ROUTE_QUEUE]].tolist()
+                self.holders.setdefault((pe, colour), []).append(row[k.ROUTE_QUEUE - 1])
+            for target in row[:outputs]:
+                self.feeders.setdefault(target, []).append(row[k.ROUTE_QUEUE - 1])
+        self.reader: dict[int, int] = {}
+        self.enabled: dict[tuple[int, int], int] = {}  # the queue that a (PE, colour) takes wavelets from
+        for i, queue in enumerate(table.queues):
+            if queue[k.OUTPUTS]:
+                self.enabled[int(table.identity[i][0]), int(table.identity[i][2])] = i
+        for thread, row in enumerate(table.threads):
+            for op in range(row[k.CURRENT], row[k.LAST]):
+                if table.ops[op, k.RECEIVE] >= 0:
+                    self.reader.setdefault(int(table.ops[op, k.RECEIVE]), -1 - thread)
+                if table.ops[op, k.SEND] >= 0:
+                    self.feeders.setdefault(int(table.ops[op, k.SEND]), []).append(-1 - thread)
+
+    def of(self, node: int) -> list[int]:
+        """What ``node`` waits for."""
+        table = self.table
+        if node < 0:
+            op = table.ops[table.threads[-1 - node, k.CURRENT]]
+            if op[k.AFTER] >= 0 and table.times[op[k.AFTER], 1] < 0:
+                after = int(op[k.AFTER])
+                owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= after < row[k.LAST])
+                return [-1 - owner]
+            if op[k.RECEIVE] >= 0 and not self.held[op[k.RECEIVE]]:
+                return [int(op[k.RECEIVE])]
+            return [int(op[k.SEND])] if op[k.SEND] >= 0 else []
+        queue = table.queues[node]
+        if not self.held[node]:
+            return self.feeders.get(node, [])
+        pe, side, colour = table.identity[node].tolist()
+        if side == INTO_PE:
+            return [self.reader[node]] if node in self.reader else []
+        if not queue[k.OUTPUTS]:
+            return [self.enabled[pe, colour]] if (pe, colour) in self.enabled else self.holders.get((pe, colour), [])
+        targets = queue[k.OUTPUT : k.OUTPUT + queue[k.OUTPUTS]].tolist()
+        return [target for target in targets if self.held[target] >= table.queues[target, k.CAPACITY]]
+
+    def cycle(self, starts: list[int]) -> list[int]:
+        """Nodes that wait for each other in a ring, or nothing."""
+        finished: set[int] = set()
+        for start in starts:
+            path, place = [start], {start: 0}
+            branches = [iter(self.of(start))]
+            while path:
+                following = next(branches[-1], None)
+                if following is None:
+                    branches.pop()
+                    place.pop(path[-1])
+                    finished.add(path.pop())
+                elif following in place:
+                    return path[place[following] :]
+                elif following not in finished:
+                    place[following] = len(path)
+                    path.append(following)
+                    branches.append(iter(self.of(following)))
+        return []
+
+
+def _named(machine: Machine, table: Tables, nodes: list[int]) -> str:
+    """PEs and colours of some nodes, each once, the first few."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        if node >= 0:
+            pe, side, colour = table.identity[node].tolist()
+            names[f"{machine.where(pe)} colour {colour} {SIDES[side]}"] = None
+    shown = list(names)[:MOST_NAMED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more
