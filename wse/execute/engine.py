@@ -51,8 +51,8 @@ class Engine:
         """The id that the last phase ended with. Raises BadModel when no logit was a number."""
         if self.streams.host_token < 0:
             message = (
-                f"{self.program.model_name}: the logits are not numbers, so values overflowed "
-                f"{self.program.element_type('act')}; use --dtype bfloat16 or float32"
+                f"{self.program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
+                f"{self.program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
             )
             raise BadModel(message)
         return self.streams.host_token
