@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ LARGEST_HALF = 65504
 def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], arenas: list[Arena]) -> None:
     """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in the file's type.
 
-    Raises BadModel when a value is beyond float16 and that is the element type.
+    Raises BadModel when a value is not finite, or is beyond float16 and that is the element type.
     """
     made = {"rotary_frequencies": rotary_frequencies(spec)}
     for tile in program.tiles:
@@ -29,9 +30,13 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
         for row in range(arena.rows):
             shares = [_share(part, value, row, arena.cols) for part, value in zip(tile.parts, values, strict=True)]
             whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
-            if element_type == "float16" and float(np.abs(whole).max(initial=0)) > LARGEST_HALF:
+            largest = float(np.abs(whole).max(initial=0))
+            if not math.isfinite(largest):
+                message = f"{tile.name}: holds values that are not finite numbers; fetch or convert the weights again"
+                raise BadModel(message)
+            if element_type == "float16" and largest > LARGEST_HALF:
                 message = (
-                    f"{tile.name}: holds {float(np.abs(whole).max()):.3g}, more than float16's {LARGEST_HALF:,}; "
+                    f"{tile.name}: holds {largest:.3g}, more than float16's {LARGEST_HALF:,}; "
                     "use --dtype bfloat16 or float32"
                 )
                 raise BadModel(message)

@@ -222,7 +222,7 @@ def _print_colours(console: Console, uses: list[dict[str, Any]], available: int)
         for number, use in enumerate(group):
             strip = "·" * use["first"] + "█" * use["colours"] + "·" * (available - use["first"] - use["colours"])
             span = _range(use["first"], use["first"] + use["colours"] - 1) if use["colours"] else "none"
-            repainted = "taken in turn" if use["repainted"] else ""
+            repainted = "in turn" if use["repainted"] else ""
             style = "yellow" if use["repainted"] else "cyan"
             label = stages if number == 0 else ""
             table.add_row(label, use["pattern"], use["along"], span, Text(strip, style=style), repainted)
