@@ -17,9 +17,19 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path i
 WSE = [sys.executable, "-m", "wse"]
 
 
+def take_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A process that takes SIGINT, also where the tests themselves run in a shell's background and ignore it."""
     return subprocess.Popen(
-        [*WSE, *arguments], cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*WSE, *arguments],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=None if sys.platform == "win32" else take_interrupts,
     )
 
 
