@@ -35,7 +35,7 @@ def print_trace(facts: dict[str, Any], stream: TextIO, *, tree: bool, steps: boo
     if not tree and not steps:
         _print_summary(console, facts)
     if tree:
-        _print_tree(console, facts)
+        _print_tree(console, facts, [(node, 1) for node in facts["tree"]])
     if steps:
         _print_steps(console, facts["steps"])
 
@@ -63,10 +63,26 @@ def _print_summary(console: Console, facts: dict[str, Any]) -> None:
         fullest = min(range(len(stages)), key=lambda i: stages[i]["free"])
         heading(console, "SRAM of the fullest PE", f"in stage {fullest}")
         print_sram(console, stages[fullest])
+    _print_tree(console, facts, _folded(facts["tree"]))
     _print_links(console, facts)
     if facts["steps"]:
         _print_steps(console, facts["steps"])
     lines(console, [("", ""), ("more", "--tree: the ops of each layer; --steps: more steps; --json: everything")])
+
+
+def _folded(tree: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """The tree's nodes, consecutive layers that cost the same as one, and how many each stands for."""
+    folded: list[tuple[dict[str, Any], int]] = []
+    for node in tree:
+        if folded and min(node["layer"], folded[-1][0]["layer"]) >= 0 and _costs(node) == _costs(folded[-1][0]):
+            folded[-1] = (folded[-1][0], folded[-1][1] + 1)
+        else:
+            folded.append((node, 1))
+    return folded
+
+
+def _costs(node: dict[str, Any]) -> list[tuple[float, float]]:
+    return [(op["prefill"], op["decode"]) for op in node["ops"]]
 
 
 def _print_phases(console: Console, facts: dict[str, Any]) -> None:
@@ -104,7 +120,7 @@ def _print_links(console: Console, facts: dict[str, Any]) -> None:
         lines(console, [("between wafers and with the host", in_bytes(crossing))])
 
 
-def _print_tree(console: Console, facts: dict[str, Any]) -> None:
+def _print_tree(console: Console, facts: dict[str, Any], nodes: list[tuple[dict[str, Any], int]]) -> None:
     phase = "decode" if "decode" in facts else "prefill"
     what = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
     heading(console, "Ops", f"cycles {what}")
@@ -115,13 +131,13 @@ def _print_tree(console: Console, facts: dict[str, Any]) -> None:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    for node in facts["tree"]:
+    for node, stands_for in nodes:
         inside = node["layer"] >= 0
         if inside:
             share = node[phase] / total
-            table.add_row(
-                f"layer {node['layer']}", count(node[phase]), percent(share), bar(share, width, "weights"), style="bold"
-            )
+            last = node["layer"] + stands_for - 1
+            name = f"layer {last}" if stands_for == 1 else f"each of layers {node['layer']} to {last}"
+            table.add_row(name, count(node[phase]), percent(share), bar(share, width, "weights"), style="bold")
         for index, op in enumerate(node["ops"]):
             branch = ("└─ " if index == len(node["ops"]) - 1 else "├─ ") if inside else ""
             name = shown(op["op"]).removeprefix(f"layers.{node['layer']}.")
