@@ -82,11 +82,21 @@ def test_what_is_printed_fits_80_columns(
     assert max(map(len, out.split("\n"))) <= 80
     assert "incomplete" not in out
     told = {
-        "": ["Busiest links", "Slowest steps", "each of layers 0 to 1"],
+        "": ["Ops", "layer 1", "Busiest links", "Slowest steps"],
         "--tree": ["layer 0", "layer 1"],
         "--steps": ["Slowest steps"],
     }
     assert all(words in out for words in told[options[0] if options else ""])
+
+
+def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    golden = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+    assert main(["inspect", str(golden / "story.h5")]) == 0
+    assert "each of layers 0 to 4" in capsys.readouterr().out
+    assert main(["inspect", str(golden / "story-two-wafers.h5")]) == 0
+    out = capsys.readouterr().out
+    assert "each of layers 0 to 4" not in out
+    assert "layer 3" in out or "layers 0 to 2" in out
 
 
 def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
