@@ -117,30 +117,22 @@ class Fabric:
             if phase.loop[step] >= 0:
                 end = int(phase.loops[phase.loop[step], 1])
             turns = phase.turns(step)
-            inside = self._first_starts(phase, step, end, slots)
+            begin = now
             for group in _groups(phase, step, end):
+                start[group] = begin  # in the first turn
                 for turn, repeat in self._distinct_turns(phase, group, turns):
                     times = [self._step_cycles(phase, s, slots, turn) for s in group]
                     longest = max(range(len(group)), key=lambda i: times[i])
-                    critical = times[longest].times(repeat)
-                    by_cause[group[longest]] += critical[1:]
+                    by_cause[group[longest]] += times[longest].times(repeat)[1:]
+                    begin += times[longest].total if turn == 0 else 0.0
                     others = (len(group) - 1) * self.software.task_dispatch_cycles * repeat
                     by_cause[group[longest], CAUSES.index("launch")] += others
             for s in range(step, end):
-                start[s] = now + inside[s - step]
                 by_cause[s, CAUSES.index("launch")] += phase.repaints[s] * self.software.route_rewrite_cycles
                 words[s], hops[s], payload[s] = self._traffic(phase, s, slots, turns, links)
             now += float(by_cause[step:end].sum())
             step = end
         return PhaseCost(start=start, by_cause=by_cause, words=words, hops=hops, bytes=payload, links=links)
-
-    def _first_starts(self, phase: Phase, first: int, end: int, slots: int) -> list[float]:
-        """Cycles after the start of a loop's first turn at which each of its steps starts."""
-        starts, now = [], 0.0
-        for group in _groups(phase, first, end):
-            starts += [now] * len(group)
-            now += max(self._step_cycles(phase, s, slots, 0).total for s in group)
-        return starts
 
     def _distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
