@@ -143,7 +143,7 @@ class Stage:
     has_embedding: bool
     has_head: bool
     sram_base_byte: int  # first byte after code, stack and what the runtime keeps
-    sram_top_byte: int  # one past the last byte in use
+    sram_top_byte: int  # one past the last byte in use; past the end of SRAM when the stage does not fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +209,7 @@ class Program:
     Attributes:
         model_name, mapping_name, wafer_name: For people.
         wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
+        sram_bytes_per_pe: What a PE has, whether or not the stages need more.
         prefill_name: The distributed product that prefill uses, ``mesh-gemm`` or ``thin-gemm``.
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
         context: Tokens that the cache has room for.
@@ -230,6 +231,7 @@ class Program:
     wafer_rows: int
     wafer_cols: int
     wafers: int
+    sram_bytes_per_pe: int
     prefill_name: str
     element_types: tuple[str, ...]
     context: int
@@ -260,6 +262,11 @@ class Program:
     def decode(self) -> Phase:
         """One generated token."""
         return self.phases[-1]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
+        return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def element_type(self, view: str) -> str:
         """Element type of a view."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from wse.compiler.options import REFUSE
 from wse.compiler.state import At, State, SymBuffer, SymPhase, SymStep
 from wse.errors import DoesNotFit
 from wse.instructions import KERNELS, MADE
@@ -47,7 +48,10 @@ def element_bytes(state: State, view: str) -> int:
 
 
 def allocate(state: State) -> State:
-    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``. Raises SramOverflow."""
+    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``.
+
+    Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
+    """
     spans = _lifetimes(state)
     base = reserved_bytes(state)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
@@ -72,7 +76,7 @@ def allocate(state: State) -> State:
             live = spans[id(buffer)]
             placed.append(_named(state, buffer, address, live))
         top = max([top, *(p.address + p.size for p in done)])
-        if top > state.wafer.sram_bytes_per_pe:
+        if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
             raise SramOverflow(state, index, top, placed)
         stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
         all_buffers += placed

@@ -10,6 +10,9 @@ from wse_mappings.placement import even_regions
 MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
 """The products that prefill may use."""
 
+REFUSE, REPORT = "refuse", "report"
+"""What happens to a Program that needs more SRAM than there is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -18,7 +21,8 @@ class Options:
     ``prompt_tokens`` of the prompt are compiled as prefill; ``context`` is the cache's capacity in
     tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
-    ``prompt``, or ``all``.
+    ``prompt``, or ``all``. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
+    lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
     """
 
     mapping: str
@@ -30,6 +34,7 @@ class Options:
     region: tuple[int, int] | None = None
     sampling: str = "wafer"
     logits_out: str = "none"
+    capacity: str = REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

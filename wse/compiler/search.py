@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wse.compiler.allocate import element_bytes, reserved_bytes
-from wse.compiler.options import MESH_GEMM, THIN_GEMM, Choice, Options, region_shape
+from wse.compiler.options import MESH_GEMM, REFUSE, THIN_GEMM, Choice, Options, region_shape
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.shard import shard
@@ -65,7 +65,7 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         return False
     for stages in _stage_counts(spec, wafer, options):
         choice = Choice(stages_per_wafer=stages, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
-        least = replace(options, prompt_tokens=1)
+        least = replace(options, prompt_tokens=1, capacity=REFUSE)
         if not _weights_fit(spec, wafer, software, least, choice):
             continue
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wse.errors import BadModel
+from wse.errors import BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
 from wse.execute.streams import Draw, Streams
@@ -23,7 +23,7 @@ class Engine:
     """Executes a Program.
 
     ``tensor`` gives canonical tensors by name. ``draw`` picks the next id from float32 logits when the Program samples
-    on the host. Raises ValueError when it does and there is no ``draw``.
+    on the host. Raises ValueError when it does and there is no ``draw``, WseBug when it does not fit.
     """
 
     def __init__(
@@ -32,6 +32,11 @@ class Engine:
         if program.sampling == "host" and draw is None:
             message = "the Program samples on the host: give draw"
             raise ValueError(message)
+        if not program.fits:
+            most = max(stage.sram_top_byte for stage in program.stages)
+            had = program.sram_bytes_per_pe
+            message = f"a Program that needs {most:,} of {had:,} bytes on a PE can be timed, not executed"
+            raise WseBug(message)
         self.program = program
         self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
         self.streams = Streams(program, draw)

@@ -111,7 +111,7 @@ def sram_facts(program: Program, sram_bytes: int) -> Report:
         "bytes_per_pe": uses,
         "fullest_pe_fraction": (sram_bytes - uses["free"]) / sram_bytes,
         "kv_capacity_tokens": min(_kv_tokens(program, i, sram_bytes) for i in range(len(program.stages))),
-        "fits": True,
+        "fits": program.fits,
     }
 
 
@@ -121,7 +121,7 @@ def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
     if not held:
         return program.context
     per_slot = held // -(-program.context // rows)
-    return rows * ((held + sram_bytes - program.stages[stage].sram_top_byte) // per_slot)
+    return rows * max(0, (held + sram_bytes - program.stages[stage].sram_top_byte) // per_slot)
 
 
 def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:

@@ -1,0 +1,100 @@
+"""What needs more SRAM than there is: refused, or laid out all the same, timed, told and never executed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.allocate import SramOverflow
+from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.pipeline import PIPELINE, compile_choice
+from wse.compiler.search import compile_model, fits
+from wse.compiler.state import State
+from wse.errors import WseBug
+from wse.execute.engine import Engine
+from wse.fabric.phase_cost import Fabric
+from wse.program import Program
+from wse.studies.facts import sram_facts
+
+SPEC = tiny_spec()
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+TOLD = replace(OPTIONS, capacity=REPORT)
+CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+ENOUGH, TOO_LITTLE = 1 << 20, 24_000
+
+
+def compiled(options: Options, sram_bytes: int) -> Program:
+    return compile_choice(SPEC, wafer(3, 3, sram_bytes), SOFTWARE, options, CHOICE)
+
+
+def test_a_report_lays_out_what_would_be_refused_as_if_there_were_enough() -> None:
+    with pytest.raises(SramOverflow) as refused:
+        compiled(OPTIONS, TOO_LITTLE)
+    told, roomy = compiled(TOLD, TOO_LITTLE), compiled(OPTIONS, ENOUGH)
+    assert not told.fits
+    assert roomy.fits
+    assert told.stages[0].sram_top_byte == refused.value.needed > TOO_LITTLE
+    assert told.stages == roomy.stages
+    assert told.buffers == roomy.buffers
+    assert all(np.array_equal(a.fixed, b.fixed) for a, b in zip(told.phases, roomy.phases, strict=True))
+
+
+def test_fits_says_yes_at_the_last_byte_and_no_one_before() -> None:
+    needed = compiled(TOLD, TOO_LITTLE).stages[0].sram_top_byte
+    assert compiled(TOLD, needed).fits
+    assert not compiled(TOLD, needed - 1).fits
+    assert compiled(OPTIONS, needed).fits
+    with pytest.raises(SramOverflow):
+        compiled(OPTIONS, needed - 1)
+
+
+def test_whether_a_program_fits_changes_no_cycle() -> None:
+    short, roomy = wafer(3, 3, TOO_LITTLE), wafer(3, 3, ENOUGH)
+    a = Fabric(compiled(TOLD, TOO_LITTLE), short, SOFTWARE).decode_cost(12)
+    b = Fabric(compiled(OPTIONS, ENOUGH), roomy, SOFTWARE).decode_cost(12)
+    assert np.array_equal(a.by_cause, b.by_cause)
+    assert np.array_equal(a.links, b.links)
+
+
+def test_with_a_report_nothing_is_cut_to_make_it_fit() -> None:
+    machine = wafer(3, 3, TOO_LITTLE)
+    program = compile_model(SPEC, machine, SOFTWARE, TOLD)
+    assert [phase.tokens for phase in program.prefill] == [TOLD.prompt_tokens]
+    assert not program.fits
+    assert not fits(SPEC, machine, SOFTWARE, TOLD), "what fits does not depend on who asks"
+
+
+def test_the_report_says_that_it_does_not_fit_and_what_is_lacking() -> None:
+    program = compiled(TOLD, TOO_LITTLE)
+    facts = sram_facts(program, TOO_LITTLE)
+    assert facts["fits"] is False
+    assert facts["bytes_per_pe"]["free"] == TOO_LITTLE - program.stages[0].sram_top_byte < 0
+    assert sum(facts["bytes_per_pe"].values()) == TOO_LITTLE
+    assert facts["kv_capacity_tokens"] == 0
+    assert sram_facts(compiled(OPTIONS, ENOUGH), ENOUGH)["fits"] is True
+
+
+def test_what_does_not_fit_is_never_executed() -> None:
+    program = compiled(TOLD, TOO_LITTLE)
+    with pytest.raises(WseBug, match=r"needs [\d,]+ of 24,000 bytes on a PE can be timed, not executed"):
+        Engine(program, SPEC, tensors(SPEC).__getitem__)
+
+
+def on_top_of_each_other(state: State) -> State:
+    """A saboteur: puts two weights at one address."""
+    kept = [i for i, b in enumerate(state.buffers) if b.use == "weights"]
+    moved = list(state.buffers)
+    moved[kept[1]] = replace(moved[kept[1]], address=moved[kept[0]].address)
+    return replace(state, buffers=tuple(moved))
+
+
+def test_everything_else_is_still_checked() -> None:
+    on_top_of_each_other.__name__ = "allocate"
+    at = [step.__name__ for step in PIPELINE].index("allocate") + 1
+    pipeline = (*PIPELINE[:at], on_top_of_each_other, *PIPELINE[at:])
+    with pytest.raises(WseBug, match=r"after allocate: .* overlap while both are live"):
+        compile_choice(SPEC, wafer(3, 3, TOO_LITTLE), SOFTWARE, TOLD, CHOICE, pipeline)
