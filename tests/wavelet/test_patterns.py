@@ -36,6 +36,7 @@ IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
     "reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
     "all_reduce": lambda length, _: k_tree(length, length, ADD, broadcast=True),
+    "levels": lambda length, other: k_tree(length, length, ADD, broadcast=other % 2 == 0, groups=levels(length, other)),
     "segments": lambda length, other: k_tree(length, length, ADD, broadcast=True, segments=halves(length, other)),
     "ring_reduce": lambda length, _: ring_reduce(length),
 }
@@ -52,6 +53,12 @@ MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
 def halves(length: int, other: int) -> tuple[tuple[int, int], ...]:
     first = 1 + other % length
     return ((0, first), (first, length - first)) if first < length else ((0, length),)
+
+
+def levels(length: int, other: int) -> tuple[int, ...]:
+    """Groups for one to four levels."""
+    first = 1 + other % length
+    return (first, 1 + other // 3 % first, 1)[: other % 4]
 
 
 def crossed(

@@ -1,18 +1,25 @@
-"""K-tree reduce and all-reduce with two levels (K = 2), alone or in several segments of a line.
+"""K-tree reduce and all-reduce with any number of levels, over whole lines or over segments of them.
 
-Phase 1: in each group two neighbour chains run toward the local root in its middle. Phase 2: local roots form two
-chains toward the global root, through the routers between them. Phase 3, all-reduce only: the global root multicasts
-both ways. One group makes it the two-way chain to the centre. Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
+In each level the places that are left are cut into groups; in each group two chains run toward the local root in its
+middle; the local roots are the places of the next level, and routers between them pass the words on. In the last level
+all places are one group. All-reduce only: the global root multicasts both ways. One level is the two-way chain to the
+centre, two are MeshGEMV's. Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
-from wse_mappings.split import balanced_segments
+from wse_mappings.split import balanced_segments, ceil_div
 
 Message = tuple[int, int, Arrival]
+Groups = tuple[int, ...] | None
+"""Groups in each level but the last; None for the two levels of ``group_count``."""
+
+COLOURS_PER_LEVEL = 4  # two directions, by turns of two
+COLOURS_OF_BROADCAST = 2
 
 
 def group_count(length: int) -> int:
@@ -22,15 +29,31 @@ def group_count(length: int) -> int:
     (3, 1)
     """
     limit = min(length, 2 * math.isqrt(length) + 2)
+    return min(range(1, limit + 1), key=lambda groups: (relays_of(length, (groups,)), groups))
 
-    def relays(groups: int) -> int:
-        return -(-length // groups) // 2 + groups // 2
 
-    return min(range(1, limit + 1), key=lambda groups: (relays(groups), groups))
+def relays_of(count: int, groups: Groups = None) -> int:
+    """Messages that wait for each other on the longest way to the root of ``count`` PEs.
+
+    >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
+    (32, 8, 6)
+    """
+    relays = 0
+    for wanted in (*_groups_of(count, groups), 1):
+        places = min(wanted, count)
+        relays += ceil_div(count, places) // 2
+        count = places
+    return relays
 
 
 def k_tree(
-    length: int, lines: int, arrival: Arrival, *, broadcast: bool, segments: tuple[tuple[int, int], ...] = ()
+    length: int,
+    lines: int,
+    arrival: Arrival,
+    *,
+    broadcast: bool,
+    segments: tuple[tuple[int, int], ...] = (),
+    groups: Groups = None,
 ) -> LineSchedule:
     """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over each segment of every line of ``length`` PEs.
 
@@ -39,25 +62,66 @@ def k_tree(
         lines: Lines that do the same.
         arrival: How two operands combine.
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
-        segments: (start, length) of independent stretches; the whole line when empty.
+        segments: (start, length) of independent stretches; the whole line when empty. A segment takes no more groups
+            than it has places.
+        groups: Groups in each level but the last, so K - 1 counts for K levels. None for two levels with the fewest
+            relays.
 
-    The root of a segment is ``root_of(segment length)`` PEs from its start.
+    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. Each level has four colours (two
+    directions, by turns), the broadcast two: 4 K + 2, the published 10 for K = 2.
+
+    Raises:
+        ValueError: a count of groups is below 1, or, on the whole line, above the places that its level has.
     """
+    _check(length, groups, whole=not segments)
     messages: list[Message] = []
     for start, count in segments or ((0, length),):
-        messages += _tree(start, count, arrival)
-        root = start + root_of(count)
+        levels = _levels(count, groups)
+        messages += [message for level in levels for group in level for message in _inward(start, group, arrival)]
         if broadcast:
-            messages += _outward(root, start, start + count - 1)
+            messages += _outward(start + root_of(count, groups), start, start + count - 1)
     name = "all_reduce" if broadcast else "reduce"
-    return uniform(name, length, lines, messages, colours=10 if broadcast else 8)
+    depth = 2 if groups is None else len(groups) + 1
+    colours = COLOURS_PER_LEVEL * depth + COLOURS_OF_BROADCAST * broadcast
+    return uniform(name, length, lines, messages, colours)
 
 
-def root_of(count: int) -> int:
+def root_of(count: int, groups: Groups = None) -> int:
     """Index of the global root in a segment of ``count`` PEs."""
-    groups = balanced_segments(count, group_count(count))
-    start, size = groups[len(groups) // 2]
-    return start + size // 2
+    last = _levels(count, groups)[-1][0]
+    return last[len(last) // 2]
+
+
+def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
+    return (group_count(count),) if groups is None else groups
+
+
+def _check(length: int, groups: Groups, *, whole: bool) -> None:
+    """Whether every level has a group, and on a whole line no more than places."""
+    for level, (places, wanted) in enumerate(pairwise((length, *(groups or ()))), start=1):
+        if wanted < 1 or (whole and wanted > places):
+            msg = f"k_tree: {wanted} groups in level {level} of a line of {length} PEs: give 1 to {places}"
+            raise ValueError(msg)
+
+
+def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
+    """The groups of each level, as the indices of their places; one group in the last."""
+    places = list(range(count))
+    levels: list[list[list[int]]] = []
+    for wanted in (*_groups_of(count, groups), 1):
+        cut = balanced_segments(len(places), min(wanted, len(places)))
+        levels.append([places[first : first + size] for first, size in cut])
+        places = [group[len(group) // 2] for group in levels[-1]]
+    return levels
+
+
+def _inward(start: int, group: list[int], arrival: Arrival) -> list[Message]:
+    """Two chains toward the middle of a group."""
+    places = [start + place for place in group]
+    middle = len(places) // 2
+    return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
+        (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
+    ]
 
 
 def _outward(root: int, west: int, east: int) -> list[Message]:
@@ -66,17 +130,3 @@ def _outward(root: int, west: int, east: int) -> list[Message]:
         for message in ((root, east, Arrival.MULTICAST), (root, west, Arrival.MULTICAST))
         if message[0] != message[1]
     ]
-
-
-def _tree(start: int, count: int, arrival: Arrival) -> list[Message]:
-    groups = [(start + s, n) for s, n in balanced_segments(count, group_count(count))]
-    messages: list[Message] = []
-    for first, size in groups:
-        root = first + size // 2
-        messages += [(pe, pe + 1, arrival) for pe in range(first, root)]
-        messages += [(pe, pe - 1, arrival) for pe in range(first + size - 1, root, -1)]
-    roots = [first + size // 2 for first, size in groups]
-    middle = len(roots) // 2
-    messages += [(roots[i], roots[i + 1], arrival) for i in range(middle)]
-    messages += [(roots[i], roots[i - 1], arrival) for i in range(len(roots) - 1, middle, -1)]
-    return messages
