@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
-from wse.fabric.kernel_cost import kernel_cycles, pe_costs
 from wse.fabric.line_time import LineCosts, line_cycles
 from wse.fabric.loads import add_cache_shift, add_edge_streams, add_line, add_translation, line_loads
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import ELEMENT_BYTES, HOST, ROWS, Field, HostStream, Kind, Phase, Program
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.schedule import Arrival, LineSchedule

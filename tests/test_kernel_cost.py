@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE
 
-from wse.fabric.kernel_cost import Operands, kernel_cycles, pe_costs
 from wse.hardware.load import load_software, load_wafer
 from wse.instructions import KERNELS, OPERANDS
+from wse.kernel_cost import Operands, kernel_cycles, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
 SIZES = ("M", "K", "N", "n", "F", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
