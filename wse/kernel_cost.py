@@ -4,15 +4,17 @@ A kernel is a number of vector operations and scalar work. A vector operation ov
 
     issue + ceil(n / width)
 
-cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation; functions
-such as exp run on the scalar library, one element at a time; a loop around vector operations costs its back edge.
-Matrix products take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output
-features) kernels do. Sources: the issue, loop and function costs are the software profile's and the wafer's, each
-with its source there.
+cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation, divided by the
+software profile's ratio of bank conflicts where an operation reads two operands from SRAM; functions such as exp run
+on the scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. Matrix
+products take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features)
+kernels do; a product of one row is a single mapped operation over its K vectors, without a loop of its own. Sources:
+the costs of issue, conflicts, loops and functions are the software profile's, each with its source there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -26,40 +28,41 @@ Operands = dict[str, int]
 class PeCosts:
     """What operations cost on one PE: elements a cycle by operation, cycles by scalar event."""
 
-    mac: int  # activations times weights into accumulators
-    square: int  # activations squared into float32
-    act: int  # add, multiply, move of activations
-    acc: int  # add, move of accumulators
-    f32: int
-    largest: int
-    convert: int  # accumulators to activations
-    issue: int
+    mac: float  # activations times weights into accumulators
+    square: float  # activations squared into float32
+    act: float  # add, multiply, move of activations
+    acc: float  # add, move of accumulators
+    f32: float
+    largest: float
+    convert: float  # accumulators to activations
+    issue: float
     loop: int
     function: int
 
-    def vector(self, elements: int, width: int) -> float:
+    def vector(self, elements: int, width: float) -> float:
         """Cycles of one vector operation; none for an empty one."""
-        return self.issue + -(-elements // width) if elements > 0 else 0.0
+        return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
 
 def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
     """The costs for these element types. bfloat16 runs at the rates of float16."""
     half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
+    conflicts = software.bank_conflict_ratio
     if not half_act:
         mac = wafer.mac_fp32_per_cycle
     else:
         mac = wafer.mac_fp16_per_cycle if half_acc else wafer.mac_fp16_fp32_per_cycle
     return PeCosts(
-        mac=mac,
-        square=wafer.mac_fp16_fp32_per_cycle if half_act else wafer.mac_fp32_per_cycle,
-        act=wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle,
-        acc=wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle,
-        f32=wafer.add_fp32_per_cycle,
+        mac=mac / conflicts,
+        square=(wafer.mac_fp16_fp32_per_cycle if half_act else wafer.mac_fp32_per_cycle) / conflicts,
+        act=(wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle) / conflicts,
+        acc=(wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle) / conflicts,
+        f32=wafer.add_fp32_per_cycle / conflicts,
         largest=wafer.max_fp32_per_cycle,
         convert=wafer.convert_per_cycle if half_act and not half_acc else wafer.move_32bit_per_cycle,
         issue=software.vector_issue_cycles,
         loop=software.loop_cycles,
-        function=wafer.transcendental_cycles,
+        function=software.function_cycles,
     )
 
 
@@ -71,6 +74,8 @@ def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
 def _matmul(a: Operands, c: PeCosts) -> float:
     vector, rounds = max(a["M"], a["N"]), min(a["M"], a["N"])
     zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
+    if rounds == 1:
+        return zero + c.loop + a["K"] * c.vector(vector, c.mac)
     return zero + a["K"] * (c.loop + rounds * c.vector(vector, c.mac))
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulator_logs import SIMULATION_CYCLES, Log, logs
+from simulator_logs import GAPS, SIMULATION_CYCLES, Log, logs
 
 from wse.fabric.line_time import LineCosts, line_cycles
-from wse.hardware.load import load_software, load_wafer
+from wse.hardware.load import load_wafer
 from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
@@ -22,11 +22,11 @@ from wse_mappings.schedule import Arrival, LineSchedule
 WSE2 = load_wafer("wse2")
 
 
-def check(log: Log, pattern: LineSchedule, constant: int, software: str = "tuned") -> None:
+def check(log: Log, pattern: LineSchedule, constant: int, version: str = "second") -> None:
     costs = LineCosts(
         hop=WSE2.hop_cycles,
         ramp=WSE2.ramp_cycles,
-        gap=load_software(software).reduce_gap_cycles,
+        gap=GAPS[version],
         words_per_cycle=WSE2.stream_words_per_cycle,
     )
     got = line_cycles(pattern.messages, log.words, costs).total + constant
@@ -40,12 +40,12 @@ def test_chain_reduces(shared: Path) -> None:
         check(log, chain(log.length, 1, Arrival.ADD), TIMED_PROGRAM_CYCLES)
 
 
-@pytest.mark.parametrize(("version", "software", "points"), [("first", "academic", 14), ("second", "tuned", 3)])
-def test_two_phase_reduces(shared: Path, version: str, software: str, points: int) -> None:
+@pytest.mark.parametrize(("version", "points"), [("first", 14), ("second", 3)])
+def test_two_phase_reduces(shared: Path, version: str, points: int) -> None:
     found = logs(shared, "reduce", "two-phase", version)
     assert len(found) == points
     for log in found:
-        check(log, two_phase(log.length, 1, Arrival.ADD, log.group), TIMED_PROGRAM_CYCLES, software)
+        check(log, two_phase(log.length, 1, Arrival.ADD, log.group), TIMED_PROGRAM_CYCLES, version)
 
 
 def test_broadcasts(shared: Path) -> None:

@@ -36,27 +36,55 @@ def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
 
 def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
     numbers = {key: number.value for key, number in provenance("wse2").items()}
-    text = "".join(f"{key} = {value}\n" for key, value in numbers.items())
+    text = 'generation = "wse3"\n' + "".join(f"{key} = {value}\n" for key, value in numbers.items())
     wafer = load_wafer(write_toml(tmp_path, text))
     assert {key: getattr(wafer, key) for key in numbers} == numbers
     path = write_toml(tmp_path, text.replace("hop_cycles = 1\n", ""))
     assert refusal(BadWafer, load_wafer, path) == (
         f'{path}: has no hop_cycles; add them, or begin with base = "wse2" and give only what differs'
     )
-    path = write_toml(tmp_path, "")
+    path = write_toml(tmp_path, 'generation = "wse2"')
     assert refusal(BadWafer, load_wafer, path) == (
-        f'{path}: has no mesh_rows and 25 more keys; add them, or begin with base = "wse2" and give only what differs'
+        f'{path}: has no mesh_rows and 24 more keys; add them, or begin with base = "wse2" and give only what differs'
     )
 
 
 def test_software_files_work_alike(tmp_path: Path) -> None:
     path = write_toml(tmp_path, 'base = "tuned"\nvector_issue_cycles = 9\n')
-    assert (load_software(path).vector_issue_cycles, load_software(path).loop_cycles) == (9, 10)
+    mine = load_software(path, "wse2")
+    assert (mine.vector_issue_cycles, mine.loop_cycles) == (9, 10)
     assert provenance(path)["vector_issue_cycles"].value == 9
     assert refusal(UnknownName, load_wafer, path) == (f"{path}: unknown base wafer 'tuned': known: wse2, wse3")
 
 
-KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base"]))
+def test_a_wafer_says_whose_software_costs_apply(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "wse3"\n')
+    assert load_wafer(path).generation == "wse3"
+    path = write_toml(tmp_path, 'base = "wse3"\ngeneration = "wse2"\n')
+    assert load_wafer(path).generation == "wse2"
+    path = write_toml(tmp_path, 'base = "wse3"\ngeneration = "cs"\n')
+    assert refusal(UnknownName, load_wafer, path) == f"{path}: unknown generation 'cs': known: wse2, wse3"
+    path = write_toml(tmp_path, "hop_cycles = 1\n")
+    assert refusal(BadWafer, load_wafer, path) == (
+        f'{path}: has no generation; add generation = "wse2", or whichever\'s software costs apply'
+    )
+
+
+def test_a_cost_may_be_given_by_generation(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, 'base = "tuned"\nloop_cycles = { wse3 = 7 }\n')
+    assert (load_software(path, "wse2").loop_cycles, load_software(path, "wse3").loop_cycles) == (10, 7)
+    assert provenance(path)["loop_cycles.wse3"].value == 7
+    path = write_toml(tmp_path, 'base = "academic"\nrelay_cycles = 3\n')
+    assert (load_software(path, "wse2").relay_cycles, load_software(path, "wse3").relay_cycles) == (3, 3)
+    path = write_toml(tmp_path, 'base = "tuned"\nloop_cycles = { wse3 = 7, cs = 5 }\n')
+    assert refusal(UnknownName, load_software, path, "wse2") == (
+        f"{path}: loop_cycles: unknown generation 'cs': known: wse2, wse3"
+    )
+    path = write_toml(tmp_path, 'base = "tuned"\nloop_cycles = { wse3 = -7 }\n')
+    assert refusal(BadWafer, load_software, path, "wse2").startswith(f"{path}: loop_cycles.wse3 = -7: give a number")
+
+
+KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generation"]))
 
 
 @pytest.mark.parametrize(
@@ -134,11 +162,11 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
 
 
 def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3")
-    assert refusal(UnknownName, load_software, "tunned") == (
+    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'cs': did you mean 'wse3'? known: wse2, wse3")
+    assert refusal(UnknownName, load_software, "tunned", "wse2") == (
         "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
     )
-    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'wse4'")
+    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'cs'")
     refusal(UnknownName, load_wafer, "x" * 400)
     path = write_toml(tmp_path, 'base = "wse-2"\n')
     assert refusal(UnknownName, load_wafer, path) == (

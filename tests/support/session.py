@@ -23,7 +23,7 @@ from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program import Program
 
-SOFTWARE = load_software("tuned")
+SOFTWARE = load_software("tuned", "wse2")
 
 
 @cache

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator_logs import SIMULATION_CYCLES, Log, logs
+from simulator_logs import GAPS, SIMULATION_CYCLES, Log, logs
 
 from tests.wavelet.lay import cycles, on_rows, small_numbers
-from wse.hardware.load import load_software
 from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
 from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
@@ -23,7 +22,6 @@ from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ALLOWED_CYCLES = 3
-GAPS = {"first": load_software("academic").reduce_gap_cycles, "second": load_software("tuned").reduce_gap_cycles}
 
 
 def check(log: Log, predicted: int) -> None:

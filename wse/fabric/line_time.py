@@ -38,6 +38,7 @@ class LineCosts:
     ramp: int
     gap: int
     words_per_cycle: float
+    relay: int = 0
 
 
 @dataclass(slots=True)
@@ -98,8 +99,9 @@ class _Line:
         return NO_CYCLES if free is None else free.plus(launch=self.costs.gap)
 
     def _send(self, pe: int) -> _Stream:
-        begin, last = self._operate(pe, self.waiting.pop(pe, None))
-        out = self.costs.ramp + 1
+        received = self.waiting.pop(pe, None)
+        begin, last = self._operate(pe, received)
+        out = self.costs.ramp + 1 + (self.costs.relay if received is not None else 0)
         return _Stream(begin.plus(relays=out), last.plus(relays=out))
 
     def _settle(self, pe: int) -> None:

@@ -63,6 +63,7 @@ class Fabric:
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
             gap=software.reduce_gap_cycles,
+            relay=software.relay_cycles,
             words_per_cycle=wafer.stream_words_per_cycle,
         )
         self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]

@@ -1,7 +1,9 @@
 """Wafers and software profiles from presets and from the user's TOML files.
 
 A user's file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in
-the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``.
+the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``. A wafer
+says in ``generation`` whose software costs apply to it; a software profile may give a number by generation:
+``relay_cycles = { wse2 = 17, wse3 = 6 }``.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import pydantic
 
 from wse.errors import BadWafer, UnknownName
 from wse.hardware.number import Grade, Source, bounds_of, numeric_fields, unit_of
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
 FILE_LIMIT_BYTES: Final = 2**20
 LONGEST_NAME: Final = 64
@@ -31,12 +33,13 @@ class _Kind(Generic[Spec]):
     word: str
     folder: Path
     spec: type[Spec]
+    texts: tuple[str, ...] = ()
 
     def known(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
 
-_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec)
+_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, ("generation",))
 _SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile)
 
 
@@ -69,8 +72,9 @@ def load_wafer(name_or_path: str | Path) -> WaferSpec:
         BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
     """
     where = str(name_or_path)
-    name, numbers = _read(_WAFER, where)
-    wafer = _build(_WAFER, name, numbers)
+    texts, numbers = _read(_WAFER, where)
+    values: dict[str, Any] = {key: number.value for key, number in numbers.items()}
+    wafer = WaferSpec(name=texts["name"], generation=texts["generation"], **values)
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
@@ -88,16 +92,20 @@ def load_wafer(name_or_path: str | Path) -> WaferSpec:
     return wafer
 
 
-def load_software(name_or_path: str | Path) -> SoftwareProfile:
-    """The software profile of a name or of a TOML file; errors as of `load_wafer`."""
-    name, numbers = _read(_SOFTWARE, str(name_or_path))
-    return _build(_SOFTWARE, name, numbers)
+def load_software(name_or_path: str | Path, generation: str) -> SoftwareProfile:
+    """The costs on a generation of the software profile of a name or of a TOML file; errors as of `load_wafer`."""
+    texts, numbers = _read(_SOFTWARE, str(name_or_path))
+    values: dict[str, Any] = {
+        key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(SoftwareProfile)
+    }
+    return SoftwareProfile(name=texts["name"], **values)
 
 
 def provenance(name_or_path: str | Path) -> dict[str, Source]:
     """Where each number of a wafer, or of a software profile if the name is one, comes from.
 
-    A file counts as a software profile if it is based on one or has one of its fields.
+    A number given by generation has its key followed by a point and the generation. A file counts as a software
+    profile if it is based on one or has one of its fields.
     Errors as of `load_wafer`.
     """
     where = str(name_or_path)
@@ -110,8 +118,8 @@ def provenance(name_or_path: str | Path) -> dict[str, Source]:
     return _read(_WAFER, where)[1]
 
 
-def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
-    """The name, and every field's number in the order of the dataclass."""
+def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, str], dict[str, Source]]:
+    """The fields that are texts, and every field's number in the order of the dataclass."""
     if where in kind.known():
         path, default_source = kind.folder / f"{where}.toml", ""
     elif _is_path(where):
@@ -124,17 +132,24 @@ def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
         msg = f"{path}: name = {_short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
     wanted = numeric_fields(kind.spec)
+    texts: dict[str, str] = {}
     numbers: dict[str, Source] = {}
     base = table.pop("base", None)
     if base is not None:
         if not isinstance(base, str) or base not in kind.known():
             raise UnknownName("base " + kind.word, str(base), kind.known(), where=str(path))
-        numbers |= _read(kind, base)[1]
+        texts, numbers = _read(kind, base)
+    if kind is _WAFER:
+        texts["generation"] = _generation(path, table.pop("generation", texts.get("generation")))
     for key, given in table.items():
         if key not in wanted:
-            raise UnknownName("key", key, [*wanted, "name", "base"], where=str(path))
-        numbers[key] = _number(path, key, given, wanted[key], default_source)
-    missing = [key for key in wanted if key not in numbers]
+            raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
+        by_generation = kind is _SOFTWARE and isinstance(given, dict) and not given.keys().isdisjoint(GENERATIONS)
+        for name_, each in _by_generation(path, key, given).items() if by_generation else [(key, given)]:
+            numbers[name_] = _number(path, name_, each, wanted[key], default_source)
+        if not by_generation:
+            numbers = {k: number for k, number in numbers.items() if not k.startswith(f"{key}.")}
+    missing = [key for key in wanted if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
     if missing:
         more = f" and {len(missing) - 1} more keys" if len(missing) > 1 else ""
         msg = (
@@ -142,12 +157,32 @@ def _read(kind: _Kind[Any], where: str) -> tuple[str, dict[str, Source]]:
             f'or begin with base = "{kind.known()[0]}" and give only what differs'
         )
         raise BadWafer(msg)
-    return name, {key: numbers[key] for key in wanted}
+    keys = [k for key in wanted for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
+    return texts | {"name": name}, {key: numbers[key] for key in keys}
 
 
-def _number(path: Path, key: str, given: Any, type_: type, default_source: str) -> Source:
+def _generation(path: Path, given: Any) -> str:
+    """Whose software costs apply to a wafer."""
+    if given is None:
+        msg = f'{path}: has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
+        raise BadWafer(msg)
+    if not isinstance(given, str) or given not in GENERATIONS:
+        raise UnknownName("generation", str(given), GENERATIONS, where=str(path))
+    return given
+
+
+def _by_generation(path: Path, key: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What a number's table gives for each generation, by the name that provenance has for it."""
+    for generation in given:
+        if generation not in GENERATIONS:
+            raise UnknownName("generation", generation, GENERATIONS, where=f"{path}: {key}")
+    return {f"{key}.{generation}": each for generation, each in given.items()}
+
+
+def _number(path: Path, name: str, given: Any, type_: type, default_source: str) -> Source:
     """One checked number; a whole number is welcome where a float is expected, not the reverse."""
-    place, unit = f"{path}: {key}", unit_of(key)
+    key = name.partition(".")[0]
+    place, unit = f"{path}: {name}", unit_of(key)
     try:
         entry = _Entry.model_validate(given if isinstance(given, dict) else {"value": given})
     except pydantic.ValidationError as error:
@@ -171,11 +206,6 @@ def _number(path: Path, key: str, given: Any, type_: type, default_source: str) 
         raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
     return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source)
-
-
-def _build(kind: _Kind[Spec], name: str, numbers: dict[str, Source]) -> Spec:
-    values: dict[str, Any] = {key: number.value for key, number in numbers.items()}
-    return kind.spec(name=name, **values)
 
 
 def _is_path(where: str) -> bool:

@@ -27,6 +27,7 @@ _UNITS: Final = {
     "s": "s",
     "pe": "PE",
     "cycle": "cycle",
+    "ratio": "1",
 }
 
 # Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
@@ -50,9 +51,13 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "code_bytes_per_pe": (0, 2**30),
     "stack_bytes_per_pe": (0, 2**30),
     "vector_issue_cycles": (0, 10**6),
+    "bank_conflict_ratio": (1, 100),
     "task_dispatch_cycles": (0, 10**6),
     "reduce_gap_cycles": (0, 10**6),
+    "relay_cycles": (0, 10**6),
+    "transfer_sync_cycles": (0, 10**6),
     "loop_cycles": (0, 10**6),
+    "function_cycles": (1, 10**6),
     "route_rewrite_cycles": (0, 10**6),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+GENERATIONS: Final = ("wse2", "wse3")
+"""Generations of the machine: compiled software has other costs on each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferSpec:
-    """One wafer as programs see it. Every number's unit is in its name; its source is in the preset file."""
+    """One wafer as programs see it. Every number's unit is in its name; its source is in the preset file.
+
+    ``generation`` is the generation whose software costs apply, one of ``GENERATIONS``.
+    """
 
     name: str
+    generation: str
     mesh_rows: int  # usable PEs, north to south
     mesh_cols: int  # usable PEs, west to east
     clock_hz: float
@@ -31,7 +39,6 @@ class WaferSpec:
     max_fp32_per_cycle: int
     move_32bit_per_cycle: int
     convert_per_cycle: int  # fp16 <-> fp32
-    transcendental_cycles: int  # exp, sin, cos, square root, reciprocal of one element, scalar library
     wafer_link_bytes_per_s: float
     wafer_link_latency_s: float
     host_bytes_per_s: float
@@ -40,13 +47,17 @@ class WaferSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """What the software on the PEs costs, apart from the machine itself."""
+    """What the software on the PEs costs on one generation, apart from the machine itself."""
 
     name: str
     code_bytes_per_pe: int
     stack_bytes_per_pe: int
-    vector_issue_cycles: int  # one vector operation, before its elements
+    vector_issue_cycles: float  # one vector operation, before its elements
+    bank_conflict_ratio: float  # cycles of a vector operation with two operands in SRAM over those without conflicts
     task_dispatch_cycles: int  # activating the task of one step on a PE
     reduce_gap_cycles: int  # between two vector operations on one PE inside a collective
+    relay_cycles: int  # what a relay adds to the machine's own receive, add and send
+    transfer_sync_cycles: int  # starting asynchronous transfers between neighbours and awaiting them
     loop_cycles: int  # one turn of a loop around vector operations
+    function_cycles: int  # exp, sin, cos, square root, reciprocal of one element
     route_rewrite_cycles: int  # rewriting the routes of one pattern's colours between two uses

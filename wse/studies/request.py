@@ -72,7 +72,8 @@ def prepare(request: Request) -> Prepared:
     if request.mapping not in recipes():
         raise UnknownName("mapping", request.mapping, recipes())
     _check_numbers(request)
-    whole, software = load_wafer(request.wafer), load_software(request.software)
+    whole = load_wafer(request.wafer)
+    software = load_software(request.software, whole.generation)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
     region = None if request.region is None else parse_mesh(request.region)
     loaded = load_model(request.model)
