@@ -19,11 +19,13 @@ class Op:
     weights: tuple[str, ...]
 
 
-def op_graph(spec: ModelSpec, *, ends: bool = True) -> nx.DiGraph[str]:
+def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     """The ops of one decoder-only transformer; edges follow activations, residual edges included.
 
-    Without ``ends`` the layers alone: no embedding, final norm or head.
+    ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
+    feed-forward]).
     """
+    ends = scope == "model"
     graph: nx.DiGraph[str] = nx.DiGraph()
 
     def add(name: str, kind: str, layer: int, weights: tuple[str, ...], *inputs: str) -> str:
@@ -31,6 +33,9 @@ def op_graph(spec: ModelSpec, *, ends: bool = True) -> nx.DiGraph[str]:
         graph.add_edges_from((source, name) for source in inputs)
         return name
 
+    if scope == "product":
+        add("product", "product", 0, ("product",))
+        return graph
     stream = (add("embedding", "embedding", -1, ("embedding",)),) if ends else ()
     for layer in range(spec.layer_count):
         at = f"layers.{layer}"

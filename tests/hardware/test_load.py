@@ -162,11 +162,11 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
 
 
 def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'cs': did you mean 'wse3'? known: wse2, wse3")
+    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3")
     assert refusal(UnknownName, load_software, "tunned", "wse2") == (
         "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
     )
-    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'cs'")
+    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'wse4'")
     refusal(UnknownName, load_wafer, "x" * 400)
     path = write_toml(tmp_path, 'base = "wse-2"\n')
     assert refusal(UnknownName, load_wafer, path) == (

@@ -13,14 +13,14 @@ MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
 REFUSE, REPORT = "refuse", "report"
 """What happens to a Program that needs more SRAM than there is."""
 
-MODEL, LAYERS = "model", "layers"
-"""What is compiled: a whole model, or a stack of layers alone."""
+MODEL, LAYERS, PRODUCT = "model", "layers", "product"
+"""What is compiled: a whole model, a stack of layers alone, or one matrix product."""
 
 PREFILL, DECODE = "prefill", "decode"
 """The phases of a Program."""
 
-FEWEST_RELAYS, EQUAL_GROUPS = "fewest-relays", "equal-groups"
-"""How the all-reduces of decode cut a line into groups."""
+FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
+"""How the all-reduces of decode cut a line into groups, where their number is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,11 @@ class Options:
     lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
-    holds ``context`` entries and gains none, there is no embedding, head or hand-off. Such a Program is timed, never
-    executed. ``phases`` are those that are compiled. ``groups`` says how all-reduces of decode are cut: with the fewest
-    relays, or, as in the released configurations of WaferLLM (OSDI 2025), into equal groups, about as many as PEs in
-    one.
+    holds ``context`` entries and gains none, there is no embedding, head or hand-off. ``product`` compiles the product
+    of ``prompt_tokens`` vectors (prefill) or one (decode) of the model's hidden size with a matrix as wide as its
+    feed-forward, and nothing else. Such Programs are timed, never executed. ``phases`` are those that are compiled.
+    ``groups`` says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays,
+    or, as in the released configurations of WaferLLM (OSDI 2025), equal ones, about as many as PEs in one.
     """
 
     mapping: str
@@ -52,7 +53,7 @@ class Options:
     capacity: str = REFUSE
     scope: str = MODEL
     phases: tuple[str, ...] = (PREFILL, DECODE)
-    groups: str = FEWEST_RELAYS
+    groups: int = FEWEST_RELAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

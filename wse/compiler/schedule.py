@@ -14,6 +14,7 @@ from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm
+from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MESH_GEMM, MODEL, PREFILL
 from wse.compiler.shard import stage_of
 from wse.compiler.state import State, SymPhase
@@ -28,6 +29,7 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "gate_up": gate_up,
     "down": down,
     "head": head,
+    "product": product,
 }
 """The lowering of each op kind."""
 

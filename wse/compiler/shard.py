@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse.compiler.options import region_shape
+from wse.compiler.options import PRODUCT, region_shape
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
@@ -44,7 +44,7 @@ def shard(state: State) -> State:
                 )
                 tiles.append(SymTile(buffer=buffer, tile=tile))
     for stage, plan in enumerate(state.plans):
-        if plan.first_layer < plan.last_layer:
+        if plan.first_layer < plan.last_layer and state.options.scope != PRODUCT:
             tiles.append(_frequencies(cut, stage))
     return replace(state, shard=cut, tiles=tuple(tiles))
 
@@ -75,6 +75,8 @@ def _tiles(op: Op, cut: Shard, queries_per_kv: int, head_size: int, stage: int) 
             return [_tile(op.weights, stage, by_row, [by_col, by_col], transposed=True)]
         case "down":
             return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
+        case "product":
+            return [_tile(op.weights, stage, by_row, [by_col], transposed=True)]
         case "attention":
             return []
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
-from wse.compiler.options import EQUAL_GROUPS, Choice, Options
+from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, Choice, Options
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.models.spec import ModelSpec
 from wse.program import ROWS
@@ -75,7 +75,9 @@ class Context:
 
     def groups(self, length: int) -> tuple[int, ...] | None:
         """How an all-reduce over ``length`` PEs is cut into groups."""
-        return (equal_group_count(length),) if self.options.groups == EQUAL_GROUPS else None
+        if self.options.groups == FEWEST_RELAYS:
+            return None
+        return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
         """PEs in a line along ``axis``, and the number of lines."""
