@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ class Arrival(IntEnum):
     DROP = 6  # travels, is not stored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LineSchedule:
     """One pattern for all lines (rows or columns) of a rectangle.
 
@@ -57,15 +58,15 @@ class LineSchedule:
     parts: int = 1
     part: I32 | None = None
 
-    @property
+    @cached_property
     def travels(self) -> bool:
         """Whether any message goes over the fabric."""
         return bool((self.messages[:, 2] != Arrival.KEEP).any())
 
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""
-        present = [v for v in self.slowest if v in variants]
-        return present or [int(v) for v in variants]
+        present = set(self.slowest).intersection(variants.tolist())
+        return sorted(present) or [int(v) for v in variants]
 
     def of_line(self, line: int, round_: int = 0) -> I32:
         """The messages ``[m, 3]`` of one line in one round."""
@@ -123,6 +124,30 @@ def varied(
         length=length,
         messages=np.array(flat, np.int32).reshape(-1, 3),
         first=first.astype(np.int32),
+        variants=np.ascontiguousarray(variants, np.int32),
+        colours=colours,
+        slowest=slowest,
+        changes_with_round=changes_with_round,
+    )
+
+
+def even(
+    name: str,
+    length: int,
+    messages: I32,
+    variants: I32,
+    colours: int,
+    *,
+    slowest: tuple[int, ...] = (),
+    changes_with_round: bool = False,
+) -> LineSchedule:
+    """A schedule whose variants have equally many messages, int32 ``[v, m, 3]``, chosen as by ``varied``."""
+    count, each = messages.shape[:2]
+    return LineSchedule(
+        name=name,
+        length=length,
+        messages=np.ascontiguousarray(messages, np.int32).reshape(-1, 3),
+        first=np.arange(count + 1, dtype=np.int32) * np.int32(each),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
         slowest=slowest,

@@ -1,11 +1,15 @@
-"""Difference arrays against walking every message over every link."""
+"""The rectangles of transfers against walking every message over every link."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wse.fabric import loads
+from wse.fabric.link_map import hops_of, link_map, most_words
+from wse.program import COLUMNS, ROWS
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce
@@ -47,6 +51,41 @@ def test_line_loads_are_what_walking_gives(
     assert np.array_equal(loads.line_loads(pattern, turns), walked(pattern, turns))
 
 
+@st.composite
+def on_lines(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
+    pattern = draw(st.sampled_from(PATTERNS))
+    axis, lines = draw(st.sampled_from([ROWS, COLUMNS])), pattern.variants.shape[1]
+    first = draw(st.integers(0, lines - 1))
+    some = range(first, draw(st.integers(first + 1, lines)))
+    shape = (lines, pattern.length) if axis == ROWS else (pattern.length, lines)
+    rect = Rect(draw(st.integers(0, 3)), draw(st.integers(0, 3)), *shape)
+    return pattern, draw(st.integers(1, 9)), rect, axis, some
+
+
+@given(on_lines(), st.integers(1, 100))
+def test_rectangles_of_a_pattern_load_what_walking_gives(
+    case: tuple[LineSchedule, int, Rect, int, range], words: int
+) -> None:
+    pattern, turns, rect, axis, some = case
+    unit = loads.line_rectangles(loads.line_loads(pattern, turns))
+    got = link_map(loads.laid(unit, rect, axis, words, some), 4, 20, 20)
+    up, down = words * walked(pattern, turns)
+    expected = np.zeros_like(got)
+    area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))
+    for line in set(range(pattern.variants.shape[1])) - set(some):
+        up[line] = down[line] = 0
+    if axis == ROWS:
+        expected[(loads.EAST, *area)], expected[(loads.WEST, *area)] = up, down
+    else:
+        expected[(loads.SOUTH, *area)], expected[(loads.NORTH, *area)] = up.T, down.T
+    assert np.array_equal(got, expected)
+
+
+def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
+    unit = loads.line_rectangles(loads.line_loads(multicast(900, 800, 450), 3))
+    assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3], [1, 0, 800, 1, 451, 3]]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "source_col", "target_col", "cols"),
     [
@@ -60,8 +99,8 @@ def test_line_loads_are_what_walking_gives(
 def test_a_translation_loads_every_link_of_every_path(
     source: Rect, target: Rect, source_col: int, target_col: int, cols: int
 ) -> None:
-    got = np.zeros((4, 9, 8), np.int64)
-    most = loads.add_translation(got, source, target, source_col, target_col, cols, 5)
+    rectangles = loads.translation(source, target, source_col, target_col, cols, 5)
+    got = link_map(rectangles, 4, 9, 8)
     expected = np.zeros_like(got)
     for row in range(source.rows):
         for col in range(cols):
@@ -74,4 +113,25 @@ def test_a_translation_loads_every_link_of_every_path(
                 expected[loads.SOUTH if end_row > r else loads.NORTH, r, c] += 5
                 r += 1 if end_row > r else -1
     assert np.array_equal(got, expected)
-    assert most == expected.max()
+    assert most_words(rectangles) == expected.max()
+    assert hops_of(rectangles) == expected.sum()
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+@pytest.mark.parametrize("cols", [1, 2, 5])
+def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving: bool) -> None:
+    rect = Rect(2, 1, 4, 5)
+    got = link_map(loads.edge_streams(rect, 1, 2, cols, 7, leaving=leaving), 4, 8, 8)
+    expected = np.zeros_like(got)
+    for col in range(cols):
+        passed = range(col, cols - 1) if leaving else range(col)
+        for link in passed:
+            expected[loads.EAST, 3:5, 1 + link] += 7
+    assert np.array_equal(got, expected)
+
+
+def test_a_cache_shift_loads_one_link_of_each_row_that_passes_an_entry() -> None:
+    got = link_map(loads.cache_shift(Rect(2, 1, 4, 5), 3, 7), 4, 8, 8)
+    expected = np.zeros_like(got)
+    expected[loads.NORTH, 3:6, 1:6] = 7
+    assert np.array_equal(got, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.schedule import Arrival, uniform, varied
+from wse_mappings.schedule import Arrival, even, uniform, varied
 
 STEP = (0, 1, Arrival.ADD)
 BACK = (1, 0, Arrival.REPLACE)
@@ -25,3 +25,12 @@ def test_varied_lines_choose_among_groups_round_by_round_and_start_again() -> No
     schedule = varied("mixed", 2, groups, np.array([[0, 2], [1, 0]], np.int32), colours=1)
     told = [[len(schedule.of_line(line, turn)) for line in range(2)] for turn in range(4)]
     assert told == [[1, 2], [0, 1], [1, 2], [0, 1]]
+
+
+def test_even_variants_are_those_that_varied_makes_of_the_same_lists() -> None:
+    groups = [[STEP, BACK], [BACK, STEP], [STEP, STEP]]
+    variants = np.array([[0, 2], [1, 0]], np.int32)
+    a, b = varied("v", 2, groups, variants, colours=1), even("v", 2, np.array(groups), variants, colours=1)
+    for name in ("messages", "first", "variants"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+        assert getattr(a, name).dtype == getattr(b, name).dtype == np.int32

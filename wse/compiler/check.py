@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import networkx as nx
 
 from wse.compiler.allocate import meet
@@ -62,8 +64,11 @@ def _shard(state: State) -> str | None:
 
 def _schedule(state: State) -> str | None:
     for number, phase in enumerate(state.phases):
+        of_loop: dict[int, list[int]] = defaultdict(list)
+        for index, step in enumerate(phase.steps):
+            of_loop[step.loop].append(index)
         for loop, (first, end, turns) in enumerate(phase.loops):
-            inside = [i for i, step in enumerate(phase.steps) if step.loop == loop]
+            inside = of_loop[loop]
             if inside != list(range(first, end)) or turns < 1:
                 return f"loop {loop} of phase {number} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
         for step in phase.steps:

@@ -24,10 +24,25 @@ class Cycles(NamedTuple):
     crossing: float = 0.0
     host: float = 0.0
 
-    def plus(self, **added: float) -> Cycles:
+    def plus(
+        self,
+        hops: float = 0.0,
+        relays: float = 0.0,
+        compute: float = 0.0,
+        launch: float = 0.0,
+        crossing: float = 0.0,
+        host: float = 0.0,
+    ) -> Cycles:
         """With cycles added under the named causes."""
-        values = {cause: getattr(self, cause) + added.get(cause, 0.0) for cause in CAUSES}
-        return Cycles(total=self.total + sum(added.values()), **values)
+        return Cycles(
+            self.total + (hops + relays + compute + launch + crossing + host),
+            self.hops + hops,
+            self.relays + relays,
+            self.compute + compute,
+            self.launch + launch,
+            self.crossing + crossing,
+            self.host + host,
+        )
 
     def whole(self) -> Cycles:
         """Every cause rounded up to whole cycles."""

@@ -1,15 +1,15 @@
-"""Words on links, by difference arrays: each message adds at its first link and takes away after its last."""
+"""The rectangles of links that each transfer of a Program loads (see ``link_map`` for what a rectangle is)."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
 from wse.program import ROWS
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import Arrival, LineSchedule
 
-I64 = npt.NDArray[np.int64]
 NORTH, EAST, SOUTH, WEST = range(4)
 MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads are summed by variant
 
@@ -19,17 +19,19 @@ def line_loads(pattern: LineSchedule, turns: int) -> I64:
 
     Summed over ``turns`` turns of the pattern's loop.
     """
-    lines = pattern.variants.shape[1]
+    lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
+    if variants == 1:  # all lines alike
+        alone = turns * _expanded(pattern, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        return np.broadcast_to(alone, (2, lines, pattern.length))
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
-    per_variant = np.diff(pattern.first)
-    if int(per_variant[rounds].sum()) <= MOST_EXPANDED:
+    if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
         return _expanded(pattern, rounds.reshape(-1), line.reshape(-1), lines)
-    variants = len(per_variant)
     alone = _expanded(pattern, np.arange(variants), np.arange(variants), variants)
     counts = np.zeros((lines, variants), np.int64)
     np.add.at(counts, (np.broadcast_to(np.arange(lines), rounds.shape), rounds), 1)
-    return np.stack([counts @ alone[0], counts @ alone[1]])
+    distinct, which = np.unique(counts, axis=0, return_inverse=True)
+    return np.stack([distinct @ alone[0], distinct @ alone[1]])[:, which]
 
 
 def _expanded(
@@ -49,65 +51,77 @@ def _expanded(
     down = target < source
     np.add.at(change[1], (at[down], target[down] + 1), 1)
     np.add.at(change[1], (at[down], source[down] + 1), -1)
-    return change.cumsum(axis=2)[:, :, : pattern.length]
+    return np.asarray(change.cumsum(axis=2)[:, :, : pattern.length], np.int64)
 
 
-def add_line(links: I64, rect: Rect, axis: int, loads: I64, words: int, first_row: int, rows: int) -> None:
-    """Add a LINE step's loads to the links ``[4, mesh rows, mesh cols]`` of a wafer, on some rows of a region."""
-    if axis == ROWS:
-        top = rect.row + first_row
-        area = (slice(top, top + rows), slice(rect.col, rect.col + rect.cols))
-        links[(EAST, *area)] += words * loads[0, first_row : first_row + rows]
-        links[(WEST, *area)] += words * loads[1, first_row : first_row + rows]
-    else:
-        area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))
-        links[(SOUTH, *area)] += words * loads[0].T
-        links[(NORTH, *area)] += words * loads[1].T
+def line_rectangles(loads: I64) -> I64:
+    """The loads of a pattern as rectangles of a map of its own: planes up and down, a row a line, a column a place."""
+    _, lines, length = loads.shape
+    fresh = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines unlike the one before
+    first = np.flatnonzero(fresh)
+    end = np.append(first[1:], lines)
+    distinct = loads[:, first]
+    before = np.concatenate([np.zeros_like(distinct[:, :, :1]), distinct[:, :, :-1]], axis=2)
+    way, line, place = np.nonzero(distinct != before)
+    same = (way[1:] == way[:-1]) & (line[1:] == line[:-1])
+    end_place = np.append(np.where(same, place[1:], length), length)[: len(place)]
+    found = np.stack([way, first[line], end[line], place, end_place, distinct[way, line, place]], axis=1)
+    return found[found[:, WORDS] > 0]
 
 
-def add_translation(
-    links: I64, source: Rect, target: Rect, source_col: int, target_col: int, cols: int, words: int
-) -> int:
-    """Add a hand-over, every PE along its row and then along its column. Returns the most words on one link."""
-    change = np.zeros((4, links.shape[1] + 1, links.shape[2] + 1), np.int64)
-    rows = source.rows
-    dr = target.row - source.row
-    for col in range(cols):
-        start, end = source.col + source_col + col, target.col + target_col + col
-        top = source.row
-        if end > start:
-            change[EAST, top : top + rows, start] += words
-            change[EAST, top : top + rows, end] -= words
-        elif end < start:
-            change[WEST, top : top + rows, end + 1] += words
-            change[WEST, top : top + rows, start + 1] -= words
-    moved = np.zeros_like(links)
-    moved[EAST] = change[EAST].cumsum(axis=1)[:-1, :-1]
-    moved[WEST] = change[WEST].cumsum(axis=1)[:-1, :-1]
+def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
+    """Rectangles of a pattern on some lines of a region, each message of ``words`` words, in planes by direction."""
+    low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
+    inside = high > low
+    unit, low, high = unit[inside], low[inside], high[inside]
+    ways = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
+    found = np.empty_like(unit)
+    found[:, PLANE] = ways[unit[:, PLANE]]
+    across, along = ((ROW, END_ROW), (COL, END_COL)) if axis == ROWS else ((COL, END_COL), (ROW, END_ROW))
+    corner = (rect.row, rect.col) if axis == ROWS else (rect.col, rect.row)
+    found[:, across[0]], found[:, across[1]] = low + corner[0], high + corner[0]
+    found[:, along[0]], found[:, along[1]] = unit[:, COL] + corner[1], unit[:, END_COL] + corner[1]
+    found[:, WORDS] = unit[:, WORDS] * words
+    return found
+
+
+def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, words: int) -> I64:
+    """A hand-over, every PE along its row and then along its column."""
+    places = np.arange(cols)
+    start, end = source.col + source_col + places, target.col + target_col + places
+    along_rows = _streams(EAST, WEST, start, end, words)
+    along_rows[:, ROW], along_rows[:, END_ROW] = source.row, source.row + source.rows
+    places = np.arange(source.rows)
+    down = _streams(SOUTH, NORTH, source.row + places, target.row + places, words)
+    down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
     low = target.col + target_col
-    for row in range(rows if dr else 0):
-        start, end = source.row + row, target.row + row
-        if end > start:
-            moved[SOUTH, start:end, low : low + cols] += words
-        else:
-            moved[NORTH, end + 1 : start + 1, low : low + cols] += words
-    links += moved
-    return int(moved.max())
+    down[:, COL], down[:, END_COL] = low, low + cols
+    return np.concatenate([along_rows, down])
 
 
-def add_edge_streams(
-    links: I64, rect: Rect, first_row: int, rows: int, cols: int, words: int, *, leaving: bool
-) -> None:
-    """Add what columns 0 to ``cols - 1`` of some rows send to the east edge of a region, or get from its west edge."""
-    if cols <= 1:
-        return
-    passing = np.arange(1, cols) if leaving else np.arange(cols - 1, 0, -1)
-    top = rect.row + first_row
-    links[EAST, top : top + rows, rect.col : rect.col + cols - 1] += words * passing
+def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
+    """One rectangle a stream from ``start`` to ``end``, along columns, its rows not yet set."""
+    found = np.zeros((len(start), 6), np.int64)
+    rises = end > start
+    found[:, PLANE] = np.where(rises, up, down)
+    found[:, COL] = np.where(rises, start, end + 1)
+    found[:, END_COL] = np.where(rises, end, start + 1)
+    found[:, WORDS] = words
+    return np.asarray(found[start != end], np.int64)
 
 
-def add_cache_shift(links: I64, rect: Rect, passing: int, words: int) -> None:
-    """Add the northward words of the last ``passing`` rows of a region."""
-    if passing:
-        bottom = rect.row + rect.rows
-        links[NORTH, bottom - passing : bottom, rect.col : rect.col + rect.cols] += words
+def edge_streams(rect: Rect, first_row: int, rows: int, cols: int, words: int, *, leaving: bool) -> I64:
+    """What columns 0 to ``cols - 1`` of some rows send to the east edge of a region, or get from its west edge."""
+    found = np.zeros((cols, 6), np.int64)
+    found[:, PLANE] = EAST
+    found[:, ROW], found[:, END_ROW] = rect.row + first_row, rect.row + first_row + rows
+    found[:, COL] = rect.col + (np.arange(cols) if leaving else 0)
+    found[:, END_COL] = rect.col + (cols - 1 if leaving else np.arange(cols))
+    found[:, WORDS] = words
+    return found
+
+
+def cache_shift(rect: Rect, passing: int, words: int) -> I64:
+    """The northward words of the last ``passing`` rows of a region."""
+    bottom = rect.row + rect.rows
+    return np.array([[NORTH, bottom - passing, bottom, rect.col, rect.col + rect.cols, words]], np.int64)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
 from wse.fabric.line_time import LineCosts, line_cycles
-from wse.fabric.loads import add_cache_shift, add_edge_streams, add_line, add_translation, line_loads
+from wse.fabric.link_map import WORDS, link_map, most_words
+from wse.fabric.traffic import DIRECTIONS, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.kernel_cost import kernel_cycles, pe_costs
-from wse.program import ELEMENT_BYTES, HOST, ROWS, Field, HostStream, Kind, Phase, Program
+from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse_mappings.cache_balance import CacheBalance
-from wse_mappings.schedule import Arrival, LineSchedule
-from wse_mappings.split import ceil_div
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseCost:
     """One run of a phase.
 
@@ -33,7 +34,9 @@ class PhaseCost:
         words: int64 ``[steps]``: words that a step's messages carry, over all turns.
         hops: int64 ``[steps]``: the same times the links that each word crosses.
         bytes: int64 ``[steps]``: payload of crossings.
-        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words by link.
+        rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
+            four and a direction.
+        mesh: Wafers, and rows and columns of each.
     """
 
     start: F64
@@ -41,7 +44,14 @@ class PhaseCost:
     words: I64
     hops: I64
     bytes: I64
-    links: I64
+    rectangles: I64
+    mesh: tuple[int, int, int]
+
+    @cached_property
+    def links(self) -> I64:
+        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words by link, added up when first asked for."""
+        wafers, rows, cols = self.mesh
+        return link_map(self.rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
 
     @property
     def cycles(self) -> float:
@@ -66,9 +76,9 @@ class Fabric:
             relay=software.relay_cycles,
             words_per_cycle=wafer.stream_words_per_cycle,
         )
-        self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
+        self._traffic = Traffic(program)
+        self._alike: dict[int, I64] = {}
         self._variant_times: dict[tuple[int, int, int], Cycles] = {}
-        self._loads: dict[tuple[int, int], I64] = {}
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
     def prefill_cost(self, index: int) -> PhaseCost:
@@ -96,21 +106,22 @@ class Fabric:
         steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
         if passing == 0 or len(steps) == 0:
             return cost
-        words, hops, links = cost.words.copy(), cost.hops.copy(), cost.links.copy()
-        for step in steps:
-            stage = self.program.stages[phase.stage[step]]
-            each = self._words(phase, int(step), slots, 0)
-            add_cache_shift(links[stage.wafer], stage.rect, passing, each)
-            words[step] = hops[step] = each * passing * stage.rect.cols
-        return PhaseCost(
-            start=cost.start, by_cause=cost.by_cause, words=words, hops=hops, bytes=cost.bytes, links=links
-        )
+        words, hops = cost.words.copy(), cost.hops.copy()
+        rectangles = [cost.rectangles]
+        for step in steps.tolist():
+            moved = self._traffic.shifted(phase, step, slots, passing)
+            words[step], hops[step] = moved.words, moved.hops
+            rectangles.append(moved.rectangles)
+        return replace(cost, words=words, hops=hops, rectangles=np.concatenate(rectangles))
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
-        program, count = self.program, len(phase)
+        count = len(phase)
+        if id(phase.fixed) not in self._alike:
+            self._alike[id(phase.fixed)] = alike(phase)
+        like = self._alike[id(phase.fixed)]
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
-        words, hops, payload = (np.zeros(count, np.int64) for _ in range(3))
-        links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+        step_cycles = cache(lambda step, turn: self._exact_cycles(phase, step, slots, turn).whole())
+        launch = CAUSES.index("launch")
         now = 0.0
         step = 0
         while step < count:
@@ -122,18 +133,35 @@ class Fabric:
             for group in _groups(phase, step, end):
                 start[group] = begin  # in the first turn
                 for turn, repeat in self._distinct_turns(phase, group, turns):
-                    times = [self._step_cycles(phase, s, slots, turn) for s in group]
+                    times = [step_cycles(int(like[s]), turn) for s in group]
                     longest = max(range(len(group)), key=lambda i: times[i])
                     by_cause[group[longest]] += times[longest].times(repeat)[1:]
                     begin += times[longest].total if turn == 0 else 0.0
                     others = (len(group) - 1) * self.software.task_dispatch_cycles * repeat
-                    by_cause[group[longest], CAUSES.index("launch")] += others
-            for s in range(step, end):
-                by_cause[s, CAUSES.index("launch")] += phase.repaints[s] * self.software.route_rewrite_cycles
-                words[s], hops[s], payload[s] = self._traffic(phase, s, slots, turns, links)
+                    by_cause[group[longest], launch] += others
+            by_cause[step:end, launch] += phase.repaints[step:end] * self.software.route_rewrite_cycles
             now += float(by_cause[step:end].sum())
             step = end
-        return PhaseCost(start=start, by_cause=by_cause, words=words, hops=hops, bytes=payload, links=links)
+        words, hops, payload, rectangles = self._moved(phase, slots, like)
+        program = self.program
+        return PhaseCost(
+            start=start,
+            by_cause=by_cause,
+            words=words,
+            hops=hops,
+            bytes=payload,
+            rectangles=rectangles,
+            mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
+        )
+
+    def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
+        """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
+        kinds, which, often = np.unique(like, return_inverse=True, return_counts=True)
+        moved = [self._traffic.moved(phase, step, slots) for step in kinds.tolist()]
+        for each, times in zip(moved, often, strict=True):
+            each.rectangles[:, WORDS] *= times
+        words, hops, payload = np.array([each[:3] for each in moved], np.int64)[which].T
+        return words, hops, payload, np.concatenate([each.rectangles for each in moved])
 
     def _distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
@@ -154,7 +182,7 @@ class Fabric:
             a = phase.operands(step, slots, turn)
             named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
             return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
-        words = self._words(phase, step, slots, turn)
+        words = self._traffic.words(phase, step, slots, turn)
         issue = launch.plus(launch=self.software.vector_issue_cycles)
         if kind == Kind.LINE:
             pattern = self.program.patterns[phase.code[step]]
@@ -187,9 +215,8 @@ class Fabric:
         if phase.kind[step] == Kind.HAND_OVER:
             source = self.program.stages[phase.stage[step]].rect
             target = self.program.stages[a[Field.TARGET_STAGE]].rect
-            moved = np.zeros((4, self.program.wafer_rows, self.program.wafer_cols), np.int64)
-            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
-            most = add_translation(moved, source, target, *cols, words)
+            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))
+            most = most_words(self._traffic.hand_over(phase, step, words))
             distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
             return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
         width = int(a[Field.COLS])
@@ -208,65 +235,6 @@ class Fabric:
         if a[Field.WHAT] == HostStream.DRAWN_IN:
             seconds += wafer.host_round_trip_s
         return issue.plus(host=seconds * wafer.clock_hz)
-
-    def _words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
-        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
-
-    def _traffic(self, phase: Phase, step: int, slots: int, turns: int, links: I64) -> tuple[int, int, int]:
-        """Words, wavelet-hops and crossing bytes of a step over all its turns, added to ``links``."""
-        kind, stage = phase.kind[step], self.program.stages[phase.stage[step]]
-        a = phase.operands(step, slots)
-        if kind == Kind.LINE:
-            pattern = self.program.patterns[phase.code[step]]
-            words = self._words(phase, step, slots, 0)
-            loads = self._line_loads(int(phase.code[step]), turns)
-            first, rows = int(a[0]), int(a[1])
-            axis = int(phase.axis[step])
-            add_line(links[stage.wafer], stage.rect, axis, loads, words, first, rows)
-            mine = loads[:, first : first + rows] if axis == ROWS else loads
-            sent = _messages(pattern, turns, slice(first, first + rows) if axis == ROWS else slice(None))
-            return words * sent, words * int(mine.sum()), 0
-        if kind == Kind.HAND_OVER:
-            target = self.program.stages[a[Field.TARGET_STAGE]]
-            words = self._words(phase, step, slots, 0)
-            before = int(links[stage.wafer].sum())
-            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
-            add_translation(links[stage.wafer], stage.rect, target.rect, *cols, words)
-            return words * stage.rect.rows * cols[2], int(links[stage.wafer].sum()) - before, 0
-        if kind == Kind.CROSS:
-            return *self._edge_traffic(phase, step, slots, links), int(a[Field.BYTES])
-        return 0, 0, 0
-
-    def _edge_traffic(self, phase: Phase, step: int, slots: int, links: I64) -> tuple[int, int]:
-        """Words and wavelet-hops of a crossing inside the regions that it leaves and enters."""
-        a, stage = phase.fixed[step], self.program.stages[phase.stage[step]]
-        cols, words = int(a[Field.COLS]), self._words(phase, step, slots, 0)
-        before = int(links.sum())
-        if a[Field.WHAT] == HostStream.LOGITS_OUT:
-            row = self.program.root_row
-            add_edge_streams(links[stage.wafer], stage.rect, row, 1, cols, words, leaving=True)
-            return words * cols, int(links.sum()) - before
-        if a[Field.WHAT] != HostStream.NONE:
-            return 0, 0
-        target = self.program.stages[a[Field.TARGET_STAGE]]
-        for region, leaving in ((stage, True), (target, False)):
-            rows = region.rect.rows
-            add_edge_streams(links[region.wafer], region.rect, 0, rows, cols, words, leaving=leaving)
-        return words * cols * stage.rect.rows, int(links.sum()) - before
-
-    def _line_loads(self, code: int, turns: int) -> I64:
-        if (code, turns) not in self._loads:
-            self._loads[code, turns] = line_loads(self.program.patterns[code], turns)
-        return self._loads[code, turns]
-
-
-def _messages(pattern: LineSchedule, turns: int, lines: slice) -> int:
-    """Messages that travel, over all lines and turns."""
-    wire = (pattern.messages[:, 2] != Arrival.KEEP).astype(np.int64)
-    per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
-    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines]
-    return int(per_variant[rounds].sum())
 
 
 def _groups(phase: Phase, first: int, end: int) -> list[list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
+from wse_mappings.schedule import Arrival, LineSchedule, even, uniform, varied
 
 
 def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
@@ -28,10 +28,16 @@ def diagonal_multicast(length: int) -> LineSchedule:
 
 def diagonal_stream(length: int) -> LineSchedule:
     """On a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
-    groups = [
-        [(line, target, Arrival.KEEP if line == target else Arrival.REPLACE)]
-        for target in range(length)
-        for line in range(length)
-    ]
+    target, line = np.divmod(np.arange(length * length), length)
+    arrival = np.where(line == target, Arrival.KEEP, Arrival.REPLACE)
+    messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
     variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
-    return varied("diagonal_stream", length, groups, variants, colours=2, changes_with_round=True)
+    return even(
+        "diagonal_stream",
+        length,
+        messages,
+        variants,
+        colours=2,
+        slowest=tuple(variants[:, [0, -1]].ravel().tolist()),  # the farthest lines
+        changes_with_round=True,
+    )

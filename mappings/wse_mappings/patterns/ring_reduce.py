@@ -9,27 +9,28 @@ from __future__ import annotations
 import numpy as np
 
 from wse_mappings.ring import ring_pe, ring_place
-from wse_mappings.schedule import Arrival, LineSchedule, varied
+from wse_mappings.schedule import I32, Arrival, LineSchedule, even
 
 
-def _roots(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    return np.array(
-        [[ring_pe(ring_place(line, length) - t, length) for line in range(length)] for t in range(length)], np.int32
-    )
+def _roots(length: int) -> I32:
+    """The root of each round and line, int32 ``[length, length]``."""
+    at = np.array([ring_pe(place, length) for place in range(length)], np.int32)
+    place = np.array([ring_place(line, length) for line in range(length)])
+    return at[(place[None, :] - np.arange(length)[:, None]) % length]
 
 
 def ring_reduce(length: int) -> LineSchedule:
     """Sum every line of a square into the root of its round."""
-    groups = [
-        [(pe, pe + 1, Arrival.ADD) for pe in range(root)]
-        + [(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, root, -1)]
-        for root in range(length)
-    ]
+    root, nth = np.arange(length)[:, None], np.arange(length - 1)[None, :]
+    rises = nth < root
+    source = np.where(rises, nth, length - 1 - (nth - root))
+    target = np.where(rises, source + 1, source - 1)
+    messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
-    return varied("ring_reduce", length, groups, _roots(length), colours=4, slowest=tuple(ends))
+    return even("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
 
 
 def ring_keep(length: int) -> LineSchedule:
     """At the root of each round, put the sum where the result is kept; nothing travels."""
-    groups = [[(root, root, Arrival.KEEP)] for root in range(length)]
-    return varied("ring_keep", length, groups, _roots(length), colours=0)
+    messages = np.array([[(root, root, Arrival.KEEP)] for root in range(length)], np.int32)
+    return even("ring_keep", length, messages, _roots(length), colours=0)

@@ -1,0 +1,35 @@
+"""Steps that differ only in where their operands stand cost and move the same: a model's layers repeat a few dozen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.program import OPERAND_COUNT, Field, Kind, Phase
+
+I64 = npt.NDArray[np.int64]
+
+
+def _addresses(operands: list[int]) -> npt.NDArray[np.bool_]:
+    return np.isin(np.arange(OPERAND_COUNT), operands)
+
+
+_OF_KERNEL: Final = np.stack(
+    [_addresses([i for i, (_, view) in enumerate(OPERANDS[k], FIRST_OPERAND) if view]) for k in KERNELS]
+)
+_OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET])
+
+
+def alike(phase: Phase) -> I64:
+    """int64 ``[steps]``: for each step the first one that equals it but for addresses, op, layer and repaints."""
+    computes = phase.kind == Kind.COMPUTE
+    address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, phase.code, 0)], _OF_MOVE)
+    numbers = [np.where(address, 0, values) for values in (phase.fixed, phase.per_slot, phase.per_round, phase.odd)]
+    turns = np.append(phase.loops[:, 2], 1)[phase.loop]
+    what = np.stack([phase.kind, phase.code, phase.axis, phase.view, phase.stage, turns], axis=1)
+    rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
+    first: dict[bytes, int] = {}
+    return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)

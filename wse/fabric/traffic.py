@@ -1,0 +1,120 @@
+"""What a step moves: words, the links that they cross, and bytes between wafers, over all turns of its loop."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from wse.fabric.link_map import I64, PLANE, hops_of
+from wse.fabric.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
+from wse.program import ELEMENT_BYTES, ROWS, Field, HostStream, Kind, Phase, Program
+from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.split import ceil_div
+
+DIRECTIONS: Final = 4
+NOTHING: Final = np.zeros((0, 6), np.int64)
+
+
+class Moved(NamedTuple):
+    """Words of a step's messages, the same times the links that each crosses, bytes of a crossing, and the links.
+
+    ``rectangles`` int64 ``[n, 6]`` are those of ``link_map``; planes are wafers times directions.
+    """
+
+    words: int
+    hops: int
+    bytes: int
+    rectangles: I64
+
+
+class Traffic:
+    """The traffic of a Program's steps. Keeps what a pattern does, whatever the words."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
+        self._unit: dict[tuple[int, int], I64] = {}
+
+    def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
+        """32-bit words of one message of a step."""
+        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
+
+    def moved(self, phase: Phase, step: int, slots: int) -> Moved:
+        """The traffic of a step, but for cache shifts, whose rows differ from token to token."""
+        match phase.kind[step]:
+            case Kind.LINE:
+                return self._line(phase, step, slots)
+            case Kind.HAND_OVER:
+                return self._hand_over(phase, step, slots)
+            case Kind.CROSS:
+                return self._cross(phase, step, slots)
+            case _:
+                return Moved(0, 0, 0, NOTHING)
+
+    def shifted(self, phase: Phase, step: int, slots: int, passing: int) -> Moved:
+        """The traffic of a cache shift in which the last ``passing`` rows take part."""
+        stage = self.program.stages[phase.stage[step]]
+        words = self.words(phase, step, slots)
+        return _moved(words * passing * stage.rect.cols, stage.wafer, cache_shift(stage.rect, passing, words))
+
+    def _line(self, phase: Phase, step: int, slots: int) -> Moved:
+        stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
+        pattern, words = self.program.patterns[phase.code[step]], self.words(phase, step, slots)
+        first, rows = phase.operands(step, slots)[:2].tolist()
+        lines = range(first, first + rows) if axis == ROWS else range(stage.rect.cols)
+        unit = self._lines(int(phase.code[step]), turns)
+        rectangles = laid(unit, stage.rect, axis, words, lines)
+        return _moved(words * _messages(pattern, turns, lines), stage.wafer, rectangles)
+
+    def _lines(self, code: int, turns: int) -> I64:
+        if (code, turns) not in self._unit:
+            self._unit[code, turns] = line_rectangles(line_loads(self.program.patterns[code], turns))
+        return self._unit[code, turns]
+
+    def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
+        stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
+        rectangles = self.hand_over(phase, step, words)
+        return _moved(words * stage.rect.rows * int(phase.fixed[step, Field.COLS]), stage.wafer, rectangles)
+
+    def hand_over(self, phase: Phase, step: int, words: int) -> I64:
+        """The rectangles of a hand-over, in planes by direction."""
+        a = phase.fixed[step]
+        source, target = self.program.stages[phase.stage[step]], self.program.stages[a[Field.TARGET_STAGE]]
+        columns = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
+        return translation(source.rect, target.rect, *columns, words)
+
+    def _cross(self, phase: Phase, step: int, slots: int) -> Moved:
+        """A crossing loads links inside the regions that it leaves and enters."""
+        a, stage = phase.fixed[step], self.program.stages[phase.stage[step]]
+        cols, words, payload = int(a[Field.COLS]), self.words(phase, step, slots), int(a[Field.BYTES])
+        if a[Field.WHAT] == HostStream.LOGITS_OUT:
+            leaving = edge_streams(stage.rect, self.program.root_row, 1, cols, words, leaving=True)
+            return _moved(words * cols, stage.wafer, leaving, payload)
+        if a[Field.WHAT] != HostStream.NONE:
+            return Moved(0, 0, payload, NOTHING)
+        target = self.program.stages[a[Field.TARGET_STAGE]]
+        leaving = edge_streams(stage.rect, 0, stage.rect.rows, cols, words, leaving=True)
+        entering = edge_streams(target.rect, 0, target.rect.rows, cols, words, leaving=False)
+        parts = [_on(stage.wafer, leaving), _on(target.wafer, entering)]
+        rectangles = np.concatenate(parts)
+        return Moved(words * cols * stage.rect.rows, hops_of(rectangles), payload, rectangles)
+
+
+def _moved(words: int, wafer: int, rectangles: I64, payload: int = 0) -> Moved:
+    return Moved(words, hops_of(rectangles), payload, _on(wafer, rectangles))
+
+
+def _on(wafer: int, rectangles: I64) -> I64:
+    """The rectangles on a wafer, whose planes are its own."""
+    rectangles[:, PLANE] += wafer * DIRECTIONS
+    return rectangles
+
+
+def _messages(pattern: LineSchedule, turns: int, lines: range) -> int:
+    """Messages that travel, over some lines and all turns."""
+    wire = (pattern.messages[:, 2] != Arrival.KEEP).astype(np.int64)
+    per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
+    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]
+    return int(per_variant[rounds].sum())
