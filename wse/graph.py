@@ -19,8 +19,11 @@ class Op:
     weights: tuple[str, ...]
 
 
-def op_graph(spec: ModelSpec) -> nx.DiGraph[str]:
-    """The ops of one decoder-only transformer; edges follow activations, residual edges included."""
+def op_graph(spec: ModelSpec, *, ends: bool = True) -> nx.DiGraph[str]:
+    """The ops of one decoder-only transformer; edges follow activations, residual edges included.
+
+    Without ``ends`` the layers alone: no embedding, final norm or head.
+    """
     graph: nx.DiGraph[str] = nx.DiGraph()
 
     def add(name: str, kind: str, layer: int, weights: tuple[str, ...], *inputs: str) -> str:
@@ -28,18 +31,19 @@ def op_graph(spec: ModelSpec) -> nx.DiGraph[str]:
         graph.add_edges_from((source, name) for source in inputs)
         return name
 
-    stream = add("embedding", "embedding", -1, ("embedding",))
+    stream = (add("embedding", "embedding", -1, ("embedding",)),) if ends else ()
     for layer in range(spec.layer_count):
         at = f"layers.{layer}"
-        norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), stream)
+        norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), *stream)
         qkv = add(f"{at}.qkv", "qkv", layer, (f"{at}.q", f"{at}.k", f"{at}.v"), norm)
         attention = add(f"{at}.attention", "attention", layer, (), qkv)
-        stream = add(f"{at}.output", "output", layer, (f"{at}.o",), attention, stream)
-        norm = add(f"{at}.mlp_norm", "norm", layer, (f"{at}.mlp_norm",), stream)
+        stream = (add(f"{at}.output", "output", layer, (f"{at}.o",), attention, *stream),)
+        norm = add(f"{at}.mlp_norm", "norm", layer, (f"{at}.mlp_norm",), *stream)
         gate_up = add(f"{at}.gate_up", "gate_up", layer, (f"{at}.gate", f"{at}.up"), norm)
-        stream = add(f"{at}.down", "down", layer, (f"{at}.down",), gate_up, stream)
-    norm = add("final_norm", "norm", -1, ("final_norm",), stream)
-    add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
+        stream = (add(f"{at}.down", "down", layer, (f"{at}.down",), gate_up, *stream),)
+    if ends:
+        norm = add("final_norm", "norm", -1, ("final_norm",), *stream)
+        add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
     return graph
 
 

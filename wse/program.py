@@ -214,11 +214,12 @@ class Program:
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
         context: Tokens that the cache has room for.
         vocab_size: Logits of the model.
-        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode.
+        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode; either
+            may be missing where layers are timed alone.
         op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
         op_edges: int32 ``[edges, 2]``.
         colour_uses: Colours by stage and pattern.
-        ids_address: Element address (float32) of the token ids in the embedding's stage.
+        ids_address: Element address (float32) of the token ids in the embedding's stage; -1 for layers alone.
         root_row: Row of the head's region where logits are summed.
         logits_out: Whether logits go to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
@@ -256,7 +257,7 @@ class Program:
     @property
     def prefill(self) -> tuple[Phase, ...]:
         """The chunks of the prompt in order."""
-        return self.phases[:-1]
+        return tuple(phase for phase in self.phases if phase.name == "prefill")
 
     @property
     def decode(self) -> Phase:

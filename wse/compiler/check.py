@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 
 from wse.compiler.allocate import meet
-from wse.compiler.options import MESH_GEMM
+from wse.compiler.options import MESH_GEMM, MODEL
 from wse.compiler.state import At, State
 from wse.errors import WseBug
 
@@ -26,8 +26,9 @@ def _partition(state: State) -> str | None:
     layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
     if layers != list(range(state.spec.layer_count)):
         return f"stages hold layers {layers}"
-    if [p.has_embedding for p in state.plans].count(True) != 1 or [p.has_head for p in state.plans].count(True) != 1:
-        return "not exactly one embedding and one head"
+    ends = int(state.options.scope == MODEL)
+    if sum(p.has_embedding for p in state.plans) != ends or sum(p.has_head for p in state.plans) != ends:
+        return f"not exactly {ends} embedding and {ends} head"
     return None
 
 

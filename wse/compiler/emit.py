@@ -19,7 +19,6 @@ def emit(state: State) -> State:
     """Fill ``program``."""
     assert state.shard is not None
     assert state.addresses is not None
-    assert state.ids is not None
     ops = ops_in_order(state.graph)
     place = {op.name: i for i, op in enumerate(ops)}
     tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
@@ -46,7 +45,7 @@ def emit(state: State) -> State:
         op_stages=tuple(stage_of(state, op) for op in ops),
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
-        ids_address=_element(state, state.ids),
+        ids_address=-1 if state.ids is None else _element(state, state.ids),
         root_row=root_of(state.shard.rows),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
@@ -116,7 +115,11 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
 def _padding(state: State) -> float:
     """Share of the weight elements in SRAM that are padding."""
     assert state.shard is not None
-    held = sum(t.buffer.elements for t in state.tiles if t.tile.view == "wgt") * state.shard.rows * state.shard.cols
-    gains = state.spec.hidden_size * (2 * state.spec.layer_count + 1)
-    real = state.spec.parameter_count - gains + gains * state.shard.cols
+    lines = (state.shard.cols, state.shard.rows)  # how many places an index of each axis stands at
+    tiles = [t.tile for t in state.tiles if t.tile.view == "wgt"]
+    held = sum(tile.outer * tile.inner for tile in tiles) * state.shard.rows * state.shard.cols
+    real = 0
+    for part in (part for tile in tiles for part in tile.parts):
+        inner = int((part.inner >= 0).sum())
+        real += inner * (lines[1 - part.inner_axis] if part.outer is None else int((part.outer >= 0).sum()))
     return 1.0 - real / held

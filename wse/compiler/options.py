@@ -13,6 +13,15 @@ MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
 REFUSE, REPORT = "refuse", "report"
 """What happens to a Program that needs more SRAM than there is."""
 
+MODEL, LAYERS = "model", "layers"
+"""What is compiled: a whole model, or a stack of layers alone."""
+
+PREFILL, DECODE = "prefill", "decode"
+"""The phases of a Program."""
+
+FEWEST_RELAYS, EQUAL_GROUPS = "fewest-relays", "equal-groups"
+"""How the all-reduces of decode cut a line into groups."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -23,6 +32,12 @@ class Options:
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
     ``prompt``, or ``all``. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
     lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
+
+    ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
+    holds ``context`` entries and gains none, there is no embedding, head or hand-off. Such a Program is timed, never
+    executed. ``phases`` are those that are compiled. ``groups`` says how all-reduces of decode are cut: with the fewest
+    relays, or, as in the released configurations of WaferLLM (OSDI 2025), into equal groups, about as many as PEs in
+    one.
     """
 
     mapping: str
@@ -35,6 +50,9 @@ class Options:
     sampling: str = "wafer"
     logits_out: str = "none"
     capacity: str = REFUSE
+    scope: str = MODEL
+    phases: tuple[str, ...] = (PREFILL, DECODE)
+    groups: str = FEWEST_RELAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wse.compiler.options import MODEL
 from wse.compiler.state import StagePlan, State
 from wse_mappings.split import balanced_segments
 
@@ -15,14 +16,15 @@ from wse_mappings.split import balanced_segments
 def partition(state: State) -> State:
     """Fill ``plans``."""
     count = state.options.wafers * state.choice.stages_per_wafer
+    whole = state.options.scope == MODEL
     head_stage = 0 if state.spec.tied_embedding else count - 1
     plans = tuple(
         StagePlan(
             wafer=index // state.choice.stages_per_wafer,
             first_layer=start,
             last_layer=start + layers,
-            has_embedding=index == 0,
-            has_head=index == head_stage,
+            has_embedding=whole and index == 0,
+            has_head=whole and index == head_stage,
         )
         for index, (start, layers) in enumerate(balanced_segments(state.spec.layer_count, count))
     )

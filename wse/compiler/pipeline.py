@@ -8,7 +8,7 @@ from typing import Final
 from wse.compiler.allocate import allocate
 from wse.compiler.check import check
 from wse.compiler.emit import emit
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import MODEL, Choice, Options
 from wse.compiler.partition import partition
 from wse.compiler.place import place
 from wse.compiler.route import route
@@ -34,7 +34,8 @@ def compile_choice(
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
     """One compilation with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
-    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=op_graph(spec))
+    graph = op_graph(spec, ends=options.scope == MODEL)
+    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=graph)
     for step in pipeline:
         state = step(state)
         check(state, after=step.__name__)

@@ -14,7 +14,7 @@ from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm
-from wse.compiler.options import MESH_GEMM
+from wse.compiler.options import DECODE, MESH_GEMM, MODEL, PREFILL
 from wse.compiler.shard import stage_of
 from wse.compiler.state import State, SymPhase
 from wse.graph import Op, ops_in_order
@@ -33,14 +33,15 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
 
 
 def schedule(state: State) -> State:
-    """Fill ``phases``, ``patterns``, ``sym_buffers`` and ``ids``."""
+    """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
     assert state.shard is not None
     buffers, patterns = Buffers(), Patterns()
     tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
     size = state.choice.prefill_chunk
-    starts = range(0, state.options.prompt_tokens, size)
+    wanted = state.options.phases
+    starts = [*range(0, state.options.prompt_tokens, size)] if PREFILL in wanted else []
     phases: list[SymPhase] = []
-    for start in (*starts, None):
+    for start in (*starts, *([None] if DECODE in wanted else [])):
         decoding = start is None
         cached = 0 if start is None else start
         chunk = 1 if start is None else min(size, state.options.prompt_tokens - start)
@@ -63,15 +64,14 @@ def schedule(state: State) -> State:
             cached=cached,
             last=decoding or cached + chunk == state.options.prompt_tokens,
         )
-        phases.append(_phase(state, context, "decode" if decoding else "prefill"))
+        phases.append(_phase(state, context, DECODE if decoding else PREFILL))
     named = {(b.stage, b.name): b for b in buffers.all()}
-    embedding_stage = next(i for i, p in enumerate(state.plans) if p.has_embedding)
     return replace(
         state,
         phases=tuple(phases),
         patterns=tuple(patterns.schedules),
         sym_buffers=buffers.all(),
-        ids=named[embedding_stage, "token_ids"],
+        ids=named[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )
 
 
@@ -92,8 +92,10 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
             hand_over(c, stage, rects)
         previous = stage
         LOWER[op.kind](c, op)
-    if c.last:
-        embedding_stage = next(i for i, p in enumerate(state.plans) if p.has_embedding)
-        if previous != embedding_stage:
-            return_ids(c, embedding_stage)
+    if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
+        return_ids(c, _embedding_stage(state))
     return c.builder.phase(name, c.chunk, c.cached, on_mesh=on_mesh)
+
+
+def _embedding_stage(state: State) -> int:
+    return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wse.compiler.allocate import element_bytes, reserved_bytes
-from wse.compiler.options import MESH_GEMM, REFUSE, THIN_GEMM, Choice, Options, region_shape
+from wse.compiler.options import MESH_GEMM, MODEL, REFUSE, THIN_GEMM, Choice, Options, region_shape
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.shard import shard
@@ -80,7 +80,8 @@ def _weights_fit(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> bool:
     """Whether code and padded weights alone fit: a tenth of the work of a compilation."""
-    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=op_graph(spec))
+    graph = op_graph(spec, ends=options.scope == MODEL)
+    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=graph)
     state = shard(partition(state))
     held = Counter[int]()
     for tile in state.tiles:

@@ -141,7 +141,7 @@ class State:
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
     sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
-    ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage
+    ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route
     repaints: tuple[I32, ...] = ()  # route

@@ -37,6 +37,9 @@ class Engine:
             had = program.sram_bytes_per_pe
             message = f"a Program that needs {most:,} of {had:,} bytes on a PE can be timed, not executed"
             raise WseBug(message)
+        if program.ids_address < 0:
+            message = "a Program of layers alone can be timed, not executed"
+            raise WseBug(message)
         self.program = program
         self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
         self.streams = Streams(program, draw)

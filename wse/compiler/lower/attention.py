@@ -12,6 +12,7 @@ import math
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.mesh_gemm import into_stream, mesh_gemm, stationary
+from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.program import COLUMNS, ROWS, Kind
@@ -48,27 +49,33 @@ def qkv(c: Context, op: Op) -> None:
 def attention(c: Context, op: Op) -> None:
     """Queries and cache to attended features, cut over columns as the queries are."""
     _, Hk, _, F = c.heads
-    M, b = c.tokens, c.builder
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
     caches = [c.cache(f"layers.{op.layer}.{n}_cache", capacity * entry) for n in ("k", "v")]
+    if c.options.scope == MODEL:
+        _append(c, caches, entry, capacity)
+    if c.on_mesh:
+        _ring(c, caches, capacity)
+    else:
+        _replicated(c, caches, capacity)
+
+
+def _append(c: Context, caches: list[SymBuffer], entry: int, capacity: int) -> None:
+    """Make room on the last row, where a token is decoded, and store the new keys and values."""
+    b = c.builder
     if c.decoding and c.cut.rows > 1:
         for cache in caches:
             b.move(Kind.CACHE_SHIFT, cache, elements=entry)
     b.compute(
         "kv_append",
-        k=c.temp("k_new", M * entry, "act"),
-        v=c.temp("v_new", M * entry, "act"),
+        k=c.temp("k_new", c.tokens * entry, "act"),
+        v=c.temp("v_new", c.tokens * entry, "act"),
         k_cache=caches[0],
         v_cache=caches[1],
         E=entry,
         capacity=capacity,
         tokens=ceil_div(c.chunk, c.cut.rows),
     )
-    if c.on_mesh:
-        _ring(c, caches, capacity)
-    else:
-        _replicated(c, caches, capacity)
 
 
 def output(c: Context, op: Op) -> None:
@@ -86,7 +93,10 @@ def _reduce_scores(c: Context, scores: SymBuffer) -> None:
     H = c.heads[0]
     segments = c.cut.heads.segments
     if any(count > 1 for _, count in segments):
-        pattern = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments)
+        groups = c.groups(max(count for _, count in segments))
+        pattern = c.patterns.get(
+            k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
+        )
         c.builder.line(pattern, ROWS, scores, Num(per_slot=c.tokens * H))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import EQUAL_GROUPS, Choice, Options
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.models.spec import ModelSpec
 from wse.program import ROWS
-from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.k_tree import equal_group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.split import ceil_div
 
@@ -70,8 +70,12 @@ class Context:
     ) -> None:
         """K-tree all-reduce over whole lines."""
         length, lines = self.lines(axis)
-        pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True)
+        pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=self.groups(length))
         self.builder.line(pattern, axis, buffer, elements)
+
+    def groups(self, length: int) -> tuple[int, ...] | None:
+        """How an all-reduce over ``length`` PEs is cut into groups."""
+        return (equal_group_count(length),) if self.options.groups == EQUAL_GROUPS else None
 
     def lines(self, axis: int) -> tuple[int, int]:
         """PEs in a line along ``axis``, and the number of lines."""

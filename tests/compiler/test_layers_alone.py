@@ -1,0 +1,84 @@
+"""A stack of layers alone, as published measurements time it: no embedding, head, hand-off or growing cache."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import DECODE, EQUAL_GROUPS, LAYERS, PREFILL, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.errors import WseBug
+from wse.execute.engine import Engine
+from wse.fabric.phase_cost import Fabric
+from wse.instructions import KERNELS
+from wse.program import Kind, Program
+
+SPEC = tiny_spec()
+WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+ALONE = replace(WHOLE, scope=LAYERS)
+CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+MESH = wafer(6, 6, 1 << 20)
+
+
+def compiled(options: Options) -> Program:
+    return compile_choice(SPEC, MESH, SOFTWARE, options, CHOICE)
+
+
+def steps(program: Program, phase: int) -> list[str]:
+    """What each step of a phase is, by name."""
+    p = program.phases[phase]
+    names = {Kind.COMPUTE: KERNELS, Kind.LINE: [pattern.name for pattern in program.patterns]}
+    return [names[kind][code] if kind in names else str(kind) for kind, code in zip(p.kind, p.code, strict=True)]
+
+
+def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_model() -> None:
+    alone, whole = compiled(ALONE), compiled(WHOLE)
+    assert {op.layer for op in _ops(alone)} == set(range(SPEC.layer_count))
+    assert [op.name for op in _ops(alone)] == [op.name for op in _ops(whole) if op.layer >= 0]
+    assert [phase.name for phase in alone.phases] == [phase.name for phase in whole.phases]
+    missing = set(steps(whole, -1)) - set(steps(alone, -1))
+    assert missing == {"embedding_lookup", "kv_append", "argmax_fold", "multicast", "reduce", "store", *_others(whole)}
+    cost, of_whole = (Fabric(p, MESH, SOFTWARE).decode_cost(20) for p in (alone, whole))
+    in_layers = np.array([_ops(whole)[op].layer >= 0 for op in whole.decode.op])
+    kernel = np.array(steps(whole, -1))
+    timed = in_layers & (kernel != "kv_append") & (whole.decode.kind != Kind.CACHE_SHIFT)
+    # Routes are rewritten less often where fewer patterns share the colours.
+    launch = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
+    repaints = (alone.decode.repaints.sum() - whole.decode.repaints[timed].sum()) * SOFTWARE.route_rewrite_cycles
+    assert launch == repaints
+
+
+def test_the_phases_are_those_that_are_asked_for() -> None:
+    assert [p.name for p in compiled(replace(ALONE, phases=(DECODE,))).phases] == [DECODE]
+    only = compiled(replace(ALONE, phases=(PREFILL,)))
+    assert [p.name for p in only.prefill] == [PREFILL] == [p.name for p in only.phases]
+
+
+def test_equal_groups_divide_the_line() -> None:
+    # 6 PEs: two groups of three, or three of two; the divisors 2 and 3 are as near to the root: the smaller.
+    pattern = next(p for p in compiled(replace(ALONE, groups=EQUAL_GROUPS)).patterns if p.name == "all_reduce")
+    assert pattern.of_line(0)[:, :2].tolist() == [[0, 1], [2, 1], [3, 4], [5, 4], [1, 4], [4, 5], [4, 0]]
+
+
+def test_layers_alone_are_not_executed() -> None:
+    made = tensors(SPEC)
+    with pytest.raises(WseBug, match="layers alone"):
+        Engine(compiled(ALONE), SPEC, made.__getitem__)
+
+
+def _ops(program: Program) -> list[_Named]:
+    return [_Named(*each) for each in zip(program.op_names, program.op_layers, strict=True)]
+
+
+class _Named:
+    def __init__(self, name: str, layer: int) -> None:
+        self.name, self.layer = name, layer
+
+
+def _others(whole: Program) -> set[str]:
+    """Moves that only a whole model makes."""
+    return {str(kind) for kind in whole.decode.kind if kind in (Kind.CACHE_SHIFT, Kind.CROSS)}
