@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulator_logs import SIMULATION_CYCLES, Log, logs
+from simulator_logs import Log, logs
 
 from wse.fabric.line_time import LineCosts, line_cycles
 from wse.hardware.load import load_software, load_wafer
-from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
+from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase

@@ -7,9 +7,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-SIMULATION_CYCLES = 48 + 50
-"""Of the broadcast rows, which count a whole simulation: 48 before the program starts, 50 idle ones at the end."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator_logs import SIMULATION_CYCLES, Log, logs
+from simulator_logs import Log, logs
 
 from tests.wavelet.lay import cycles, on_rows, small_numbers
 from wse.hardware.load import load_software
-from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
+from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
