@@ -15,19 +15,27 @@ SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 silicon it is 8 in 9 cycles. github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 _GENERATION: Final = re.compile(r"\b(?:WSE|CS)-?([0-9])\b", re.IGNORECASE)
+_UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
 PRESETS: Final = {"2": "wse2", "3": "wse3"}
+_FABRICS: Final = {"757x996": "2", "762x1172": "3"}
+"""The fabric, columns first, that programs of each generation are compiled for: Cerebras SDK, running on a system."""
 
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
     """The preset of the only generation that the row names, if there is one."""
-    named = set(_GENERATION.findall(m.platform))
+    named = set(_GENERATION.findall(m.platform)) | {g for fabric, g in _FABRICS.items() if fabric in m.platform}
     preset = PRESETS.get(named.pop()) if len(named) == 1 else None
     return None if preset is None else _preset(preset)
 
 
 def on_simulator(m: Measurement) -> bool:
-    """Whether the vendor's simulator ran it, not silicon."""
-    return "simulator" in m.platform.lower()
+    """Whether the row says that the vendor's simulator ran it."""
+    return "simulator" in m.platform.lower() and not _UNSTATED.search(m.platform)
+
+
+def on_silicon(m: Measurement) -> bool:
+    """Whether the row says that a wafer ran it."""
+    return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.studies.validation import collectives, elsewhere, formulas
+from wse.studies.validation import collectives, elsewhere, formulas, paths, pe_core, stencils
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.prediction import Prediction, Predictor
 
@@ -14,7 +14,13 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     elsewhere.other_systems,
     formulas.predict,
     elsewhere.not_a_time,
+    paths.predict,
+    paths.ramp,
+    paths.multicast_line,
     collectives.predict,
+    pe_core.predict,
+    pe_core.local_product,
+    stencils.predict,
     elsewhere.any_other,
 )
 """In order. The last answers what no other one does."""
