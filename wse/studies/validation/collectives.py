@@ -6,77 +6,46 @@ A row names an algorithm, a grid and the words on each PE. The window that its s
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import numpy as np
-
-from wse.fabric.line_time import LineCosts, line_cycles
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.fabric.line_time import LineCosts
+from wse.studies.validation.algorithms import Collective, collective_of
+from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
-from wse.studies.validation.platforms import wafer_of, words_per_cycle
+from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import collective_software
 from wse.studies.validation.windows import clock_starts_apart, program_window
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.patterns.x_y import Reduce, x_y
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
-KERNELS: Final = {
-    "reduce": "reduce",
-    "2dreduce": "reduce",
-    "broadcast": "broadcast",
-    "2dbroadcast": "broadcast",
-    "multicast": "broadcast",
-    "allreduce": "allreduce",
-}
 MOST_PES: Final = 300_000
 """On one line that is timed message by message: a second or two."""
+
+LONGEST_SEARCH: Final = 1024
+"""PEs in the longest line that the auto-gen search takes a second for."""
 
 STAR_BATCH_WORDS: Final = 4
 """Words that a star's root takes in one operation where every PE sends one (github.com/pr0f3ss/SpMM_Cerebras)."""
 
-Reduce = Callable[[int, int, Arrival], LineSchedule]
-_REDUCES: Final[tuple[tuple[re.Pattern[str], Reduce], ...]] = (
-    (re.compile(r"two[- ]phase"), two_phase),
-    (re.compile(r"\btree\b"), binary_tree),
-    (re.compile(r"\b(chain|pipeline|snake)\b"), chain),
-    (re.compile(r"\bstar\b"), star),
-)
-_GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
-_BROADCAST: Final = re.compile(r"flood|multicast")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """Patterns one after another, and what timing them takes."""
-
-    costs: LineCosts
-    words: int
-
-    def cycles(self, *patterns: LineSchedule) -> float:
-        """From the first operation to the last, a gap between patterns, all lines of a pattern together."""
-        gaps = (len(patterns) - 1) * self.costs.gap
-        return gaps + sum(line_cycles(p.messages, self.words, self.costs).total for p in patterns)
-
-    def batched_star(self, length: int) -> float:
-        """A star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
-        senders = range(1, length, STAR_BATCH_WORDS)
-        messages = np.array([(pe, 0, Arrival.ADD) for pe in senders], np.int32)
-        return line_cycles(messages, min(STAR_BATCH_WORDS, length - 1), self.costs).total
+_ALIKE: Final = frozenset({"flooding", "star"})
+"""Algorithms in which no PE has two operations with different descriptors."""
 
 
 def predict(m: Measurement) -> Prediction | None:
     """Cycles of a collective."""
-    kernel = KERNELS.get(re.sub(r"[\s_-]", "", m.text("kernel").lower()))
-    if kernel is None or not is_cycles(m.text("metric")):
+    collective = collective_of(m)
+    if collective is None or not is_cycles(m.text("metric")):
         return None
     wafer = wafer_of(m)
     if wafer is None:
@@ -87,46 +56,83 @@ def predict(m: Measurement) -> Prediction | None:
         return because(
             "each PE's clock starts when the launch reaches it: only differences between rows are comparable"
         )
-    algorithm = m.text("algorithm").lower()
-    reduce = None if kernel == "broadcast" else _reduce(algorithm)
-    if (kernel == "broadcast" and not _BROADCAST.search(algorithm)) or (kernel != "broadcast" and reduce is None):
-        return because(f"no pattern of this emulator is the {kernel} algorithm of the row")
-    software = collective_software(m, alike=kernel == "broadcast" or reduce is star)
-    run = _Run(costs=_costs(m, wafer, software), words=m.words)
-    if m.rows * m.cols > MOST_PES and (kernel == "broadcast" or "snake" in algorithm):
-        return because(f"a line through more than {MOST_PES:,} PEs is more than is timed message by message")
-    cycles = _cycles(run, kernel, algorithm, reduce, m.rows, m.cols)
+    software = collective_software(m, alike=collective.algorithm in _ALIKE)
+    run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
+    cycles = run.cycles()
+    if isinstance(cycles, str):
+        return because(cycles)
     return Prediction(value=cycles + program_window(m), method="fast model", software=software.name)
 
 
-def _cycles(run: _Run, kernel: str, algorithm: str, reduce: Reduce | None, rows: int, cols: int) -> float:
-    """A corner's words reach the farthest PE over as many hops as on a straight line of rows + cols - 1 PEs."""
-    out = multicast(rows + cols - 1, 1, 0)
-    if reduce is None:
-        return run.cycles(out)
-    if reduce is star and min(rows, cols) == 1 and run.words == 1:
-        into = run.batched_star(rows * cols)
-    elif "snake" in algorithm:
-        into = run.cycles(chain(rows * cols, 1, Arrival.ADD))
-    else:
-        into = run.cycles(*(reduce(length, 1, Arrival.ADD) for length in (cols, rows) if length > 1))
-    return into if kernel == "reduce" else into + run.costs.gap + run.cycles(out)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A collective on a rectangle of PEs, the root at a corner or at an end of a line."""
+
+    rows: int
+    cols: int
+    words: int
+    collective: Collective
+    costs: LineCosts
+
+    def cycles(self) -> float | str:
+        """Cycles, or why they are not known."""
+        what, longest = self.collective, max(self.rows, self.cols)
+        through_all = what.algorithm in ("snake", "flooding")
+        if through_all and self.rows * self.cols > MOST_PES:
+            return f"a way through more than {MOST_PES:,} PEs is more than is timed message by message"
+        if what.algorithm == "auto_gen" and longest > LONGEST_SEARCH:
+            return f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long"
+        if (what.kind == "broadcast") != (what.algorithm == "flooding"):
+            return f"no pattern of this emulator is this algorithm of a {what.kind.replace('_', '-')}"
+        if what.kind == "broadcast":
+            return in_turn(self.costs, self.words, self._flooding())
+        patterns = self._reduce()
+        if patterns is None:
+            return f"no pattern of this emulator is this algorithm of a {what.kind.replace('_', '-')}"
+        words = self.words
+        if what.algorithm == "star" and longest == self.rows * self.cols and words == 1:
+            patterns, words = (_batched_star(longest),), min(STAR_BATCH_WORDS, longest - 1)
+        into = in_turn(self.costs, words, *patterns)
+        if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
+            return into  # a K-tree of an all-reduce has its multicast in it
+        return into + self.costs.gap + in_turn(self.costs, self.words, self._flooding())
+
+    def _flooding(self) -> LineSchedule:
+        """A corner's words reach the farthest PE over as many hops as on a straight line."""
+        return multicast(self.rows + self.cols - 1, 1, 0)
+
+    def _reduce(self) -> tuple[LineSchedule, ...] | None:
+        if self.collective.algorithm == "snake":
+            return (chain(self.rows * self.cols, 1, Arrival.ADD),)
+        one = self._one_line()
+        if one is None:
+            return None
+        if min(self.rows, self.cols) == 1:
+            return (one(max(self.rows, self.cols), 1, Arrival.ADD),)
+        return x_y(self.rows, self.cols, Arrival.ADD, one)
+
+    def _one_line(self) -> Reduce | None:
+        """The reduce of a line."""
+        what = self.collective
+        groups = None if what.groups is None else (what.groups,)
+        broadcast = what.kind == "all_reduce"
+        reduces: dict[str, Reduce] = {
+            "chain": chain,
+            "star": star,
+            "binary_tree": binary_tree,
+            "two_phase": partial(two_phase, group=what.group),
+            "auto_gen": self._auto_gen,
+            "k_tree": partial(k_tree, broadcast=broadcast, groups=groups),
+            "two_way": partial(k_tree, broadcast=broadcast, groups=()),
+        }
+        return reduces.get(what.algorithm)
+
+    def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
+        depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
+        return auto_gen(length, lines, arrival, depth)
 
 
-def _reduce(algorithm: str) -> Reduce | None:
-    """The one-dimensional reduce that the text names; of an X-Y reduce, that of its rows and column."""
-    if not re.search(r"\bring\b|k-?tree|auto", algorithm):
-        for words, pattern in _REDUCES:
-            if words.search(algorithm):
-                group = _GROUP.search(algorithm)
-                return partial(two_phase, group=int(group[1])) if pattern is two_phase and group else pattern
-    return None
-
-
-def _costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-    return LineCosts(
-        hop=wafer.hop_cycles,
-        ramp=wafer.ramp_cycles,
-        gap=software.reduce_gap_cycles,
-        words_per_cycle=words_per_cycle(m, wafer),
-    )
+def _batched_star(length: int) -> LineSchedule:
+    """A star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
+    senders = [(pe, 0, Arrival.ADD) for pe in range(1, length, STAR_BATCH_WORDS)]
+    return uniform("star", length, 1, senders, colours=1)

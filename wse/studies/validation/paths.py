@@ -10,16 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from wse.fabric.line_time import LineCosts, line_cycles
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_simulator, wafer_of, words_per_cycle
 from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import PRELOADED, software
-from wse_mappings.schedule import Arrival
+from wse_mappings.schedule import Arrival, uniform
 
 LINK_FIT_CYCLES: Final = 33
 """Of a message between two PEs of WSE-3 silicon, timed by their counters, beside its hops and words. Fit over 2,100
@@ -74,9 +72,9 @@ class _Path:
         """From the dispatch of a send to the end of the receive, by the fast model."""
         if self.row.words is None or not self.hops:
             return None
-        costs = LineCosts(hop=self.wafer.hop_cycles, ramp=self.wafer.ramp_cycles, gap=0, words_per_cycle=self.rate)
-        messages = np.array([(self.hops, 0, Arrival.REPLACE)], np.int32)
-        return self.software.vector_issue_cycles + line_cycles(messages, self.row.words, costs).total
+        costs = line_costs(self.row, self.wafer, self.software)
+        one = uniform("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
+        return self.software.vector_issue_cycles + in_turn(costs, self.row.words, one)
 
     def counted(self) -> float | None:
         """The message, between two reads of a counter."""
