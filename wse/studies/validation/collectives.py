@@ -45,17 +45,17 @@ _ALIKE: Final = frozenset({"flooding", "star"})
 def predict(m: Measurement) -> Prediction | None:
     """Cycles of a collective."""
     collective = collective_of(m)
-    if collective is None or not is_cycles(m.text("metric")):
+    if collective is None:
         return None
+    if clock_starts_apart(m):
+        return because("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
+    if not is_cycles(m.text("metric")):
+        return because("not the cycles of a whole collective, which is what the fast model gives")
     wafer = wafer_of(m)
     if wafer is None:
         return because("the row does not name the one wafer generation that it was measured on")
     if m.rows is None or m.cols is None or m.words is None:
         return because("the row does not give the grid and the bytes of the vector on each PE")
-    if clock_starts_apart(m):
-        return because(
-            "each PE's clock starts when the launch reaches it: only differences between rows are comparable"
-        )
     software = collective_software(m, alike=collective.algorithm in _ALIKE)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()

@@ -52,6 +52,11 @@ def not_a_time(m: Measurement) -> Prediction | None:
     return None
 
 
+def sparse(m: Measurement) -> Prediction | None:
+    """Products of sparse matrices."""
+    return because("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
+
+
 def any_other(m: Measurement) -> Prediction:
     """What is left."""
     return because(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

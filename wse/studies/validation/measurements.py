@@ -102,8 +102,9 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """What ran: the kernel, or the phase of a model."""
-        return self.text("kernel") or self.text("phase") or self.text("workload") or self.text("model")
+        """What ran: the kernel, or a model, or a system and its phase."""
+        system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
+        return self.text("kernel") or self.text("model") or system
 
     @property
     def platform(self) -> str:

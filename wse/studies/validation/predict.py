@@ -21,6 +21,7 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     pe_core.predict,
     pe_core.local_product,
     stencils.predict,
+    elsewhere.sparse,
     elsewhere.any_other,
 )
 """In order. The last answers what no other one does."""

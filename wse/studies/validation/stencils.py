@@ -28,7 +28,7 @@ _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3}
 
 def predict(m: Measurement) -> Prediction | None:
     """Cycles of one step in the steady state."""
-    if not m.text("kernel").lower().startswith("stencil"):
+    if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
     wafer = wafer_of(m)
     if wafer is None:
