@@ -43,7 +43,7 @@ def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
     got = kernel_cycles("matmul", operands("matmul", M=1, K=n, N=n, add=0), costs)
     zeroing = SOFTWARE.vector_issue_cycles + n / 2
-    assert got == n * n + n * SOFTWARE.vector_issue_cycles + SOFTWARE.loop_cycles + zeroing
+    assert got == n * n + n * SOFTWARE.mapped_issue_cycles + SOFTWARE.loop_cycles + zeroing
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@
     │   ├── BadModel        a model folder, config, checkpoint or tokenizer
     │   ├── BadWafer        a wafer or software file
     │   ├── BadMesh         a mesh or region size
-    │   └── BadTrace        a trace file that cannot be read or written
+    │   ├── BadTrace        a trace file that cannot be read or written
+    │   └── BadMeasurements a file of published measurements that cannot be read
     ├── DoesNotFit          the model does not fit the SRAM that it is given
     └── Deadlock            transfers that wait for each other and can never finish
 
@@ -59,6 +60,10 @@ class BadMesh(BadInput):
 
 class BadTrace(BadInput):
     """A trace file that cannot be read or written."""
+
+
+class BadMeasurements(BadInput):
+    """A file of published measurements that cannot be read."""
 
 
 class DoesNotFit(WseError):

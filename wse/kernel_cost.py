@@ -5,11 +5,12 @@ A kernel is a number of vector operations and scalar work. A vector operation ov
     issue + ceil(n / width)
 
 cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation, divided by the
-software profile's ratio of bank conflicts where an operation reads two operands from SRAM; functions such as exp run
-on the scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. Matrix
-products take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features)
-kernels do; a product of one row is a single mapped operation over its K vectors, without a loop of its own. Sources:
-the costs of issue, conflicts, loops and functions are the software profile's, each with its source there.
+software profile's ratio of bank conflicts where an operation reads two operands from SRAM. Equal operations that one
+mapped operation makes, such as the rows of a product, have a cheaper issue each. Functions such as exp run on the
+scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. Matrix products
+take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features) kernels do; a
+product of one row is a single mapped operation over its K vectors, without a loop of its own. Sources: the costs of
+issue, conflicts, loops and functions are the software profile's, each with its source there.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ class PeCosts:
     f32: float
     largest: float
     convert: float  # accumulators to activations
-    issue: float
+    issue: int
+    mapped: float
     loop: int
     function: int
 
     def vector(self, elements: int, width: float) -> float:
         """Cycles of one vector operation; none for an empty one."""
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
+
+    def rows(self, count: int, elements: int, width: float) -> float:
+        """Cycles of ``count`` equal vector operations that one mapped operation makes."""
+        return count * (self.mapped + math.ceil(elements / width)) if elements > 0 else 0.0
 
 
 def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
@@ -61,6 +67,7 @@ def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, 
         largest=wafer.max_fp32_per_cycle,
         convert=wafer.convert_per_cycle if half_act and not half_acc else wafer.move_32bit_per_cycle,
         issue=software.vector_issue_cycles,
+        mapped=software.mapped_issue_cycles,
         loop=software.loop_cycles,
         function=software.function_cycles,
     )
@@ -75,8 +82,8 @@ def _matmul(a: Operands, c: PeCosts) -> float:
     vector, rounds = max(a["M"], a["N"]), min(a["M"], a["N"])
     zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
     if rounds == 1:
-        return zero + c.loop + a["K"] * c.vector(vector, c.mac)
-    return zero + a["K"] * (c.loop + rounds * c.vector(vector, c.mac))
+        return zero + c.loop + c.rows(a["K"], vector, c.mac)
+    return zero + a["K"] * (c.loop + c.rows(rounds, vector, c.mac))
 
 
 def _rope(a: Operands, c: PeCosts) -> float:
@@ -92,7 +99,7 @@ def _kv_append(a: Operands, c: PeCosts) -> float:
 
 def _attention_scores(a: Operands, c: PeCosts) -> float:
     heads = a["M"] * a["Hk"] * a["share"]
-    return c.vector(heads * a["T"], c.acc) + heads * (c.loop + a["F"] * c.vector(a["T"], c.mac))
+    return c.vector(heads * a["T"], c.acc) + heads * (c.loop + c.rows(a["F"], a["T"], c.mac))
 
 
 def _attention_max(a: Operands, c: PeCosts) -> float:
@@ -106,13 +113,13 @@ def _attention_exp(a: Operands, c: PeCosts) -> float:
 
 def _attention_values(a: Operands, c: PeCosts) -> float:
     heads = a["M"] * a["Hk"] * a["share"]
-    return c.vector(heads * a["F"], c.acc) + heads * (c.loop + a["T"] * c.vector(a["F"], c.mac))
+    return c.vector(heads * a["F"], c.acc) + heads * (c.loop + c.rows(a["T"], a["F"], c.mac))
 
 
 def _attention_online(a: Operands, c: PeCosts) -> float:
     heads = a["M"] * a["Hk"] * a["share"]
     weights = c.vector(a["T"], c.f32) + c.vector(a["T"], c.largest) + (a["T"] + 1) * c.function
-    values = c.vector(a["F"], c.acc) + a["T"] * c.vector(a["F"], c.mac)
+    values = c.vector(a["F"], c.acc) + c.rows(a["T"], a["F"], c.mac)
     return heads * (c.loop + weights + values)
 
 

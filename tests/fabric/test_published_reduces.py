@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulator_logs import GAPS, SIMULATION_CYCLES, Log, logs
+from simulator_logs import Log, logs
 
 from wse.fabric.line_time import LineCosts, line_cycles
 from wse.hardware.load import load_wafer
-from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
+from wse.studies.validation.versions import GAP_CYCLES
+from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase
@@ -26,7 +27,7 @@ def check(log: Log, pattern: LineSchedule, constant: int, version: str = "second
     costs = LineCosts(
         hop=WSE2.hop_cycles,
         ramp=WSE2.ramp_cycles,
-        gap=GAPS[version],
+        gap=GAP_CYCLES[version],
         words_per_cycle=WSE2.stream_words_per_cycle,
     )
     got = line_cycles(pattern.messages, log.words, costs).total + constant

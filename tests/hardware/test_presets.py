@@ -43,6 +43,7 @@ UNITS = {
     "code_bytes_per_pe": "byte/PE",
     "stack_bytes_per_pe": "byte/PE",
     "vector_issue_cycles": "cycle",
+    "mapped_issue_cycles": "cycle",
     "bank_conflict_ratio": "1",
     "relay_cycles": "cycle",
     "transfer_sync_cycles": "cycle",

@@ -7,13 +7,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-SIMULATION_CYCLES = 48 + 50
-"""Of the broadcast rows, which count a whole simulation: 48 before the program starts, 50 idle ones at the end."""
-
-GAPS = {"first": 52, "second": 16}
-"""Cycles between two vector operations of a PE, by code version: descriptors loaded for each, or preloaded. With them
-the recurrence of wse/fabric/line_time.py leaves the same 61 cycles of start and finish for all rows."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:

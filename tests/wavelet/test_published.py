@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator_logs import GAPS, SIMULATION_CYCLES, Log, logs
+from simulator_logs import Log, logs
 
 from tests.wavelet.lay import cycles, on_rows, small_numbers
-from wse.wavelet.machine import TIMED_PROGRAM_CYCLES
+from wse.studies.validation.versions import GAP_CYCLES
+from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
@@ -44,7 +45,7 @@ def test_two_phase_reduce(shared: Path, version: str, points: int) -> None:
     assert len(found) == points
     for log in found:
         pattern = two_phase(log.length, 1, Arrival.ADD, log.group)
-        check(log, cycles(pattern, log.words, gap=GAPS[version]) + TIMED_PROGRAM_CYCLES)
+        check(log, cycles(pattern, log.words, gap=GAP_CYCLES[version]) + TIMED_PROGRAM_CYCLES)
 
 
 def test_flooding_broadcast(shared: Path) -> None:

@@ -11,7 +11,7 @@ from typer.main import get_command
 import wse
 from wse.cli import compile as compile_command
 from wse.cli import inspect as inspect_command
-from wse.cli import mappings, models, run, wafers
+from wse.cli import mappings, models, run, validate, wafers
 from wse.errors import BadInput, UnknownName
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "run": run.run,
     "compile": compile_command.compile_,
     "inspect": inspect_command.inspect,
+    "validate": validate.validate,
     "models": models.models,
     "wafers": wafers.wafers,
     "mappings": mappings.mappings,

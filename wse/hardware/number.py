@@ -51,6 +51,7 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "code_bytes_per_pe": (0, 2**30),
     "stack_bytes_per_pe": (0, 2**30),
     "vector_issue_cycles": (0, 10**6),
+    "mapped_issue_cycles": (0, 10**6),
     "bank_conflict_ratio": (1, 100),
     "task_dispatch_cycles": (0, 10**6),
     "reduce_gap_cycles": (0, 10**6),

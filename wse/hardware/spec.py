@@ -52,7 +52,8 @@ class SoftwareProfile:
     name: str
     code_bytes_per_pe: int
     stack_bytes_per_pe: int
-    vector_issue_cycles: float  # one vector operation, before its elements
+    vector_issue_cycles: int  # one vector operation, before its elements
+    mapped_issue_cycles: float  # each of the equal vector operations that one mapped operation makes
     bank_conflict_ratio: float  # cycles of a vector operation with two operands in SRAM over those without conflicts
     task_dispatch_cycles: int  # activating the task of one step on a PE
     reduce_gap_cycles: int  # between two vector operations on one PE inside a collective

@@ -13,9 +13,6 @@ from wse_mappings.schedule import Arrival
 
 LARGEST_PES: Final = 65_536
 LARGEST_WORDS: Final = 2**28  # 1 GiB of float32
-TIMED_PROGRAM_CYCLES: Final = 61
-"""Start and finish of a timed collective: what the 15 chain rows leave over B + 6 (P - 1). WSE-2 fabric simulator logs,
-github.com/pr0f3ss/SpMM_Cerebras; in the first cycles and the stamps around them, not in the fabric."""
 
 
 class Port(IntEnum):

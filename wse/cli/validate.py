@@ -1,0 +1,50 @@
+"""``wse validate``: predictions against published measurements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def validate(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE.csv", help="Measurements to predict; may be given again. Default: those that come with wse."
+        ),
+    ] = None,
+    rows: Annotated[
+        str,
+        typer.Option(metavar="predicted|all|none", help="Which rows to list one by one; the totals are always there."),
+    ] = "predicted",
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Predict published measurements, row by row, and say how far off the predictions are.
+
+    A file has the columns of one of four tables: see docs/formats.md. Rows that no model answers are counted with the
+    reason.
+
+    Examples:
+
+    \b
+      wse validate
+      wse validate --rows none
+      wse validate --json
+    """
+    from wse.report.as_json import as_json
+    from wse.report.validation_table import check_rows_option, print_validation
+    from wse.studies.validation.validate import report
+    from wse.studies.validation.validate import validate as compared
+
+    check_rows_option(rows)
+    found = compared([Path(file) for file in data or []])
+    facts = report(found)
+    if json:
+        sys.stdout.write(as_json(facts))
+    else:
+        print_validation(facts, sys.stdout, rows=rows)

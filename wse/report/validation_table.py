@@ -1,0 +1,131 @@
+"""What ``wse validate`` prints: rows with their predictions, what could not be predicted and why, errors by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TextIO
+
+from rich.console import Console
+
+from wse.errors import UnknownName
+from wse.report.terminal import INDENT, console_on, count, heading, lines, plain_table, several, show, shown
+
+ROWS_CHOICES: Final = ("predicted", "all", "none")
+NUMBER_WIDTH: Final = 9
+LINE_WIDTH: Final = 5
+KERNEL_WIDTH: Final = 17
+METRIC_WIDTH: Final = 12
+PADDING: Final = 2
+
+Facts = dict[str, Any]
+
+
+def check_rows_option(choice: str) -> None:
+    """Refuse what ``--rows`` does not know."""
+    if choice not in ROWS_CHOICES:
+        raise UnknownName("choice", choice, ROWS_CHOICES, where="--rows")
+
+
+def print_validation(facts: Facts, stream: TextIO, *, rows: str) -> None:
+    """Print a report of `wse.studies.validation`: the rows that are asked for, the reasons, the errors."""
+    console = console_on(stream)
+    listed = [row for row in facts["rows"] if rows == "all" or (rows == "predicted" and row["reason"] is None)]
+    for (file, source), group in _grouped(listed).items():
+        heading(console, shown(source), shown(file))
+        _print_rows(console, group)
+    _print_reasons(console, facts["summary"]["reasons"])
+    _print_groups(console, facts["summary"])
+    more = "--rows all: the others too" if rows == "predicted" else "--rows predicted: row by row"
+    lines(console, [("", ""), ("more", f"{more}; --json: everything")])
+
+
+def _grouped(rows: Iterable[Facts]) -> dict[tuple[str, str], list[Facts]]:
+    """Rows by file and source, in order."""
+    groups: dict[tuple[str, str], list[Facts]] = {}
+    for row in rows:
+        given = row["input"]
+        groups.setdefault((row["file"], given.get("source") or given.get("source_url") or ""), []).append(row)
+    return groups
+
+
+def _print_rows(console: Console, rows: list[Facts]) -> None:
+    room = console.width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
+    table = plain_table(header=True)
+    table.add_column("line", justify="right", width=LINE_WIDTH, no_wrap=True)
+    table.add_column("what", width=room, no_wrap=True)
+    table.add_column("metric", width=METRIC_WIDTH, no_wrap=True)
+    for name in ("measured", "predicted", "error"):
+        table.add_column(name, justify="right", width=NUMBER_WIDTH, no_wrap=True)
+    for row in rows:
+        given = row["input"]
+        measured = clipped(given["value"], NUMBER_WIDTH) if row["measured"] is None else number(row["measured"])
+        answer = ("", "") if row["reason"] else (number(row["predicted"]), signed(row["error_pct"]))
+        name, metric = clipped(what(given), room), clipped(given["metric"], METRIC_WIDTH)
+        table.add_row(str(row["line"]), name, metric, measured, *answer)
+        if row["reason"]:
+            table.add_row("", clipped(row["reason"], room), style="bright_black")
+    show(console, table)
+
+
+def what(given: dict[str, str]) -> str:
+    """A row in few words: algorithm, model, grid as rows x columns, size."""
+    name = given.get("algorithm") or given.get("system") or given.get("kernel") or ""
+    grid = f"{given['grid_h']}x{given['grid_w']}" if given.get("grid_w") and given.get("grid_h") else ""
+    product = given.get("M,N,K") or "x".join(given[c] for c in "MKN" if given.get(c))
+    size = f"{given['vector_len_bytes']} B" if given.get("vector_len_bytes") else product
+    model = given.get("workload") or given.get("model") or ""
+    return ", ".join(part for part in (name, model, grid, size) if part)
+
+
+def _print_reasons(console: Console, reasons: list[Facts]) -> None:
+    if not reasons:
+        return
+    heading(console, "Not predicted", several(sum(r["rows"] for r in reasons), "row"))
+    table = plain_table()
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for reason in reasons:
+        table.add_row(count(reason["rows"]), shown(reason["reason"]))
+    show(console, table)
+
+
+def _print_groups(console: Console, summary: Facts) -> None:
+    heading(console, "Predicted", "absolute errors by source and kernel")
+    room = console.width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
+    table = plain_table(header=True)
+    table.add_column("source", width=room, no_wrap=True)
+    table.add_column("kernel", width=KERNEL_WIDTH, no_wrap=True)
+    for name in ("rows", "median", "worst"):
+        table.add_column(name, justify="right", width=NUMBER_WIDTH, no_wrap=True)
+    for group in summary["by_source_and_kernel"]:
+        if group["predicted"]:
+            source = clipped(group["source"].split(" (")[0].removeprefix("github:"), room)
+            table.add_row(source, clipped(group["kernel"], KERNEL_WIDTH), *_numbers(group))
+    table.add_row("all", "", *_numbers(summary), style="bold")
+    show(console, table)
+
+
+def _numbers(group: Facts) -> list[str]:
+    errors = [group["median_abs_error_pct"], group["worst_abs_error_pct"]]
+    rows = count(group["predicted"])
+    return [rows, *("" if e is None else f"{e:.1f} %" for e in errors)]
+
+
+def clipped(text: str, width: int) -> str:
+    """``text``, made harmless, on at most ``width`` characters."""
+    text = shown(text)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def number(value: float) -> str:
+    """A measured or predicted value with what matters of its fraction."""
+    if value >= 10_000_000:
+        return f"{value:.3e}"
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def signed(error_pct: float | None) -> str:
+    """An error with its sign; nothing where the measured value is zero."""
+    if error_pct is None:
+        return ""
+    return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

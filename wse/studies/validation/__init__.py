@@ -1,0 +1,1 @@
+"""Published measurements, what the models say of each, and how far off that is."""

@@ -1,0 +1,25 @@
+"""The fast model of one line of PEs, set up as a row's machine and code were."""
+
+from __future__ import annotations
+
+from wse.fabric.line_time import LineCosts, line_cycles
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.validation.measurements import Measurement
+from wse.studies.validation.platforms import words_per_cycle
+from wse_mappings.schedule import LineSchedule
+
+
+def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
+    """Constants of the machine that a row was measured on, simulator or silicon, and of its software."""
+    return LineCosts(
+        hop=wafer.hop_cycles,
+        ramp=wafer.ramp_cycles,
+        gap=software.reduce_gap_cycles,
+        words_per_cycle=words_per_cycle(m, wafer),
+    )
+
+
+def in_turn(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
+    """Cycles of patterns one after another with a gap between, all lines of a pattern together."""
+    gaps = (len(patterns) - 1) * costs.gap
+    return gaps + sum(line_cycles(p.messages, words, costs).total for p in patterns)

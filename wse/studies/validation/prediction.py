@@ -1,0 +1,34 @@
+"""What a model says of a measurement: a value in the row's own metric, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wse.studies.validation.measurements import Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """The answer to one row: either ``value`` and ``method``, or ``reason``.
+
+    Attributes:
+        value: In the row's own metric.
+        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``wafer preset``.
+        software: The software profile whose costs are in it; empty where software plays no part.
+        reason: Why the row cannot be predicted, in one line.
+    """
+
+    value: float | None = None
+    method: str = ""
+    software: str = ""
+    reason: str = ""
+
+
+Predictor = Callable[[Measurement], Prediction | None]
+"""Answers the rows that it knows; None for those of others."""
+
+
+def because(reason: str) -> Prediction:
+    """No prediction, and why."""
+    return Prediction(reason=reason)

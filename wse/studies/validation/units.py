@@ -1,0 +1,41 @@
+"""The units in the metrics of the files: what a metric counts, and when it is cycles of a window."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wse.errors import BadMeasurements
+
+_UNIT: Final = re.compile(
+    r"cycles?|[mµun]?s|seconds?|[kmg]?hz|[mgtp]?flops?|[kmgtp]?i?b|[mgtp]bps|bits?|[mgtp]bit|bytes?|[km]?w|watts?|j|joules?"
+    r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"
+    r"|exponent|coefficient|elements?|wavelets?|words?|hops?|turns?|steps?|cores?|chips?|nodes?|wafers?|degree|length"
+)
+"""A word that names a unit or a count, in lower case. A metric has one of them at least."""
+
+_CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
+
+
+def unit_words(metric: str, place: str) -> list[str]:
+    """The words of a metric that name units.
+
+    Raises:
+        BadMeasurements: there is none; with ``place``.
+    """
+    words = re.findall(r"[^\W\d_]+|%", metric.lower())
+    known = [word for word in words if _UNIT.fullmatch(word)]
+    if not known:
+        examples = "cycles, us, ms, tokens_per_s, elements/cycle, speedup, %"
+        msg = f"{place} = {metric[:40]!r}: names no unit that is known; give one such as {examples}"
+        raise BadMeasurements(msg)
+    return known
+
+
+def is_cycles(metric: str) -> bool:
+    """Whether the metric is the cycles of the row's whole window, over PEs or repeats in whatever way.
+
+    >>> is_cycles("mean_cycles"), is_cycles("cycles (median)"), is_cycles("cycles per hop")
+    (True, True, False)
+    """
+    return _CYCLES.fullmatch(metric.strip()) is not None
