@@ -4,6 +4,8 @@ Where a vector stream does a word a cycle and no two streams share a link, they 
 
 - the ramp into a PE is a link: a second stream that waits for its operation fills its queue first, and takes so many
   cycles from the stream that is being received (``k_tree``, ``ring_reduce``: a queue's places a level at most);
+- words that wait on one colour first fill the queues on their way, and take as many cycles of those links from the
+  streams of other colours (``auto_gen``: 11 cycles were the most in 800 random cases);
 - the multicast of an all-reduce leaves word by word behind the sums, and meets the streams of the reduce on its way;
 - the pause of WSE-3 after every eighth word of an operation is spread evenly over all words: a cycle an operation.
 """
@@ -21,6 +23,7 @@ from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
+from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
@@ -38,6 +41,7 @@ PATTERNS: dict[str, Make] = {
     "star": lambda length, _: star(length, length, ADD),
     "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
+    "auto_gen": lambda length, other: auto_gen(length, length, ADD, 1 + other % length),
     "k_tree reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
     "multicast": lambda length, other: multicast(length, length, other % length),
     "diagonal_multicast": lambda length, _: diagonal_multicast(length),
@@ -73,7 +77,7 @@ def pair(wafer: WaferSpec, make: Make, rng: np.random.Generator) -> tuple[float,
 def test_the_fast_model_is_exact_on_wse2_but_for_queues_at_a_root(name: str) -> None:
     rng = np.random.default_rng(11)
     places = Machine(WSE2, 1, 1, 1).queue_words(WSE2.ramp_cycles)
-    spare = {"k_tree reduce": 2 * 2 * places, "ring_reduce": places}.get(name, 0)
+    spare = {"auto_gen": 4 * places, "k_tree reduce": 2 * 2 * places, "ring_reduce": places}.get(name, 0)
     for _ in range(CASES):
         fast, wavelet, what = pair(WSE2, PATTERNS[name], rng)
         assert 0 <= wavelet - fast <= spare, f"{name}, {what}: wavelets {wavelet}, fast {fast:.0f}"

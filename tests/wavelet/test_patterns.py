@@ -15,6 +15,7 @@ from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
+from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
@@ -34,6 +35,7 @@ IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "star": lambda length, _: star(length, length, Arrival.LARGER),
     "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
+    "auto_gen": lambda length, other: auto_gen(length, length, ADD, 1 + other % length),
     "reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
     "all_reduce": lambda length, _: k_tree(length, length, ADD, broadcast=True),
     "levels": lambda length, other: k_tree(length, length, ADD, broadcast=other % 2 == 0, groups=levels(length, other)),

@@ -1,0 +1,94 @@
+"""Auto-gen reduce: the tree over a line that takes the fewest hops of all trees of a given depth.
+
+The last s of n PEs reduce into their first, n - s places from the root, which has reduced the others before it takes
+their sum. Two colours by the sender's level: the words of a farther subtree wait where the last PE of a nearer one has
+yet to send on their colour, and then pass. Depth 1 is the star, depth P - 1 the chain. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+UNREACHED = np.int32(2**29)  # of depth 0; the sum of two and a distance is still an int32
+
+
+def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
+    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0.
+
+    Args:
+        length: PEs in a line.
+        lines: Lines that do the same.
+        arrival: How two operands combine.
+        depth: Relays on the longest way, at most.
+
+    Raises:
+        ValueError: depth 0 for more than one PE.
+    """
+    if depth < 1 < length:
+        msg = f"auto_gen: depth {depth} for a line of {length} PEs: give 1 or more"
+        raise ValueError(msg)
+    messages: list[tuple[int, int, Arrival]] = []
+    channel: list[int] = []
+    open_ = [(0, length, min(depth, length - 1), 0, -1)]
+    while open_:
+        first, count, deep, level, target = open_.pop()
+        if count > 1:
+            last = _last_subtree(count, deep, least_energy(length))
+            open_.append((first, 1, 0, level, target))
+            open_.append((first + count - last, last, deep - 1, level + 1, first))
+            open_.append((first, count - last, deep, level, -1))
+        elif target >= 0:
+            messages.append((first, target, arrival))
+            channel.append(level % 2)
+    return uniform("auto_gen", length, lines, messages, colours=2, channel=channel)
+
+
+@lru_cache(maxsize=4)
+def least_energy(length: int) -> I32:
+    """int32 ``[length + 1, length]``: E*(n, d), the fewest hops by which n neighbours reduce into the first at depth d.
+
+    E*(1, d) = 0; E*(n, d) is the least of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
+    Row 0 and, for n > 1, column 0 are not reached.
+    """
+    energy = np.full((length + 1, length), UNREACHED, np.int32)
+    energy[1] = 0
+    for n in range(2, length + 1):
+        split = energy[1:n, : n - 1] + energy[n - 1 : 0 : -1, 1:n]
+        split += np.arange(n - 1, 0, -1, dtype=np.int32)[:, None]
+        energy[n, 1:n] = np.minimum.accumulate(split.min(axis=0))
+        energy[n, n:] = energy[n, n - 1]
+    energy.flags.writeable = False
+    return energy
+
+
+def depth_cycles(length: int, words: int, relay_cycles: int) -> F64:
+    """float64 ``[length - 1]``: cycles at depth 1, 2, ... by the published model, but for the hops of the way.
+
+    That is the mean load of a link, ``words E* / (length - 1)``, and ``relay_cycles`` a level.
+    """
+    depths = np.arange(1, length)
+    return words * least_energy(length)[length, 1:] / max(length - 1, 1) + relay_cycles * depths
+
+
+def best_depth(length: int, words: int, relay_cycles: int) -> int:
+    """The depth with the fewest cycles, the smallest of several; 0 for one PE.
+
+    >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
+    (4, 255)
+    """
+    return 0 if length == 1 else 1 + int(depth_cycles(length, words, relay_cycles).argmin())
+
+
+def _last_subtree(count: int, depth: int, energy: I32) -> int:
+    """How many of the last PEs form the farthest subtree; the fewest of several that are as good."""
+    split = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
+    return 1 + int(split.argmin())
