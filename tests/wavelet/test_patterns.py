@@ -20,6 +20,7 @@ from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
@@ -46,6 +47,7 @@ MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
     "multicast": lambda length, other: multicast(length, length, other % length),
     "diagonal_multicast": lambda length, _: diagonal_multicast(length),
     "diagonal_stream": lambda length, _: diagonal_stream(length),
+    "point_to_point": lambda length, other: point_to_point(length, length, streams(length, other)),
     "ring_shift": lambda length, _: ring_shift(length, length),
     "ring_align": lambda length, _: ring_align(length),
     "ring_keep": lambda length, _: ring_keep(length),
@@ -61,6 +63,12 @@ def levels(length: int, other: int) -> tuple[int, ...]:
     """Groups for one to four levels."""
     first = 1 + other % length
     return (first, 1 + other // 3 % first, 1)[: other % 4]
+
+
+def streams(length: int, other: int) -> tuple[tuple[int, int], ...]:
+    """Up to three, in both directions."""
+    ends = [(0, length - 1), (length - 1, length // 2), (length // 3, 0)][: 1 + other % 3]
+    return tuple((source, target) for source, target in ends if source != target)
 
 
 def crossed(
