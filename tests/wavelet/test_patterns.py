@@ -17,10 +17,12 @@ from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.point_to_point import point_to_point
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
@@ -37,6 +39,8 @@ IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
     "auto_gen": lambda length, other: auto_gen(length, length, ADD, 1 + other % length),
+    "both_sides": lambda length, _: both_sides(length, length, ADD, binary_tree),
+    "reduce_multicast": lambda length, _: reduce_multicast(both_sides(length, length, ADD, two_phase), length // 2),
     "reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
     "all_reduce": lambda length, _: k_tree(length, length, ADD, broadcast=True),
     "levels": lambda length, other: k_tree(length, length, ADD, broadcast=other % 2 == 0, groups=levels(length, other)),
