@@ -115,6 +115,7 @@ def varied(
     *,
     slowest: tuple[int, ...] = (),
     changes_with_round: bool = False,
+    channel: list[int] | None = None,
 ) -> LineSchedule:
     """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
     flat = [message for group in groups for message in group]
@@ -128,6 +129,7 @@ def varied(
         colours=colours,
         slowest=slowest,
         changes_with_round=changes_with_round,
+        channel=None if channel is None else np.array(channel, np.int32),
     )
 
 

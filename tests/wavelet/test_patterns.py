@@ -17,9 +17,12 @@ from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.point_to_point import point_to_point
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
@@ -36,6 +39,8 @@ IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
     "auto_gen": lambda length, other: auto_gen(length, length, ADD, 1 + other % length),
+    "both_sides": lambda length, _: both_sides(length, length, ADD, binary_tree),
+    "reduce_multicast": lambda length, _: reduce_multicast(both_sides(length, length, ADD, two_phase), length // 2),
     "reduce": lambda length, _: k_tree(length, length, ADD, broadcast=False),
     "all_reduce": lambda length, _: k_tree(length, length, ADD, broadcast=True),
     "levels": lambda length, other: k_tree(length, length, ADD, broadcast=other % 2 == 0, groups=levels(length, other)),
@@ -46,6 +51,7 @@ MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
     "multicast": lambda length, other: multicast(length, length, other % length),
     "diagonal_multicast": lambda length, _: diagonal_multicast(length),
     "diagonal_stream": lambda length, _: diagonal_stream(length),
+    "point_to_point": lambda length, other: point_to_point(length, length, streams(length, other)),
     "ring_shift": lambda length, _: ring_shift(length, length),
     "ring_align": lambda length, _: ring_align(length),
     "ring_keep": lambda length, _: ring_keep(length),
@@ -61,6 +67,12 @@ def levels(length: int, other: int) -> tuple[int, ...]:
     """Groups for one to four levels."""
     first = 1 + other % length
     return (first, 1 + other // 3 % first, 1)[: other % 4]
+
+
+def streams(length: int, other: int) -> tuple[tuple[int, int], ...]:
+    """Up to three, in both directions."""
+    ends = [(0, length - 1), (length - 1, length // 2), (length // 3, 0)][: 1 + other % 3]
+    return tuple((source, target) for source, target in ends if source != target)
 
 
 def crossed(

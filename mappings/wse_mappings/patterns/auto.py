@@ -1,0 +1,173 @@
+"""The cheapest pattern for a line: all that carry out an operation, timed by a cost that the caller brings.
+
+A family is a pattern with a whole number to choose: the group of a two-phase reduce, the groups or levels of a K-tree,
+the depth of a searched tree. It is tried at the powers of two and at the number that its authors choose; then the best
+family's number is moved by half of itself, a quarter and so on, as long as that pays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth
+from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import group_count, k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.patterns.x_y import Reduce
+from wse_mappings.schedule import Arrival, LineSchedule
+
+Operation = Literal["reduce", "all_reduce", "broadcast"]
+Cost = Callable[[LineSchedule], float]
+"""Cycles of a pattern on its lines, for the words, the machine and the software that the caller has in mind."""
+Made = tuple[LineSchedule, int]
+"""A pattern and its root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Patterns that differ in a number.
+
+    Attributes:
+        told: The name, with a place for the number where it has one.
+        make: From the number to the pattern.
+        starts: Numbers to try first.
+        most: The largest number.
+    """
+
+    told: str
+    make: Callable[[int], Made]
+    starts: tuple[int, ...] = (1,)
+    most: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A pattern for an operation.
+
+    Attributes:
+        told: Its name and number.
+        schedule: The pattern.
+        root: The PE that has the sum of a reduce, or the words of a broadcast; 0 for a ring, which has no root.
+        cost: What the caller's cost says.
+    """
+
+    told: str
+    schedule: LineSchedule
+    root: int
+    cost: float
+
+
+def auto(
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int, cost: Cost
+) -> Chosen:
+    """The pattern of the least cost; the first of several. Arguments and errors as of ``families``, and the cost."""
+    known: dict[tuple[int, int], Chosen] = {}
+    found = families(operation, length, lines, arrival, words=words, relay_cycles=relay_cycles)
+
+    def tried(which: int, number: int) -> float:
+        if (which, number) not in known:
+            family = found[which]
+            schedule, root = family.make(number)
+            known[which, number] = Chosen(family.told.format(number), schedule, root, cost(schedule))
+        return known[which, number].cost
+
+    which, number = min(
+        ((i, start) for i, family in enumerate(found) for start in family.starts), key=lambda key: tried(*key)
+    )
+    step = number // 2
+    while step:
+        near = [n for n in (number - step, number + step) if 1 <= n <= found[which].most]
+        better = min(near, key=lambda n: tried(which, n), default=number)
+        if tried(which, better) < tried(which, number):
+            number = better
+        else:
+            step //= 2
+    return known[which, number]
+
+
+def families(
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int
+) -> list[Family]:
+    """All patterns that carry out an operation over every line.
+
+    Args:
+        operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.
+        length: PEs in a line.
+        lines: Lines that do the same.
+        arrival: How two operands combine: ADD, LARGER or LARGER_PAIR.
+        words: 32-bit words of each PE.
+        relay_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
+
+    Raises:
+        ValueError: an operation of another name, or no PE or word.
+    """
+    if operation not in get_args(Operation) or min(length, words) < 1:
+        msg = (
+            f"auto: {operation} of {words} words over {length} PEs: "
+            f"give {', '.join(get_args(Operation))}, and at least a word and a PE"
+        )
+        raise ValueError(msg)
+    if operation == "broadcast":
+        return [Family("multicast", lambda _: (multicast(length, lines, 0), 0))]
+    everywhere = operation == "all_reduce"
+
+    def into_end(reduce: Callable[[int], Reduce], number: int) -> Made:
+        return finished(reduce(number)(length, lines, arrival), 0)
+
+    def into_middle(reduce: Callable[[int], Reduce], number: int) -> Made:
+        return finished(both_sides(length, lines, arrival, reduce(number)), length // 2)
+
+    def finished(reduce: LineSchedule, root: int) -> Made:
+        return (reduce_multicast(reduce, root) if everywhere else reduce), root
+
+    def treed(groups: Callable[[int], tuple[int, ...]], number: int) -> Made:
+        tree = k_tree(length, lines, arrival, broadcast=everywhere, groups=groups(number))
+        return tree, root_of(length, groups(number))
+
+    found = []
+    for told, reduce, starts in (
+        ("chain", lambda _: chain, ()),
+        ("star", lambda _: star, ()),
+        ("binary tree", lambda _: binary_tree, ()),
+        ("two-phase in groups of {}", lambda size: partial(two_phase, group=size), (round(math.sqrt(length)),)),
+        (
+            "auto-gen of depth {}",
+            lambda deep: partial(auto_gen, depth=deep),
+            (best_depth(length, words, relay_cycles),),
+        ),
+    ):
+        numbers = (_starts(length, *starts), length) if starts else ((1,), 1)
+        found += [Family(told, partial(into_end, reduce), *numbers)]
+        found += [Family(f"{told}, from both sides", partial(into_middle, reduce), *numbers)]
+    found.append(
+        Family("K-tree of {} groups", partial(treed, lambda n: (n,)), _starts(length, group_count(length)), length)
+    )
+    found.append(Family("K-tree of {} levels", partial(treed, partial(_even_groups, length)), (3,), 8))
+    if everywhere and arrival != Arrival.LARGER_PAIR:  # whose two words a part could tear apart
+        found.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0)))
+    return found
+
+
+def _starts(most: int, *authors: int) -> tuple[int, ...]:
+    """The powers of two up to ``most``, and what authors choose."""
+    powers = {1 << i for i in range(most.bit_length())}
+    return tuple(sorted(powers | {max(1, number) for number in authors}))
+
+
+def _even_groups(length: int, levels: int) -> tuple[int, ...]:
+    """Groups in all levels but the last, so that all are about as large.
+
+    >>> _even_groups(64, 3), _even_groups(64, 1)
+    ((16, 4), ())
+    """
+    return tuple(max(1, round(length ** (1 - i / levels))) for i in range(1, levels))

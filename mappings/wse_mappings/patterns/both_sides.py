@@ -1,0 +1,22 @@
+"""A reduce from both sides: each half of a line reduces toward the middle, by any reduce into an end.
+
+The middle PE takes its western half's sums and then its eastern half's. The two halves have colours of their own.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.patterns.x_y import Reduce
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
+    """Reduce ``arrival`` over every line of ``length`` PEs into PE ``length // 2`` by a ``reduce``."""
+    root = length // 2
+    west, east = reduce(root + 1, 1, arrival), reduce(length - root, 1, arrival)
+    messages = [(root - source, root - target, arrival) for source, target in west.messages[:, :2].tolist()]
+    messages += [(root + source, root + target, arrival) for source, target in east.messages[:, :2].tolist()]
+    colours = west.colours + east.colours
+    channel = None
+    if west.channel is not None and east.channel is not None:
+        channel = west.channel.tolist() + (west.colours + east.channel).tolist()
+    return uniform(f"{east.name}_both_sides", length, lines, messages, colours, channel=channel)

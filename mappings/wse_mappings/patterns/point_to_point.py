@@ -1,0 +1,57 @@
+"""Point-to-point streams: each takes the words of one PE to another over a circuit of its own, without a relay.
+
+Streams that share no PE share a colour, so no switch is needed: as many colours as there are streams at one PE.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+Stream = tuple[int, int]
+"""Source and target, as indices on the line."""
+
+
+def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
+    """The words of each source replace those of its target, on every line of ``length`` PEs; all streams at once.
+
+    Raises:
+        ValueError: a stream begins or ends off the line, ends where it begins, or ends where another does.
+    """
+    for source, target in streams:
+        if not (0 <= source < length and 0 <= target < length) or source == target:
+            msg = f"point_to_point: a stream from PE {source} to {target} on a line of {length}; give two PEs of it"
+            raise ValueError(msg)
+    for (_, one), (_, other) in pairwise(sorted(streams, key=lambda stream: stream[1])):
+        if one == other:
+            msg = f"point_to_point: two streams end at PE {one}; its words would be either's"
+            raise ValueError(msg)
+    channel = _channels(streams)
+    messages = [(source, target, Arrival.REPLACE) for source, target in streams]
+    colours = max(channel, default=-1) + 1
+    return uniform("point_to_point", length, lines, messages, colours, channel=channel)
+
+
+def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
+    """(row, col) of the PEs from ``source`` along its row and then along the column of ``target``.
+
+    >>> corner_path((2, 0), (0, 1))
+    [(2, 0), (2, 1), (1, 1), (0, 1)]
+    """
+    (row, col), (to_row, to_col) = source, target
+    east, south = (1 if to_col >= col else -1), (1 if to_row >= row else -1)
+    along = [(row, at) for at in range(col, to_col + east, east)]
+    return along + [(at, to_col) for at in range(row + south, to_row + south, south)]
+
+
+def _channels(streams: tuple[Stream, ...]) -> list[int]:
+    """The lowest colour that is free on all of a stream's PEs, from the west on: the fewest that do."""
+    free_from: list[int] = []  # by colour, the first PE east of its streams so far
+    channel = [0] * len(streams)
+    for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
+        west, east = sorted(streams[i])
+        colour = next((c for c, pe in enumerate(free_from) if pe <= west), len(free_from))
+        free_from[colour : colour + 1] = [east + 1]
+        channel[i] = colour
+    return channel

@@ -1,0 +1,70 @@
+"""Point-to-point streams: the target's words are the source's, and streams that meet have colours of their own."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mappings.replay import hops, replay
+from wse_mappings.patterns.point_to_point import Stream, corner_path, point_to_point
+
+
+@st.composite
+def several(draw: st.DrawFn) -> tuple[int, tuple[Stream, ...]]:
+    """A line length and streams on it."""
+    length = draw(st.integers(2, 30))
+    targets = draw(st.lists(st.integers(0, length - 1), unique=True, max_size=8))
+    sources = [draw(st.integers(0, length - 1).filter(lambda pe, t=target: pe != t)) for target in targets]
+    return length, tuple(zip(sources, targets, strict=True))
+
+
+@given(line=several())
+def test_targets_hold_what_sources_held_and_nobody_else_changes(line: tuple[int, tuple[Stream, ...]]) -> None:
+    length, streams = line
+    schedule = point_to_point(length, 3, streams)
+    after = replay(schedule, [("old", pe) for pe in range(length)], [("new", pe) for pe in range(length)], 2)
+    came_from = {target: source for source, target in streams}
+    assert after == [("old", came_from[pe]) if pe in came_from else ("new", pe) for pe in range(length)]
+    assert hops(schedule) == [abs(source - target) for source, target in streams]
+
+
+@given(line=several())
+def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(
+    line: tuple[int, tuple[Stream, ...]],
+) -> None:
+    length, streams = line
+    schedule = point_to_point(length, 1, streams)
+    assert schedule.channel is not None
+    spans = [set(range(min(stream), max(stream) + 1)) for stream in streams]
+    for (one, c), (other, d) in combinations(zip(spans, schedule.channel.tolist(), strict=True), 2):
+        assert c != d or not one & other
+    assert schedule.colours == max((sum(pe in span for span in spans) for pe in range(length)), default=0)
+
+
+@given(ends=st.tuples(*[st.tuples(st.integers(0, 9), st.integers(0, 9))] * 2))
+def test_a_corner_path_steps_from_neighbour_to_neighbour_along_the_row_first(
+    ends: tuple[tuple[int, int], tuple[int, int]],
+) -> None:
+    source, target = ends
+    path = corner_path(source, target)
+    assert (path[0], path[-1]) == ends
+    assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(path))
+    assert len(path) == 1 + abs(source[0] - target[0]) + abs(source[1] - target[1])
+    assert (source[0], target[1]) in path
+
+
+@pytest.mark.parametrize(
+    ("streams", "told"),
+    [
+        (((0, 5),), "point_to_point: a stream from PE 0 to 5 on a line of 5; give two PEs of it"),
+        (((-1, 2),), "point_to_point: a stream from PE -1 to 2 on a line of 5"),
+        (((3, 3),), "point_to_point: a stream from PE 3 to 3 on a line of 5"),
+        (((0, 4), (1, 2), (3, 4)), "point_to_point: two streams end at PE 4; its words would be either's"),
+    ],
+)
+def test_streams_that_cannot_be_are_refused(streams: tuple[Stream, ...], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        point_to_point(5, 1, streams)

@@ -1,0 +1,76 @@
+"""Patterns whose lines bend, wavelet by wavelet: the transpose on its hooks, and streams around a corner."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from wse.fabric.loads import line_loads
+from wse.hardware.spec import WaferSpec
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import STEP, Machine
+from wse.wavelet.run import Result, run
+from wse_mappings.patterns.point_to_point import corner_path, point_to_point
+from wse_mappings.patterns.transpose import transpose, transpose_paths
+from wse_mappings.schedule import LineSchedule
+
+GAP = 16
+
+
+def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, Result]:
+    """A run of the transpose, its values checked."""
+    machine = Machine(wafer, side, side, 2 * words)
+    lines = Lines(machine=machine, gap_cycles=GAP)
+    schedule = transpose(side)
+    for line, path in enumerate(transpose_paths(side)):
+        assert lines.path(schedule, path, words, target=words, line=line) <= schedule.colours
+    memory = small_numbers(machine, side)
+    result = run(machine, lines.copied(memory))
+    np.testing.assert_array_equal(result.memory[..., words:], memory[..., :words].swapaxes(0, 1))
+    np.testing.assert_array_equal(result.memory[..., :words], memory[..., :words])
+    return machine, result
+
+
+def on_paths(schedule: LineSchedule, paths: list[list[tuple[int, int]]], machine: Machine) -> np.ndarray:
+    """int64 ``[4, rows, cols]``: messages on the links of a machine, from the loads of a schedule's lines."""
+    links = np.zeros((4, machine.rows, machine.cols), np.int64)
+    up, down = line_loads(schedule, 1)
+    sides = {way: side for side, way in STEP.items()}
+    for line, path in enumerate(paths):
+        for i, (here, there) in enumerate(pairwise(path)):
+            step = (there[0] - here[0], there[1] - here[1])
+            links[(sides[step], *here)] += up[line, i]
+            links[(sides[-step[0], -step[1]], *there)] += down[line, i + 1]
+    return links
+
+
+@pytest.mark.parametrize("wafer", [WSE2, WSE3])
+@pytest.mark.parametrize(("side", "words"), [(1, 3), (2, 5), (3, 1), (5, 17), (8, 30), (13, 4), (16, 40)])
+def test_a_transpose_brings_every_tile_over_the_links_of_its_hooks(wafer: WaferSpec, side: int, words: int) -> None:
+    machine, result = transposed(wafer, side, words)
+    expected = words * on_paths(transpose(side), transpose_paths(side), machine)
+    np.testing.assert_array_equal(result.link_words, expected)
+
+
+@pytest.mark.parametrize(("side", "words"), [(2, 5), (8, 300), (13, 64), (24, 40), (32, 128)])
+def test_it_takes_the_words_over_its_fullest_bend_and_at_most_the_longest_way(side: int, words: int) -> None:
+    _, result = transposed(WSE2, side, words)
+    ends = 2 * WSE2.ramp_cycles + 1
+    most = int(result.link_words.max())
+    assert most + ends < result.cycles <= most + 2 * (side - 1) + ends
+
+
+@pytest.mark.parametrize(("source", "target"), [((0, 0), (4, 6)), ((4, 6), (0, 0)), ((3, 1), (3, 5)), ((0, 2), (4, 2))])
+def test_a_stream_around_a_corner_takes_its_words_and_its_way(source: tuple[int, int], target: tuple[int, int]) -> None:
+    machine = Machine(WSE2, 5, 7, 60)
+    path = corner_path(source, target)
+    schedule = point_to_point(len(path), 1, ((0, len(path) - 1),))
+    Lines(machine=machine, gap_cycles=GAP).path(schedule, path, 30, target=30)
+    memory = small_numbers(machine)
+    result = run(machine, memory)
+    np.testing.assert_array_equal(result.memory[target][30:], memory[source][:30])
+    np.testing.assert_array_equal(result.link_words, 30 * on_paths(schedule, [path], machine))
+    assert result.cycles == 30 + len(path) + 2 * WSE2.ramp_cycles
