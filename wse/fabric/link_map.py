@@ -28,9 +28,10 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
         out: C-contiguous int64 ``[planes, rows, cols]`` that takes the result, whatever it held before.
     """
     total = np.zeros((planes, rows, cols), np.int64) if out is None else out
+    scratch = _scratch(rows, cols)
     for plane, inside in _by_plane(rectangles, planes):
         if len(inside):
-            band, words = _bands(inside, rows, cols)
+            band, words = _bands(inside, scratch)
             np.take(words, band, axis=0, out=total[plane], mode="clip")
         elif out is not None:
             total[plane] = 0
@@ -42,8 +43,9 @@ def most_words(rectangles: I64) -> int:
     if not len(rectangles):
         return 0
     planes, rows, cols = (int(rectangles[:, end].max()) for end in (PLANE, END_ROW, END_COL))
+    scratch = _scratch(rows, cols)
     inside = (part for _, part in _by_plane(rectangles, planes + 1) if len(part))
-    return max(int(_bands(part, rows, cols)[1].max(initial=0)) for part in inside)
+    return max(int(_bands(part, scratch)[1].max(initial=0)) for part in inside)
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
@@ -52,22 +54,28 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
 
 
-def _bands(rectangles: I64, rows: int, cols: int) -> tuple[I64, I64]:
-    """A plane as bands of equal rows: the band of each row, and words ``[bands, cols]``."""
+def _scratch(rows: int, cols: int) -> I64:
+    """Memory that the planes use in turn: the difference array of one, with a row for those that end at the last."""
+    return np.empty((rows + 1, cols), np.int64)
+
+
+def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
+    """A plane as bands of equal rows: the band of each row, and words ``[bands, cols]``, which lie in ``scratch``."""
     row, end_row, col, end_col, words = rectangles[:, ROW:].T
-    begins = np.zeros(rows + 1, np.int64)
+    begins = np.zeros(len(scratch), np.int64)
     begins[row] = begins[end_row] = 1
     begins[0] = 0
     band = begins.cumsum()
-    width = cols + 1
-    change = np.zeros((int(band[-1]) + 1) * width, np.int64)
-    top, bottom = band[row] * width, band[end_row] * width
-    for corner, sign in ((top + col, 1), (top + end_col, -1), (bottom + col, -1), (bottom + end_col, 1)):
-        np.add.at(change, corner, sign * words)
-    table = change.reshape(-1, width)
+    table = scratch[: int(band[-1]) + 1]
+    table.fill(0)
+    flat, cols = table.reshape(-1), table.shape[1]
+    for line, added in ((band[row], words), (band[end_row], -words)):
+        for place, change in ((col, added), (end_col, -added)):
+            inside = place < cols
+            np.add.at(flat, (line * cols + place)[inside], change[inside])
     for above, below in pairwise(table):
         below += above
-    return band[:rows], table.cumsum(axis=1, out=table)[:, :cols]
+    return band[:-1], table.cumsum(axis=1, out=table)
 
 
 def hops_of(rectangles: I64) -> int:

@@ -1,0 +1,131 @@
+"""Speed of the fabric model at the size of a wafer; ``pytest tests/benchmarks/test_fabric_speed.py -s`` prints it.
+
+Goals: a decoded token of Llama-3-8B on 660x660 PEs, compiled, with cycles by cause and words on every link, in 1 s from
+a cold start of Python, imports included, and in 0.2 s in a process that has done another one; 4,096 tokens of its
+prefill in a few seconds; the links of a whole wafer from 5,000 transfers in 20 ms for five directions, in 150 ms for
+five directions of 24 colours.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wafer_token
+
+from wse.fabric.link_map import I64, link_map
+
+SIDE, REPEATS = 660, 7
+MESHES = [(757, 996), (994, 750)]
+DIRECTIONS, COLOURS, TRANSFERS = 5, 24, 5_000
+
+
+def best_s(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Seconds of the fastest of several calls."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def show(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    with capsys.disabled():
+        print(f"\n    {line}")  # noqa: T201
+
+
+@pytest.fixture
+def config(shared: Path) -> Path:
+    return shared / "reference" / "model_configs" / "llama-3-8b.json"
+
+
+def test_a_decoded_token_of_8b_from_a_cold_start(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, wafer_token.__file__, str(config), str(SIDE), "4000"]
+    cold_s = best_s(lambda: subprocess.run(command, check=True, capture_output=True))
+    numpy_s = best_s(lambda: subprocess.run([sys.executable, "-c", "import numpy"], check=True))
+    show(
+        capsys,
+        f"8B decode on {SIDE}x{SIDE}, cold process: {cold_s:.2f} s (goal 1 s), {cold_s / numpy_s:.1f} times "
+        "what Python takes to import numpy",
+    )
+
+
+def test_a_decoded_token_of_8b_in_a_warm_process(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warm: compiled, and one token timed; then tokens at lengths with other numbers of cache slots, links included."""
+    fabric = wafer_token.fabric(config, SIDE, 8000)
+    assert fabric.decode_cost(600).links.any()
+    lengths = iter(range(1000, 8000, SIDE))
+    token_s = best_s(lambda: fabric.decode_cost(next(lengths)).links)
+    compile_s = best_s(lambda: wafer_token.fabric(config, SIDE, 8000))
+    show(
+        capsys,
+        f"8B decode on {SIDE}x{SIDE}, warm: {token_s * 1e3:.0f} ms a token of another length (goal 200 ms), "
+        f"{compile_s * 1e3:.0f} ms to compile again",
+    )
+
+
+def test_prefill_of_8b(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.perf_counter()
+    fabric = wafer_token.fabric(config, SIDE, 4097, prompt_tokens=4096)
+    compiled = time.perf_counter()
+    assert fabric.prefill_cost(0).links.any()
+    done = time.perf_counter()
+    show(
+        capsys,
+        f"8B prefill of 4,096 tokens on {SIDE}x{SIDE}: compiled in {compiled - began:.2f} s, "
+        f"timed in {done - compiled:.2f} s",
+    )
+
+
+def transfers(rows: int, cols: int, colours: int) -> I64:
+    """Rectangles of random transfers, half multicasts along rows or columns of a region and half shifts inside one.
+
+    Planes are directions north, east, south, west and ramp of each colour. A multicast loads two stretches of links, a
+    shift one; both load the ramps of all their PEs.
+    """
+    random = np.random.default_rng(11)
+    found = []
+    for number in range(TRANSFERS):
+        plane = DIRECTIONS * int(random.integers(colours))
+        top, end = np.sort(random.integers(0, rows + 1, 2))
+        left, right = np.sort(random.integers(0, cols + 1, 2))
+        words = int(random.integers(1, 4097))
+        if number % 2:
+            root = int(random.integers(left, right + 1))
+            found.append((plane + 1, top, end, root, right, words))
+            found.append((plane + 3, top, end, left, root, words))
+        else:
+            found.append((plane + number % 4, top, end, left, right, words))
+        found.append((plane + 4, top, end, left, right, words))
+    return np.array(found, np.int64)
+
+
+def add_slices(rectangles: I64, total: I64) -> None:
+    """The plain way: every rectangle onto all of its links."""
+    for plane, top, end, left, right, words in rectangles.tolist():
+        total[plane, top:end, left:right] += words
+
+
+@pytest.mark.parametrize(("rows", "cols"), MESHES)
+@pytest.mark.parametrize(("colours", "goal_ms"), [(1, 20), (COLOURS, 150)], ids=["directions", "colours"])
+def test_the_links_of_a_wafer(
+    rows: int, cols: int, colours: int, goal_ms: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rectangles, planes = transfers(rows, cols, colours), DIRECTIONS * colours
+    expected, used = (np.zeros((planes, rows, cols), np.int64) for _ in range(2))
+    slices_s = best_s(lambda: add_slices(rectangles, expected), 1)
+    used_s = best_s(lambda: link_map(rectangles, planes, rows, cols, out=used))
+    assert np.array_equal(used, expected)
+    fresh_s = best_s(lambda: link_map(rectangles, planes, rows, cols))
+    show(
+        capsys,
+        f"{planes} planes of {rows}x{cols} from {TRANSFERS:,} transfers ({len(rectangles):,} rectangles): "
+        f"{fresh_s * 1e3:.1f} ms (goal {goal_ms} ms), into memory in use {used_s * 1e3:.1f} ms, "
+        f"{slices_s / fresh_s:.0f} times as fast as adding slices",
+    )
