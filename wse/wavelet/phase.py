@@ -97,18 +97,14 @@ def _machine(
         pattern, a = program.patterns[phase.code[step]], phase.operands(step, slots, turn)
         target = address if a[Field.SOURCE] == a[Field.TARGET] else address + words[i]
         lines = Lines(machine=machine, gap_cycles=gap_cycles, main=2 * wafer.colours * i)
-        if phase.axis[step] == ROWS:
-            numbers = range(int(a[0]), int(a[0] + a[1]))
-            paths = {row: [(row, col) for col in range(rect.cols)] for row in numbers}
-        else:
-            paths = {col: [(row, col) for row in range(rect.rows)] for col in range(rect.cols)}
-        free = colour
-        for line, pes in paths.items() if words[i] else ():
-            laid = lines.path(
-                pattern, pes, words[i], source=address, target=target, line=line, round_=turn, colour=colour
+        if words[i] and phase.axis[step] == ROWS:
+            chosen = slice(int(a[0]), int(a[0] + a[1]))
+            colour = lines.rows(
+                pattern, words[i], source=address, target=target, round_=turn, colour=colour, chosen=chosen
             )
-            free = max(free, laid)
-        colour, address = free, address + 2 * words[i]
+        elif words[i]:
+            colour = lines.columns(pattern, words[i], source=address, target=target, round_=turn, colour=colour)
+        address += 2 * words[i]
     return machine
 
 
