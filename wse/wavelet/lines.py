@@ -97,9 +97,10 @@ class Lines:
         target: int = 0,
         round_: int = 0,
         colour: int = 0,
+        chosen: slice = slice(None),
     ) -> int:
-        """One round of ``schedule`` on every column of the machine, index 0 at the north; see ``path``."""
-        return self._lay(schedule, self._grid().T, slice(None), words, source, target, round_, colour)
+        """One round of ``schedule`` on the ``chosen`` columns of the machine, index 0 at the north; see ``path``."""
+        return self._lay(schedule, self._grid().T[chosen], chosen, words, source, target, round_, colour)
 
     def path(
         self,
