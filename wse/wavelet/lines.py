@@ -20,12 +20,12 @@ from functools import partial
 import numpy as np
 
 from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
-from wse.wavelet.plan import COMBINING, Plan, plan_line, plan_plane
+from wse.wavelet.plan import COMBINING, Flow, Plan, plan_line, plan_plane
 from wse.wavelet.tables import F32, I32
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import Arrival, LineSchedule
 
-SENDS = 1_000_000  # the thread of sends where they run beside the main one; those of stores are 1 + colour
+SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only receives, and of stores, one a colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class Lines:
     Attributes:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
-        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it.
+        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
+            those that follow one another use the same threads again.
         written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
         read: The same of the last one that reads.
         copies: (PEs, source, target, words) of what PEs keep.
@@ -199,7 +200,7 @@ class Lines:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:
                 at = cut.address(part, cut.target)
-                self._store(pes, colour + step.receive.channel, step.receive.arrival, at, words, first)
+                self._store(pes, colour, step.receive, at, words, first)
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)
             operation = Operation(
@@ -211,22 +212,23 @@ class Lines:
                 mark=step.send is not None and plan.marked(step.send),
                 gap_cycles=self.gap_cycles,
             )
-            thread = self.main + (SENDS if step.send and cut.parts > 1 else 0)
-            made = self.machine.operate(pes, thread, operation, self._last(self.written, address)[pes])
+            thread = SENDS if step.send and cut.parts > 1 else 0
+            made = self.machine.operate(pes, self.main + thread, operation, self._last(self.written, address)[pes])
             self._last(self.read, address)[pes] = made
             if cut.parts > 1 and step.receive:
                 self._last(self.written, address)[pes] = made
 
-    def _store(self, pes: I32, colour: int, arrival: Arrival, address: int, words: int, first: int) -> None:
+    def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
         """A receive beside the main thread, after the operation that still reads the words that it replaces.
 
         A multicast in the pattern that reduced those words needs not wait: each result follows its own operands.
         """
         reader = self._last(self.read, address)[pes]
-        waits = (reader < first) | (arrival == Arrival.REPLACE) if arrival != Arrival.DROP else False
-        operation = Operation(receive=colour, arrival=arrival, address=address, words=words)
-        made = self.machine.operate(pes, self.main + 1 + colour, operation, np.where(waits, reader, -1))
-        if arrival != Arrival.DROP:
+        stored = flow.arrival != Arrival.DROP
+        waits = stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
+        operation = Operation(receive=colour + flow.channel, arrival=flow.arrival, address=address, words=words)
+        made = self.machine.operate(pes, self.main + STORES + flow.channel, operation, np.where(waits, reader, -1))
+        if stored:
             self._last(self.written, address)[pes] = made
 
     def _last(self, known: dict[int, I32], address: int) -> I32:

@@ -59,6 +59,8 @@ class Position:
 class Operation:
     """One vector operation: receives on a colour, combines with memory, sends on a colour; -1 for no colour.
 
+    It has one operand from the fabric, as on WSE-3; WSE-2 could take two.
+
     Attributes:
         receive: Colour that the operand comes on; without it, words are read from memory.
         send: Colour that the results leave on.
@@ -101,9 +103,8 @@ class Operated:
 class Machine:
     """A region of ``rows`` × ``cols`` PEs with ``memory_words`` float32 words each.
 
-    Threads of a PE run at the same time, the operations of one thread in their order. Thread 0 is the main one; a lower
-    thread has the ramp first where two would send in one cycle. How many there are is not held against the hardware's
-    eight microthreads, which patterns that follow one another use again.
+    Threads of a PE run at the same time, the operations of one thread in their order. A lower thread has the ramp first
+    where two would send in one cycle.
 
     ``start`` int32 ``[rows, cols]``, zeros without it: the cycle from which each PE works.
     """

@@ -71,6 +71,20 @@ class Wiring:
         self.released_colour = _each(blocks, [colour for colour, _ in releases])[order]
         self.released_index = _each(blocks, [index for _, index in releases])[order]
         self.rank = _ranks(self.place)
+        self._check_positions()
+
+    def _check_positions(self) -> None:
+        machine = self.machine
+        beyond = np.flatnonzero(self.rank >= machine.wafer.switch_positions)
+        if len(beyond):
+            first, most = int(beyond[0]), machine.wafer.switch_positions
+            count = int((self.place == self.place[first]).sum())
+            msg = (
+                f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
+                f"{machine.where(int(self.pe[first]))}; {machine.wafer.name} has {most} a colour: "
+                "send some of the streams on another colour"
+            )
+            raise BadInput(msg)
 
     def _queues(self) -> None:
         """The sorted keys of every queue that some route needs: (PE, side, colour) as one number."""
@@ -156,8 +170,21 @@ class Wiring:
         thread = self.op_pe * np.int64(2**32) + _each(blocks, [block.thread for block in blocks])
         self.thread_key, self.op_thread = np.unique(thread, return_inverse=True)
         self.thread_pe = (self.thread_key >> 32).astype(np.int32)
+        self._check_threads()
         self.receive = self._operands(INTO_PE, _each(blocks, [op.receive for op in ops]), "receives")
         self.send = self._operands(Port.RAMP, _each(blocks, [op.send for op in ops]), "sends")
+
+    def _check_threads(self) -> None:
+        machine = self.machine
+        pes, counts = np.unique(self.thread_pe, return_counts=True)
+        beyond = np.flatnonzero(counts > machine.wafer.microthreads)
+        if len(beyond):
+            msg = (
+                f"wavelet reference: {counts[beyond[0]]} operations at the same time on "
+                f"{machine.where(int(pes[beyond[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
+                "microthreads: let fewer patterns run together"
+            )
+            raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
         """The queue of each operation on that side, -1 where it has none."""
