@@ -70,18 +70,16 @@ class LineSchedule:
 
     def of_line(self, line: int, round_: int = 0) -> I32:
         """The messages ``[m, 3]`` of one line in one round."""
-        variant = int(self.variants[round_ % len(self.variants), line])
-        return self.messages[self.first[variant] : self.first[variant + 1]]
+        return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
 
-    def channel_of_line(self, line: int, round_: int = 0) -> I32 | None:
-        """The colours ``[m]`` of those messages, where the pattern fixes them."""
-        variant = int(self.variants[round_ % len(self.variants), line])
-        return None if self.channel is None else self.channel[self.first[variant] : self.first[variant + 1]]
-
-    def part_of_line(self, line: int, round_: int = 0) -> I32 | None:
-        """The parts ``[m]`` that those messages carry, where they do not carry all words."""
-        variant = int(self.variants[round_ % len(self.variants), line])
-        return None if self.part is None else self.part[self.first[variant] : self.first[variant + 1]]
+    def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
+        """Messages ``[m, 3]`` of a variant; their colours ``[m]`` and parts ``[m]``, where the pattern has them."""
+        span = slice(int(self.first[variant]), int(self.first[variant + 1]))
+        return (
+            self.messages[span],
+            None if self.channel is None else self.channel[span],
+            None if self.part is None else self.part[span],
+        )
 
 
 def uniform(

@@ -20,11 +20,12 @@ from tests.wavelet.lay import WSE2, on_rows
 from wse.wavelet.flatten import tables
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine, Port
-from wse.wavelet.run import execute
+from wse.wavelet.run import execute, run
 from wse.wavelet.tables import I32
 from wse_kernels import wavelet as columns
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival, uniform
 
 REPEATS = 15
@@ -75,6 +76,18 @@ def test_hops_a_second(name: str, machine: Machine, goal: int | None, capsys: py
     with capsys.disabled():
         aim = f" (goal {goal} M)" if goal else ""
         print(f"\n    {name}: {rate / 1e6:.1f} M hops/s{aim}, {rate / BOOKSIM2_HOPS_PER_S:.0f} times BookSim2")  # noqa: T201
+
+
+@pytest.mark.parametrize("name", ["chain", "ring shift"])
+def test_laying_and_running_128x128(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pattern on all rows, from its messages to the end of its run; the kernel is compiled already."""
+    pattern, target = (chain(128, 128, Arrival.ADD), 0) if name == "chain" else (ring_shift(128, 128), 16)
+    run(on_rows(pattern, 16, target=target))
+    began = time.perf_counter()
+    run(on_rows(pattern, 16, rows=128, target=target))
+    seconds = time.perf_counter() - began
+    with capsys.disabled():
+        print(f"\n    {name} on all rows of 128x128: {seconds:.2f} s (goal 2 s)")  # noqa: T201
 
 
 def test_two_cores_on_independent_components(capsys: pytest.CaptureFixture[str]) -> None:

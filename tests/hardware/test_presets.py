@@ -26,6 +26,8 @@ UNITS = {
     "ramp_cycles": "cycle",
     "stream_words_per_cycle": "word/cycle",
     "router_queue_words": "word",
+    "switch_positions": "position",
+    "microthreads": "thread",
     "colours": "colour",
     "reserved_colours": "colour",
     "mac_fp16_per_cycle": "element/cycle",

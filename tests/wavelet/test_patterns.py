@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.mappings.replay import replay
-from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
@@ -130,6 +130,23 @@ def test_x_y_reduces_a_rectangle_into_its_corner(reduce: Reduce, rows: int, cols
     lines.path(along_column, [(row, 0) for row in range(rows)], 9, colour=colour)
     memory = small_numbers(machine)
     np.testing.assert_array_equal(run(machine, memory).memory[0, 0], memory.sum(axis=(0, 1)))
+
+
+@pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
+@pytest.mark.parametrize(("rows", "cols", "words"), [(4, 4, 1), (5, 9, 30), (16, 16, 256), (32, 8, 16)])
+def test_x_y_takes_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
+    """The sum of both (Luczynski et al., HPDC 2024), and the launch gap between a PE's last row and first column."""
+    gap = 16
+    along_rows, along_column = x_y(rows, cols, ADD, reduce)
+    machine = Machine(WSE2, rows, cols, words)
+    lines = Lines(machine=machine, gap_cycles=gap)
+    colour = lines.rows(along_rows, words)
+    lines.path(along_column, [(row, 0) for row in range(rows)], words, colour=colour)
+    each = [cycles(reduce(length, 1, ADD), words, gap=gap) for length in (cols, rows)]
+    assert run(machine).cycles == sum(each) + gap
+    if reduce is chain:
+        stage = 2 * WSE2.ramp_cycles + 2
+        assert each == [words + stage * (length - 1) for length in (cols, rows)]
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7), (4, 4)])

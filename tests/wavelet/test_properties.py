@@ -84,14 +84,14 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
     assert max(taken.values(), default=0) <= 1
     assert int((side < Port.RAMP).sum()) == result.hops
     links = sum(
-        operation_words(machine, colour) * sum(target != Port.RAMP for target in positions[0].targets)
-        for (_, colour), positions in machine.positions.items()
+        operation_words(machine, routed.colour) * sum(target != Port.RAMP for target in routed.position.targets)
+        for routed in machine.routed
     )
     assert result.hops == links
 
 
 def operation_words(machine: Machine, colour: int) -> int:
-    return next(op.words for op in machine.operations if op.send == colour)
+    return next(each.operation.words for each in machine.operated if each.operation.send == colour)
 
 
 def same(one: Result, other: Result) -> None:

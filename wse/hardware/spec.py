@@ -31,6 +31,8 @@ class WaferSpec:
     router_queue_words: int  # places of one colour's queue behind one port of a router
     colours: int  # routable virtual channels per PE
     reserved_colours: int  # of them taken by the host runtime
+    switch_positions: int  # of one colour on one PE
+    microthreads: int  # operations that a PE has in flight at the same time
     mac_fp16_per_cycle: int  # fp16 x fp16 -> fp16
     mac_fp16_fp32_per_cycle: int  # fp16 x fp16 -> fp32
     mac_fp32_per_cycle: int

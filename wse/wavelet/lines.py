@@ -1,4 +1,4 @@
-"""From the messages of a LineSchedule to routes, switches and vector operations along lines of PEs.
+"""From the messages of a LineSchedule, or the streams of a PlaneSchedule, to routes, switches and vector operations.
 
 - A message takes one colour from its source to its target; a multicast's two directions leave as one stream.
 - On each PE and colour the messages that cross the router follow each other in their order, as switch positions; the
@@ -13,14 +13,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from wse.wavelet.line_plan import COMBINING, LinePlan, plan_line
+import numpy as np
+
 from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
-from wse.wavelet.tables import F32
+from wse.wavelet.plan import COMBINING, Flow, Plan, plan_line, plan_plane
+from wse.wavelet.tables import F32, I32
+from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import Arrival, LineSchedule
 
-SENDS = 1_000_000  # the thread of sends where they run beside the main one; those of stores are 1 + colour
+SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only receives, and of stores, one a colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,59 +48,60 @@ class _Cut:
 class Lines:
     """Lays patterns on a machine, one after another; a PE carries out its share of each in their order.
 
+    Lines that do the same are planned once.
+
     Attributes:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
-        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it.
-        busy: (PE, thread) that have an operation already.
-        written: The last operation on another thread that writes each (PE, address).
-        read: The last one that reads it.
-        copies: (row, col, source, target, words) of what PEs keep.
+        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
+            those that follow one another use the same threads again.
+        written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
+        read: The same of the last one that reads.
+        copies: (PEs, source, target, words) of what PEs keep.
     """
 
     machine: Machine
     gap_cycles: int
     main: int = 0
-    busy: set[tuple[int, int]] = field(default_factory=set)
-    written: dict[tuple[int, int], int] = field(default_factory=dict)
-    read: dict[tuple[int, int], int] = field(default_factory=dict)
-    copies: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    written: dict[int, I32] = field(default_factory=dict)
+    read: dict[int, I32] = field(default_factory=dict)
+    copies: list[tuple[I32, int, int, int]] = field(default_factory=list)
 
     def copied(self, memory: F32) -> F32:
         """``memory`` ``[rows, cols, words]`` as the run begins: local copies, which no wavelet makes, are done."""
         after = memory.copy()
-        for row, col, source, target, words in self.copies:
-            after[row, col, target : target + words] = memory[row, col, source : source + words]
+        flat, before = after.reshape(-1, memory.shape[2]), memory.reshape(-1, memory.shape[2])
+        for pes, source, target, words in self.copies:
+            flat[pes, target : target + words] = before[pes, source : source + words]
         return after
 
     def rows(
-        self, schedule: LineSchedule, words: int, *, source: int = 0, target: int = 0, round_: int = 0, colour: int = 0
-    ) -> int:
-        """One round of ``schedule`` on every row of the machine; see ``path``."""
-        pes = [[(row, col) for col in range(self.machine.cols)] for row in range(self.machine.rows)]
-        return self._all(pes, schedule, words, source, target, round_, colour)
-
-    def columns(
-        self, schedule: LineSchedule, words: int, *, source: int = 0, target: int = 0, round_: int = 0, colour: int = 0
-    ) -> int:
-        """One round of ``schedule`` on every column of the machine, index 0 at the north; see ``path``."""
-        pes = [[(row, col) for row in range(self.machine.rows)] for col in range(self.machine.cols)]
-        return self._all(pes, schedule, words, source, target, round_, colour)
-
-    def _all(
         self,
-        lines: list[list[tuple[int, int]]],
         schedule: LineSchedule,
         words: int,
-        source: int,
-        target: int,
-        round_: int,
-        colour: int,
+        *,
+        source: int = 0,
+        target: int = 0,
+        round_: int = 0,
+        colour: int = 0,
+        chosen: slice = slice(None),
     ) -> int:
-        return max(
-            self.path(schedule, pes, words, source=source, target=target, line=i, round_=round_, colour=colour)
-            for i, pes in enumerate(lines)
-        )
+        """One round of ``schedule`` on the ``chosen`` rows of the machine; see ``path``."""
+        return self._lay(schedule, self._grid()[chosen], chosen, words, source, target, round_, colour)
+
+    def columns(
+        self,
+        schedule: LineSchedule,
+        words: int,
+        *,
+        source: int = 0,
+        target: int = 0,
+        round_: int = 0,
+        colour: int = 0,
+        chosen: slice = slice(None),
+    ) -> int:
+        """One round of ``schedule`` on the ``chosen`` columns of the machine, index 0 at the north; see ``path``."""
+        return self._lay(schedule, self._grid().T[chosen], chosen, words, source, target, round_, colour)
 
     def path(
         self,
@@ -124,24 +130,55 @@ class Lines:
         Returns:
             The first colour that the pattern leaves free.
         """
-        channel, part = schedule.channel_of_line(line, round_), schedule.part_of_line(line, round_)
-        plan = plan_line(schedule.of_line(line, round_), channel, part)
-        numbers = [self.machine.pe(row, col) for row, col in pes]
-        if source != target:
-            kept = schedule.of_line(line, round_)
-            kept = kept[kept[:, 2] == Arrival.KEEP, 0]
-            self.copies += [(*pes[place], source, target, words) for place in kept.tolist()]
-        self._routes(plan, pes, numbers, colour)
-        self._operations(plan, numbers, _Cut(words, schedule.parts, source, target), colour)
+        numbers = np.array([[self.machine.pe(row, col) for row, col in pes]], np.int32)
+        return self._lay(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
+
+    def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
+        """``schedule``, which spans the machine; see ``path``."""
+        plan = plan_plane(schedule)
+        numbers = self._grid().reshape(1, -1)
+        self._routes(plan, numbers, colour, lambda _, side: Port(side))
+        self._operations(plan, numbers, _Cut(words, 1, source, target), colour)
         return colour + plan.channels
 
-    def _routes(self, plan: LinePlan, pes: list[tuple[int, int]], numbers: list[int], colour: int) -> None:
-        def port(place: int, step: int) -> Port:
-            if step == 0:
-                return Port.RAMP
-            (row, col), (other_row, other_col) = pes[place], pes[place + step]
-            return next(side for side, way in STEP.items() if way == (other_row - row, other_col - col))
+    def _grid(self) -> I32:
+        machine = self.machine
+        return np.arange(machine.rows * machine.cols, dtype=np.int32).reshape(machine.rows, machine.cols)
 
+    def _lay(
+        self,
+        schedule: LineSchedule,
+        numbers: I32,
+        lines: slice,
+        words: int,
+        source: int,
+        target: int,
+        round_: int,
+        colour: int,
+    ) -> int:
+        """``numbers`` ``[line, place]``: PEs of parallel lines, which are ``lines`` of the schedule."""
+        free = colour
+        variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
+        for variant in np.unique(variants).tolist():
+            messages, channel, part = schedule.of_variant(variant)
+            plan, alike = plan_line(messages, channel, part), numbers[variants == variant]
+            if source != target:
+                kept = messages[messages[:, 2] == Arrival.KEEP, 0]
+                self.copies += [(alike[:, place], source, target, words) for place in kept.tolist()]
+            self._routes(plan, alike, colour, partial(self._port, alike[0]))
+            self._operations(plan, alike, _Cut(words, schedule.parts, source, target), colour)
+            free = max(free, colour + plan.channels)
+        return free
+
+    def _port(self, line: I32, place: int, step: int) -> Port:
+        """The port of a place that a step along its line goes through."""
+        if step == 0:
+            return Port.RAMP
+        cols, here, there = self.machine.cols, int(line[place]), int(line[place + step])
+        way = (there // cols - here // cols, there % cols - here % cols)
+        return next(side for side, step in STEP.items() if step == way)
+
+    def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
         for (place, channel), turns in plan.turns.items():
             for i, turn in enumerate(turns):
                 (side, sides), released = turn.config, turn.releases
@@ -152,47 +189,50 @@ class Lines:
                     held=turn.held,
                     releases=(colour + released[0], released[1]) if released else None,
                 )
-                self.machine.route(numbers[place], colour + channel, position)
+                self.machine.route(numbers[:, place], colour + channel, position)
 
-    def _operations(self, plan: LinePlan, numbers: list[int], cut: _Cut, colour: int) -> None:
-        first = len(self.machine.operations)
+    def _operations(self, plan: Plan, numbers: I32, cut: _Cut, colour: int) -> None:
+        first = self.machine.operations
         for step in plan.steps:
-            pe, part = numbers[step.place], step.flow.part
+            pes, part = numbers[:, step.place], step.flow.part
             words = cut.words_of(part)
             if words == 0:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:
                 at = cut.address(part, cut.target)
-                self._store(pe, colour + step.receive.channel, step.receive.arrival, at, words, first)
+                self._store(pes, colour, step.receive, at, words, first)
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)
-            thread = self.main + (SENDS if step.send and cut.parts > 1 else 0)
             operation = Operation(
                 receive=colour + step.receive.channel if step.receive else -1,
                 send=colour + step.send.channel if step.send else -1,
                 arrival=step.receive.arrival if step.receive else Arrival.REPLACE,
                 address=address,
                 words=words,
-                after=self.written.get((pe, address), -1),
                 mark=step.send is not None and plan.marked(step.send),
-                gap_cycles=self.gap_cycles if (pe, thread) in self.busy else 0,
+                gap_cycles=self.gap_cycles,
             )
-            self.busy.add((pe, thread))
-            number = self.machine.operate(pe, thread, operation)
-            self.read[pe, address] = number
+            thread = SENDS if step.send and cut.parts > 1 else 0
+            made = self.machine.operate(pes, self.main + thread, operation, self._last(self.written, address)[pes])
+            self._last(self.read, address)[pes] = made
             if cut.parts > 1 and step.receive:
-                self.written[pe, address] = number
+                self._last(self.written, address)[pes] = made
 
-    def _store(self, pe: int, colour: int, arrival: Arrival, address: int, words: int, first: int) -> None:
+    def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
         """A receive beside the main thread, after the operation that still reads the words that it replaces.
 
         A multicast in the pattern that reduced those words needs not wait: each result follows its own operands.
         """
-        reader = self.read.get((pe, address), -1)
-        waits = arrival == Arrival.REPLACE or (arrival == Arrival.MULTICAST and reader < first)
-        operation = Operation(
-            receive=colour, arrival=arrival, address=address, words=words, after=reader if waits else -1
-        )
-        number = self.machine.operate(pe, self.main + 1 + colour, operation)
-        if arrival != Arrival.DROP:
-            self.written[pe, address] = number
+        reader = self._last(self.read, address)[pes]
+        stored = flow.arrival != Arrival.DROP
+        waits = stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
+        operation = Operation(receive=colour + flow.channel, arrival=flow.arrival, address=address, words=words)
+        made = self.machine.operate(pes, self.main + STORES + flow.channel, operation, np.where(waits, reader, -1))
+        if stored:
+            self._last(self.written, address)[pes] = made
+
+    def _last(self, known: dict[int, I32], address: int) -> I32:
+        """The operations ``[PE]`` last noted at an address."""
+        if address not in known:
+            known[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
+        return known[address]

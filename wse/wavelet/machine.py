@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+
 from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
+from wse.wavelet.tables import I32
 from wse_kernels.wavelet import SLOT_COUNT
 from wse_mappings.schedule import Arrival
 
@@ -53,15 +56,16 @@ class Position:
 class Operation:
     """One vector operation: receives on a colour, combines with memory, sends on a colour; -1 for no colour.
 
+    It has one operand from the fabric, as on WSE-3; WSE-2 could take two.
+
     Attributes:
         receive: Colour that the operand comes on; without it, words are read from memory.
         send: Colour that the results leave on.
         arrival: What happens with a received word; MULTICAST stores it as REPLACE does.
         address: First word in the PE's memory.
         words: Length.
-        after: An operation of this PE, on any thread, that must have ended; -1 for none.
         mark: Whether the last word sent carries the control bit.
-        gap_cycles: From the end of the thread's previous operation to the earliest start of this one.
+        gap_cycles: From the end of the thread's previous operation, if there is one, to the earliest start of this one.
     """
 
     receive: int = -1
@@ -69,27 +73,47 @@ class Operation:
     arrival: Arrival = Arrival.REPLACE
     address: int = 0
     words: int = 1
-    after: int = -1
     mark: bool = False
     gap_cycles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A switch position of one colour on some PEs ``[n]``, which follows those that they have."""
+
+    pes: I32
+    colour: int
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """An operation on a thread of some PEs ``[n]``, and the operation ``[n]`` of each that must have ended, or -1."""
+
+    pes: I32
+    thread: int
+    operation: Operation
+    after: I32
 
 
 @dataclass(slots=True)
 class Machine:
     """A region of ``rows`` × ``cols`` PEs with ``memory_words`` float32 words each.
 
-    Threads of a PE run at the same time, the operations of one thread in their order. Thread 0 is the main one; a lower
-    thread has the ramp first where two would send in one cycle. How many there are is not held against the hardware's
-    eight microthreads, which patterns that follow one another use again.
+    Threads of a PE run at the same time, the operations of one thread in their order. A lower thread has the ramp first
+    where two would send in one cycle.
+
+    ``start`` int32 ``[rows, cols]``, zeros without it: the cycle from which each PE works.
     """
 
     wafer: WaferSpec
     rows: int
     cols: int
     memory_words: int
-    positions: dict[tuple[int, int], list[Position]] = field(default_factory=dict)  # of (PE, colour)
-    operations: list[Operation] = field(default_factory=list)
-    threads: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # operations of (PE, thread)
+    start: I32 | None = None
+    routed: list[Routed] = field(default_factory=list)
+    operated: list[Operated] = field(default_factory=list)
+    operations: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what is too large before anything is allocated."""
@@ -125,29 +149,44 @@ class Machine:
         """A PE as people read it."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
-    def neighbour(self, pe: int, side: Port) -> int:
-        """The PE on that side, -1 beyond the edge."""
-        row, col = pe // self.cols + STEP[side][0], pe % self.cols + STEP[side][1]
-        return self.pe(row, col) if 0 <= row < self.rows and 0 <= col < self.cols else -1
+    def neighbours(self, pes: I32, side: int) -> I32:
+        """The PEs on that side of some, -1 beyond the edge."""
+        down, right = STEP[Port(side)]
+        row, col = pes // self.cols + down, pes % self.cols + right
+        inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
+        return np.where(inside, row * self.cols + col, -1).astype(np.int32)
 
-    def route(self, pe: int, colour: int, position: Position) -> None:
-        """Append a switch position to a colour of a PE."""
-        usable = self.wafer.colours - self.wafer.reserved_colours
+    def route(self, pes: int | I32, colour: int, position: Position) -> None:
+        """Append a switch position to a colour of one PE or of several."""
+        each, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
-            msg = f"wavelet reference: colour {colour} on {self.where(pe)}; {self.wafer.name} has 0 to {usable - 1}"
+            where = self.where(int(each[0]))
+            msg = f"wavelet reference: colour {colour} on {where}; {self.wafer.name} has 0 to {usable - 1}"
             raise BadInput(msg)
-        self.positions.setdefault((pe, colour), []).append(position)
+        self.routed.append(Routed(each, colour, position))
 
-    def operate(self, pe: int, thread: int, operation: Operation) -> int:
-        """Append an operation to a thread of a PE; returns its number."""
+    def operate(self, pes: int | I32, thread: int, operation: Operation, after: int | I32 = -1) -> I32:
+        """Append an operation to a thread of one PE or of several.
+
+        Args:
+            pes: Numbers of PEs.
+            thread: Of each of them.
+            operation: What it does.
+            after: An operation of the same PE, on any thread, that must have ended; -1 for none. One number, or one
+                for each PE.
+
+        Returns:
+            int32 ``[n]``: the numbers of the new operations.
+        """
+        each = np.atleast_1d(np.asarray(pes, np.int32))
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:
             end = operation.address + operation.words
             msg = (
-                f"wavelet reference: words {operation.address} to {end} of {self.where(pe)}; "
+                f"wavelet reference: words {operation.address} to {end} of {self.where(int(each[0]))}; "
                 f"it has {self.memory_words}, and an operation has at least one"
             )
             raise BadInput(msg)
-        number = len(self.operations)
-        self.operations.append(operation)
-        self.threads.setdefault((pe, thread), []).append(number)
-        return number
+        waits = np.broadcast_to(np.asarray(after, np.int32), each.shape)
+        self.operated.append(Operated(each, thread, operation, waits))
+        self.operations += len(each)
+        return np.arange(self.operations - len(each), self.operations, dtype=np.int32)

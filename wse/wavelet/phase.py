@@ -1,118 +1,261 @@
-"""The LINE steps of a Program's phase, wavelet by wavelet on the region that they run on.
+"""A whole phase of a Program, cycle by cycle: every step carried out on the PEs and links of its region.
 
-Steps that run together are laid on one machine, each with its own colours and its own threads. Only their timing and
-their links are of interest here: words are zeros, at addresses of the machine's own.
+A step begins when its tasks are dispatched. Kernels take the cycles of ``wse.kernel_cost``; whatever moves words runs
+as wavelets: LINE steps and cache shifts on their region, hand-overs on the rectangle that holds two regions. Steps that
+run together share the links; their tasks are dispatched one after another. What is not on a mesh is left out: the
+latency and the rate of links between wafers and to the host. The words of a crossing do go over the mesh, to the east
+edge of the region that they leave and from the west edge of the one that they enter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 
-from wse.hardware.spec import WaferSpec
-from wse.program import ELEMENT_BYTES, ROWS, Field, Kind, Phase, Program
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
-from wse.wavelet.run import Result, run
-from wse_mappings.split import ceil_div
+import numpy as np
+import numpy.typing as npt
+
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.kernel_cost import kernel_cycles, pe_costs
+from wse.program import HOST, Field, HostStream, Kind, Phase, Program
+from wse.wavelet.machine import Port
+from wse.wavelet.step_runs import Ran, StepRuns
+from wse_mappings.cache_balance import CacheBalance
+from wse_mappings.placement import Rect
+
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StepRun:
-    """One turn of steps that run together.
+class PhaseRun:
+    """What a phase took.
 
     Attributes:
-        steps: Their numbers in the phase.
-        turn: Of their loop; 0 outside one.
-        repeat: How many turns are alike, counted from this one.
-        result: What the wavelets did; ``link_words`` are those of the region's PEs.
+        step_cycles: int64 ``[steps]``: cycles by which a step moves the end of the phase, over all turns of its loop.
+            Of steps that run together the first has those of all.
+        hops: int64 ``[steps]``: words times the links that they cross, likewise.
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north, east, south and west.
     """
 
-    steps: tuple[int, ...]
-    turn: int
-    repeat: int
-    result: Result
+    step_cycles: I64
+    hops: I64
+    links: I64
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the phase."""
+        return int(self.step_cycles.sum())
 
 
-def line_steps(
-    program: Program, phase: Phase, slots: int, wafer: WaferSpec, gap_cycles: int, *, workers: int = 1
-) -> Iterator[StepRun]:
-    """Every LINE step of ``phase`` that moves words, in order.
+def phase_run(
+    program: Program,
+    phase: Phase,
+    length: int,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    *,
+    eager: bool = False,
+    workers: int = 1,
+) -> PhaseRun:
+    """Carry out ``phase`` from its first step to its last.
 
     Args:
         program: What was compiled.
         phase: One of its phases.
-        slots: Cache slots in use on the fullest row.
+        length: Tokens in the cache before it.
         wafer: The machine.
-        gap_cycles: Between two vector operations of a PE inside a pattern.
+        software: What its software costs.
+        eager: Whether a PE begins its next step as soon as its own part of the last one is done; otherwise when all
+            PEs have done theirs. Words of two steps that are on the way at the same time do not meet.
         workers: Cores.
 
     Raises:
-        BadMesh: a region is larger than the reference can hold.
+        BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
     """
-    known: dict[tuple[object, ...], Result] = {}
-    for steps in _groups(phase):
-        rounds = max(len(program.patterns[phase.code[step]].variants) for step in steps)
-        turns = phase.turns(steps[0])
-        for turn in range(turns if rounds > 1 else 1):
-            key = _key(program, phase, steps, slots, turn)
-            if key not in known:
-                known[key] = run(_machine(program, phase, steps, slots, turn, wafer, gap_cycles), workers=workers)
-            yield StepRun(steps=steps, turn=turn, repeat=1 if rounds > 1 else turns, result=known[key])
+    walk = _Walk(program, phase, length, wafer, software, eager=eager, workers=workers)
+    step = 0
+    while step < len(phase):
+        end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
+        for turn in range(phase.turns(step)):
+            first = step
+            while first < end:
+                last = first + 1
+                while last < end and phase.together[first] >= 0 and phase.together[last] == phase.together[first]:
+                    last += 1
+                walk.together(range(first, last), turn)
+                first = last
+        step = end
+    return PhaseRun(step_cycles=walk.step_cycles, hops=walk.hops, links=walk.links)
 
 
-def _groups(phase: Phase) -> list[tuple[int, ...]]:
-    """LINE steps by the number that says that they run at the same time."""
-    groups: list[list[int]] = []
-    for step in range(len(phase)):
-        if phase.kind[step] == Kind.LINE:
-            with_last = groups and phase.together[step] >= 0 and groups[-1][-1] == step - 1
-            if with_last and phase.together[step] == phase.together[step - 1]:
-                groups[-1].append(step)
+class _Walk:
+    """The phase as far as it has come: when each PE of each stage is free."""
+
+    def __init__(
+        self,
+        program: Program,
+        phase: Phase,
+        length: int,
+        wafer: WaferSpec,
+        software: SoftwareProfile,
+        *,
+        eager: bool,
+        workers: int,
+    ) -> None:
+        self.program, self.phase, self.wafer, self.software, self.eager = program, phase, wafer, software, eager
+        rows = program.stages[0].rect.rows
+        self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
+        self.passing = CacheBalance.passing_rows(length, rows)
+        self.runs = StepRuns(program=program, wafer=wafer, gap_cycles=software.reduce_gap_cycles, workers=workers)
+        self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
+        self.end = 0
+        self.step_cycles, self.hops = np.zeros(len(phase), np.int64), np.zeros(len(phase), np.int64)
+        self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+
+    def together(self, steps: range, turn: int) -> None:
+        """Carry out steps that run at the same time."""
+        phase, first, hops = self.phase, steps.start, int(self.links.sum())
+        working = [step for step in steps if self._works(step)]
+        stage = int(phase.stage[first])
+        repaints = int(phase.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
+        launch = self.software.task_dispatch_cycles * len(working) + self.software.route_rewrite_cycles * repaints
+        self.free[stage] += launch
+        begin = self.free[stage].copy()
+        lines = []
+        for step in working:
+            if not self._moves(step):
+                self._compute(step, turn, begin)
+            elif phase.kind[step] == Kind.LINE:
+                lines.append(step)
             else:
-                groups.append([step])
-    return [tuple(group) for group in groups]
+                self._stream(step, turn, begin)
+        if lines:
+            self._lines(lines, turn, begin)
+        end = max(int(free.max()) for free in self.free)
+        self.step_cycles[first] += end - self.end
+        self.hops[first] += int(self.links.sum()) - hops
+        self.end = end
+        if not self.eager:
+            for free in self.free:
+                free[:] = end
 
+    def _works(self, step: int) -> bool:
+        """Whether a step does anything: a line of one PE does not, and the host takes a token while others are made."""
+        if self.phase.kind[step] == Kind.LINE:
+            return len(self.program.patterns[self.phase.code[step]].messages) > 0
+        return not (self.phase.kind[step] == Kind.CROSS and self._carried(step) == HostStream.TOKEN_OUT)
 
-def _key(program: Program, phase: Phase, steps: tuple[int, ...], slots: int, turn: int) -> tuple[object, ...]:
-    """What a run depends on."""
-    each = []
-    for step in steps:
-        a = phase.operands(step, slots, turn)
-        round_ = turn % len(program.patterns[phase.code[step]].variants)
-        place = (int(phase.code[step]), int(phase.axis[step]), round_, int(a[0]), int(a[1]))
-        each.append((*place, _words(program, phase, step, slots, turn), bool(a[Field.SOURCE] == a[Field.TARGET])))
-    rect = program.stages[phase.stage[steps[0]]].rect
-    return (rect.rows, rect.cols, *each)
+    def _moves(self, step: int) -> bool:
+        """Whether a step that works sends words over links, rather than to memory alone."""
+        if self.phase.kind[step] == Kind.LINE:
+            return bool(self.program.patterns[self.phase.code[step]].travels)
+        return bool(self.phase.kind[step] != Kind.COMPUTE)
 
+    def _carried(self, step: int) -> HostStream:
+        return HostStream(int(self.phase.fixed[step][Field.WHAT]))
 
-def _machine(
-    program: Program, phase: Phase, steps: tuple[int, ...], slots: int, turn: int, wafer: WaferSpec, gap_cycles: int
-) -> Machine:
-    rect = program.stages[phase.stage[steps[0]]].rect
-    words = [_words(program, phase, step, slots, turn) for step in steps]
-    machine = Machine(wafer, rect.rows, rect.cols, max(1, 2 * sum(words)))
-    colour, address = 0, 0
-    for i, step in enumerate(steps):
-        pattern, a = program.patterns[phase.code[step]], phase.operands(step, slots, turn)
-        target = address if a[Field.SOURCE] == a[Field.TARGET] else address + words[i]
-        lines = Lines(machine=machine, gap_cycles=gap_cycles, main=2 * wafer.colours * i)
-        if phase.axis[step] == ROWS:
-            numbers = range(int(a[0]), int(a[0] + a[1]))
-            paths = {row: [(row, col) for col in range(rect.cols)] for row in numbers}
+    def _compute(self, step: int, turn: int, begin: I64) -> None:
+        """A kernel, or the copy of a pattern that stays on its PEs, on some rows."""
+        a = self.phase.operands(step, self.slots, turn)
+        if self.phase.kind[step] == Kind.COMPUTE:
+            kernel = KERNELS[self.phase.code[step]]
+            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
+            cycles = kernel_cycles(kernel, named, self.pe)
         else:
-            paths = {col: [(row, col) for row in range(rect.rows)] for col in range(rect.cols)}
-        free = colour
-        for line, pes in paths.items() if words[i] else ():
-            laid = lines.path(
-                pattern, pes, words[i], source=address, target=target, line=line, round_=turn, colour=colour
-            )
-            free = max(free, laid)
-        colour, address = free, address + 2 * words[i]
-    return machine
+            cycles = self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc)
+        rows = slice(int(a[0]), int(a[0] + a[1]))
+        free = self.free[self.phase.stage[step]]
+        free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
+
+    def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
+        start, base = _relative(begin + self.software.vector_issue_cycles)
+        ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
+        self._ended(int(self.phase.stage[steps[0]]), base, ran)
+
+    def _stream(self, step: int, turn: int, begin: I64) -> None:
+        """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
+        stage, issue = int(self.phase.stage[step]), self.software.vector_issue_cycles
+        self.free[stage] += issue
+        words = self.runs.words(self.phase, step, self.slots, turn)
+        if self.phase.kind[step] == Kind.CACHE_SHIFT:
+            if self.passing:
+                start, base = _relative(begin + issue)
+                self._ended(stage, base, self.runs.cache_shift(self.passing, words, start))
+        elif self.phase.kind[step] == Kind.HAND_OVER:
+            self._hand_over(step, words, begin + issue)
+        elif self._carried(step) == HostStream.LOGITS_OUT:
+            self._logits_out(step, words, begin + issue)
+        elif HOST not in (self.phase.fixed[step][Field.FROM_WAFER], self.phase.fixed[step][Field.TO_WAFER]):
+            self._cross(step, words, begin + issue)
+
+    def _hand_over(self, step: int, words: int, begin: I64) -> None:
+        """Wavelets on the smallest rectangle that holds both regions."""
+        a, stages = self.phase.fixed[step], self.program.stages
+        here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
+        source, target = stages[here].rect, stages[there].rect
+        top, left = min(source.row, target.row), min(source.col, target.col)
+        rows = max(source.row, target.row) + source.rows - top
+        cols = max(source.col + source.cols, target.col + target.cols) - left
+        base = int(min(begin.min(), self.free[there].min()))
+        start = np.zeros((rows, cols), np.int32)
+        areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
+        for area, times in zip(areas, (begin, self.free[there]), strict=True):
+            start[area] = times - base
+        ends = [
+            Rect(r.row - top, r.col - left + int(a[first]), r.rows, int(a[Field.COLS]))
+            for r, first in ((source, Field.SOURCE_COL), (target, Field.TARGET_COL))
+        ]
+        ran = self.runs.translate(ends[0], ends[1], words, start)
+        self.links[stages[here].wafer, :, top : top + rows, left : left + cols] += ran.link_words
+        for stage, area in zip((here, there), areas, strict=True):
+            self._free(stage, base, ran.ends[area])
+
+    def _cross(self, step: int, words: int, begin: I64) -> None:
+        """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
+        a, stages = self.phase.fixed[step], self.program.stages
+        here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
+        cut, width = stages[here].rect.cols, int(a[Field.COLS])
+        both = np.concatenate([begin, self.free[there]], axis=1)
+        start, base = _relative(both)
+        source = Rect(0, int(a[Field.SOURCE_COL]), len(both), width)
+        target = Rect(0, cut + int(a[Field.TARGET_COL]), len(both), width)
+        ran = self.runs.translate(source, target, words, start)
+        links = ran.link_words.copy()
+        links[Port.EAST, :, cut - 1] = 0
+        for stage, cols, hops in ((here, slice(0, cut), 0), (there, slice(cut, None), self.wafer.hop_cycles)):
+            self._ended(stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols]))
+
+    def _logits_out(self, step: int, words: int, begin: I64) -> None:
+        """The root row's logits to the east edge of its region."""
+        stage, cols = int(self.phase.stage[step]), int(self.phase.fixed[step][Field.COLS])
+        row = self.program.root_row
+        start, base = _relative(np.append(begin[row, :cols], begin[row, 0])[None, :])
+        ran = self.runs.to_edge(words, start)
+        rect = self.program.stages[stage].rect
+        links = np.zeros((4, rect.rows, rect.cols), np.int64)
+        links[Port.EAST, row, : cols - 1] = ran.link_words[Port.EAST, 0, : cols - 1]
+        ends = np.zeros((rect.rows, rect.cols), np.int32)
+        ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
+        self._ended(stage, base, Ran(ends, links))
+
+    def _ended(self, stage: int, base: int, ran: Ran) -> None:
+        """A run on a region, whose cycle 0 was ``base``."""
+        rect = self.program.stages[stage].rect
+        self.links[(self.program.stages[stage].wafer, slice(None), *_area(rect))] += ran.link_words
+        self._free(stage, base, ran.ends)
+
+    def _free(self, stage: int, base: int, ends: npt.NDArray[np.int32]) -> None:
+        free = self.free[stage]
+        free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 
 
-def _words(program: Program, phase: Phase, step: int, slots: int, turn: int) -> int:
-    """32-bit words of a message of one step, as the fast model counts them."""
-    elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-    return ceil_div(elements * ELEMENT_BYTES[program.element_types[phase.view[step]]], 4)
+def _area(rect: Rect) -> tuple[slice, slice]:
+    return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
+
+
+def _relative(start: I64) -> tuple[npt.NDArray[np.int32], int]:
+    """Starts counted from the first of them, and that one."""
+    base = int(start.min())
+    return (start - base).astype(np.int32), base

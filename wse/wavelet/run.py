@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.errors import BadInput
 from wse.wavelet.deadlock import check_finished
 from wse.wavelet.flatten import tables
-from wse.wavelet.machine import Machine, Port
+from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.tables import F32, I32, Tables
 from wse_kernels import wavelet as k
 from wse_kernels.library import compiled
@@ -124,9 +124,10 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
     op_times = np.empty_like(table.times)
     op_times[table.op_order] = table.times
     words = np.zeros((4, machine.rows * machine.cols), np.int64)
-    for (pe, side, _), carried in zip(table.identity.tolist(), table.queues[:, k.TAIL].tolist(), strict=True):
-        if side < Port.RAMP:
-            words[Port(side).opposite, machine.neighbour(pe, Port(side))] += carried
+    for port in STEP:
+        behind = table.identity[:, 1] == port
+        senders = machine.neighbours(table.identity[behind, 0], port)
+        np.add.at(words[port.opposite], senders, table.queues[behind, k.TAIL])
     pe, side, colour = table.identity[events[:, 1]].T if len(events) else np.zeros((3, 0), np.int32)
     logged = np.stack([events[:, 0], pe // machine.cols, pe % machine.cols, colour, side], axis=1)
     return Result(

@@ -1,0 +1,15 @@
+"""Cache shift: the last rows of a region pass their oldest cache entry one row up, all at the same time.
+
+Two colours that alternate by parity of the row. Source: He et al., WaferLLM, OSDI 2025, section on the KV cache.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
+    """Along ``lines`` columns of ``length`` PEs, of which the last ``passing`` pass an entry up."""
+    senders = range(length - passing, length)
+    messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
+    return uniform("cache_shift", length, lines, messages, colours=2, channel=[row % 2 for row in senders])

@@ -1,0 +1,14 @@
+"""Edge stream: all PEs of a row send to the end of their line, where the words leave. One colour.
+
+The PE next to the end sends first and becomes a wire for those behind it, as in a star reduce.
+"""
+
+from __future__ import annotations
+
+from wse_mappings.schedule import Arrival, LineSchedule, uniform
+
+
+def edge_stream(senders: int, lines: int) -> LineSchedule:
+    """From ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
+    messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
+    return uniform("edge_stream", senders + 1, lines, messages, colours=1, channel=[0] * senders)

@@ -1,0 +1,80 @@
+"""PlaneSchedule: a communication pattern on a rectangle whose streams turn or branch, which no line of PEs can hold.
+
+A stream takes words from one PE over a tree of links to its receivers, where they replace what is there. Values, link
+loads and routes follow from this one description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+NORTH, EAST, SOUTH, WEST = range(4)
+STEP: Final = ((-1, 0), (0, 1), (1, 0), (0, -1))
+"""(rows, cols) to the neighbour on each side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlaneStream:
+    """One stream.
+
+    Attributes:
+        source: (row, col) of the PE that sends.
+        links: int32 ``[n, 3]``: row, col and side of every link that it crosses, from the source outward.
+        receivers: (row, col) of the PEs that store its words.
+    """
+
+    source: tuple[int, int]
+    links: I32
+    receivers: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlaneSchedule:
+    """Streams on a rectangle of ``rows`` × ``cols`` PEs. Those of one colour pass each router in their order.
+
+    Attributes:
+        name: The pattern's name.
+        rows, cols: The rectangle.
+        streams: In their order.
+        channel: The colour of each stream, 0 to ``colours`` - 1.
+        colours: Virtual channels that the pattern occupies on a PE.
+    """
+
+    name: str
+    rows: int
+    cols: int
+    streams: tuple[PlaneStream, ...]
+    channel: tuple[int, ...]
+    colours: int
+
+    def link_loads(self) -> I64:
+        """int64 ``[4, rows, cols]``: streams over the link that leaves each PE on each side."""
+        loads = np.zeros((4, self.rows, self.cols), np.int64)
+        for stream in self.streams:
+            row, col, side = stream.links.T
+            np.add.at(loads, (side, row, col), 1)
+        return loads
+
+
+def straight(row: int, col: int, side: int, hops: int) -> I32:
+    """The links ``[hops, 3]`` from a PE to one side.
+
+    >>> straight(2, 5, WEST, 2).tolist()
+    [[2, 5, 3], [2, 4, 3]]
+    """
+    down, right = STEP[side]
+    steps = np.arange(hops)
+    return np.stack([row + down * steps, col + right * steps, np.full(hops, side)], axis=1).astype(np.int32)
+
+
+def row_then_column(source: tuple[int, int], target: tuple[int, int]) -> I32:
+    """The links ``[n, 3]`` along the source's row and then along the target's column (X-Y routing)."""
+    (row, col), (to_row, to_col) = source, target
+    along = straight(row, col, EAST if to_col > col else WEST, abs(to_col - col))
+    return np.concatenate([along, straight(row, to_col, SOUTH if to_row > row else NORTH, abs(to_row - row))])

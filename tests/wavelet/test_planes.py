@@ -1,0 +1,83 @@
+"""Patterns on rectangles, wavelet by wavelet: values, the links that are crossed, and the closed form of the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from wse.hardware.spec import WaferSpec
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import Machine
+from wse.wavelet.run import Result, run
+from wse.wavelet.tables import F32
+from wse_mappings.patterns.corner_multicast import corner_multicast
+from wse_mappings.patterns.translation import translation
+from wse_mappings.placement import Rect
+from wse_mappings.plane import PlaneSchedule
+
+
+def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, Result]:
+    """Memory before, and the run; words go from address 0 to address ``words``."""
+    machine = Machine(wafer, schedule.rows, schedule.cols, 2 * words)
+    used = Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words)
+    assert used <= schedule.colours
+    memory = small_numbers(machine)
+    return memory, run(machine, memory)
+
+
+@given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 40), wafer=st.sampled_from([WSE2, WSE3]))
+@settings(max_examples=30, deadline=None)
+def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
+    schedule = corner_multicast(rows, cols)
+    memory, result = on_plane(schedule, words, wafer=wafer)
+    expected = np.broadcast_to(memory[0, 0, :words], (rows, cols, words)).copy()
+    expected[0, 0] = memory[0, 0, words:]
+    np.testing.assert_array_equal(result.memory[:, :, words:], expected)
+    np.testing.assert_array_equal(result.link_words, words * schedule.link_loads())
+    assert result.hops == words * (rows * cols - 1)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16), (48, 32), (64, 64)])
+@pytest.mark.parametrize("words", [1, 7, 256])
+def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, words: int) -> None:
+    """T = B + M + N - 2 + k, k = 2 T_R + 1 (Luczynski et al., HPDC 2024: 2D broadcast)."""
+    _, result = on_plane(corner_multicast(rows, cols), words)
+    stage = 2 * WSE2.ramp_cycles + 1
+    assert result.cycles == words + rows + cols - 2 + stage
+
+
+@st.composite
+def moves(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
+    """Two disjoint rectangles of one size in a larger one."""
+    rows, cols = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    all_rows, all_cols = draw(st.integers(rows, 10)), draw(st.integers(cols, 10))
+    source, target = (
+        Rect(draw(st.integers(0, all_rows - rows)), draw(st.integers(0, all_cols - cols)), rows, cols) for _ in range(2)
+    )
+    apart = abs(target.row - source.row) >= rows or abs(target.col - source.col) >= cols
+    return (
+        (all_rows, all_cols, source, target)
+        if apart
+        else (rows, 2 * cols, Rect(0, 0, rows, cols), Rect(0, cols, rows, cols))
+    )
+
+
+@given(case=moves(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
+@settings(max_examples=60, deadline=None)
+def test_a_rectangle_of_words_arrives_at_its_new_place(
+    case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
+) -> None:
+    rows, cols, source, target = case
+    schedule = translation(rows, cols, source, target)
+    memory, result = on_plane(schedule, words, wafer=wafer)
+    expected = memory.copy()
+    here, there = (np.s_[r.row : r.row + r.rows, r.col : r.col + r.cols] for r in (source, target))
+    expected[there][:, :, words:] = memory[here][:, :, :words]
+    np.testing.assert_array_equal(result.memory, expected)
+    np.testing.assert_array_equal(result.link_words, words * schedule.link_loads())
+    assert result.hops == words * source.rows * source.cols * (
+        abs(target.row - source.row) + abs(target.col - source.col)
+    )

@@ -1,0 +1,198 @@
+"""A pattern planned: streams, their colours, the switch positions and operations of each PE.
+
+On a line, places are indices and sides are directions along it: where the line lies on the mesh does not matter here.
+On a plane, places are numbers of PEs, row by row, and sides are ports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.wavelet.machine import STEP, Port
+from wse_mappings.plane import PlaneSchedule, PlaneStream
+from wse_mappings.schedule import Arrival
+
+I32 = npt.NDArray[np.int32]
+Config = tuple[int, tuple[int, ...]]
+"""From and to. On a line: -1 toward index 0, 1 toward the end, 0 the PE itself; on a plane: Ports."""
+
+COMBINING = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
+
+
+@dataclass(slots=True)
+class Flow:
+    """One stream: a message, or the messages of a multicast that leave together.
+
+    Attributes:
+        source: The place that sends.
+        arrival: What its words do where they are received.
+        way: How each place on the way routes it.
+        receivers: The places that take its words.
+        channel: Its colour.
+        part: The part of the words that it carries.
+    """
+
+    source: int
+    arrival: Arrival
+    way: dict[int, Config]
+    receivers: list[int]
+    channel: int
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
+
+    place: int
+    flow: Flow  # either of them: both carry the same words
+    receive: Flow | None
+    send: Flow | None
+
+
+@dataclass(slots=True)
+class Turn:
+    """A switch position on a line: its sides, the streams that cross it, and what ends with it."""
+
+    config: Config
+    flows: list[Flow]
+    held: bool = False
+    releases: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """The streams of a pattern, the operations of its PEs in order, and the turns of each (PE, channel)."""
+
+    flows: list[Flow]
+    steps: list[Step] = field(default_factory=list)
+    turns: dict[tuple[int, int], list[Turn]] = field(default_factory=dict)
+    channels: int = 0
+
+    def marked(self, flow: Flow) -> bool:
+        """Whether a switch on its way counts the stream's control bit."""
+        return any(self._counts(pe, flow.channel) for pe in flow.way)
+
+    def _counts(self, pe: int, channel: int) -> bool:
+        turns = self.turns[pe, channel]
+        return len(turns) > 1 or turns[0].releases is not None
+
+
+def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None) -> Plan:
+    """The plan of the messages ``[m, 3]`` of one line."""
+    flows = _flows(messages, channel, part)
+    if channel is None:
+        _choose_channels(flows)
+    return _plan(flows, fuse=part is None)
+
+
+def plan_plane(schedule: PlaneSchedule) -> Plan:
+    """The plan of a rectangle."""
+    pairs = zip(schedule.streams, schedule.channel, strict=True)
+    return _plan([_tree(stream, schedule.cols, channel) for stream, channel in pairs], fuse=True)
+
+
+def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
+    plan = Plan(flows)
+    for flow in flows:
+        for place, config in flow.way.items():
+            turns = plan.turns.setdefault((place, flow.channel), [])
+            if not turns or turns[-1].config != config:
+                turns.append(Turn(config, []))
+            turns[-1].flows.append(flow)
+    plan.steps = _steps(flows, fuse=fuse)
+    _hold(plan)
+    plan.channels = max((flow.channel + 1 for flow in flows), default=0)
+    return plan
+
+
+def _steps(flows: list[Flow], *, fuse: bool) -> list[Step]:
+    """What each PE does, in order; where they ``fuse``, a receive that combines and the next send are one."""
+    steps: list[Step] = []
+    waiting: dict[int, Flow] = {}
+    for flow in flows:
+        steps.append(Step(flow.source, flow, waiting.pop(flow.source, None), flow))
+        for place in flow.receivers:
+            if not fuse or flow.arrival not in COMBINING:
+                steps.append(Step(place, flow, flow, None))
+                continue
+            before = waiting.pop(place, None)
+            if before:
+                steps.append(Step(place, before, before, None))
+            waiting[place] = flow
+    return steps + [Step(place, flow, flow, None) for place, flow in waiting.items()]
+
+
+def _hold(plan: Plan) -> None:
+    """Where a PE's receive is fused with its send, its receive colour moves on behind the last word sent."""
+    for step in plan.steps:
+        if step.receive is None or step.send is None:
+            continue
+        receiving = plan.turns[step.place, step.receive.channel]
+        sending = plan.turns[step.place, step.send.channel]
+        at = next(i for i, turn in enumerate(receiving) if step.receive in turn.flows)
+        by = next(turn for turn in sending if step.send in turn.flows)
+        lasts = receiving[at].flows[-1] is step.receive and by.flows[-1] is step.send
+        if lasts and at + 1 < len(receiving) and by.releases is None:
+            receiving[at].held = True
+            by.releases = (step.receive.channel, at + 1)
+
+
+def _flows(messages: I32, channel: I32 | None, part: I32 | None) -> list[Flow]:
+    flows: list[Flow] = []
+    multicast: list[int] = []  # targets of the multicast that the last message belongs to
+    for i, (source, target, arrival) in enumerate(messages.tolist()):
+        if arrival == Arrival.KEEP or source == target:
+            continue
+        before = flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
+        multicast = [*(multicast if before else ()), target] if arrival == Arrival.MULTICAST else []
+        way = _along_line(source, multicast or [target], tap=bool(multicast))
+        receivers = [place for place in way if place != source] if multicast else [target]
+        chosen, carried = -1 if channel is None else int(channel[i]), 0 if part is None else int(part[i])
+        flows.append(Flow(source, Arrival(arrival), way, receivers, before.channel if before else chosen, carried))
+    return flows
+
+
+def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
+    """How each place routes words from ``source`` to ``targets``; whether those between take them too."""
+    sides = tuple(sorted(1 if target > source else -1 for target in targets))
+    way: dict[int, Config] = {source: (0, sides)}
+    for target in targets:
+        step = 1 if target > source else -1
+        for place in range(source + step, target, step):
+            way[place] = (-step, (*((0,) if tap else ()), step))
+        way[target] = (-step, (0,))
+    return way
+
+
+def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
+    """A stream of a plane, its links from the source outward."""
+    entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
+    left: dict[int, list[int]] = {place: [] for place in entered}
+    for row, col, side in stream.links.tolist():
+        down, right = STEP[Port(side)]
+        there = (row + down) * cols + col + right
+        left[row * cols + col].append(side)
+        entered[there], left[there] = Port(side).opposite, []
+    receivers = [row * cols + col for row, col in stream.receivers]
+    for place in receivers:
+        left[place].append(Port.RAMP)
+    way = {place: (entered[place], tuple(sorted(left[place]))) for place in entered}
+    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel)
+
+
+def _choose_channels(flows: list[Flow]) -> None:
+    """The lowest colour on which no PE of the way is configured otherwise; from low indices on, which needs fewest.
+
+    What is combined and what is stored come on different colours, because different threads take them.
+    """
+    used: dict[tuple[int, int], tuple[Config, bool]] = {}
+    for flow in sorted(flows, key=lambda flow: min(flow.way)):
+        uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.way.items()}
+        flow.channel = 0
+        while any(used.get((pe, flow.channel), use) != use for pe, use in uses.items()):
+            flow.channel += 1
+        used |= {(pe, flow.channel): use for pe, use in uses.items()}

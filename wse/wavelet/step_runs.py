@@ -1,0 +1,120 @@
+"""The steps of a phase that move words, laid on machines of their own and run: times of PEs, words on links.
+
+Only timing and links are of interest: words are zeros, at addresses of the machine's own. Runs that are alike are run
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.hardware.spec import WaferSpec
+from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import Machine
+from wse.wavelet.run import Result, run
+from wse.wavelet.tables import I32
+from wse_mappings.patterns.cache_shift import cache_shift
+from wse_mappings.patterns.edge_stream import edge_stream
+from wse_mappings.patterns.translation import translation
+from wse_mappings.placement import Rect
+from wse_mappings.split import ceil_div
+
+I64 = npt.NDArray[np.int64]
+
+
+class Ran(NamedTuple):
+    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; link words, int64 ``[4, rows, cols]``."""
+
+    ends: I32
+    link_words: I64
+
+
+@dataclass(slots=True, kw_only=True)
+class StepRuns:
+    """Runs steps of one Program. ``start`` int32 ``[rows, cols]`` is when each PE of a machine begins.
+
+    Attributes:
+        program: What was compiled.
+        wafer: The machine.
+        gap_cycles: Between two vector operations of a PE inside a pattern.
+        workers: Cores.
+        known: Results by what they depend on.
+    """
+
+    program: Program
+    wafer: WaferSpec
+    gap_cycles: int
+    workers: int = 1
+    known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
+
+    def words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
+        """32-bit words of a message of one step."""
+        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+        return ceil_div(elements * ELEMENT_BYTES[self.program.element_types[phase.view[step]]], 4)
+
+    def lines(self, phase: Phase, steps: list[int], slots: int, turn: int, start: I32) -> Ran:
+        """LINE steps that run together, on one region, each with colours and threads of its own."""
+        each: list[tuple[int, ...]] = []
+        for step in steps:
+            a = phase.operands(step, slots, turn)
+            round_ = turn % len(self.program.patterns[phase.code[step]].variants)
+            place = (int(phase.code[step]), int(phase.axis[step]), round_, int(a[0]), int(a[1]))
+            each.append((*place, self.words(phase, step, slots, turn), int(a[Field.SOURCE] == a[Field.TARGET])))
+        key = ("lines", start.shape, start.tobytes(), *each)
+        if key not in self.known:
+            machine = self._machine(start, max(1, 2 * sum(words for *_, words, _ in each)))
+            colour, address = 0, 0
+            for i, (code, axis, round_, first, rows, words, in_place) in enumerate(each):
+                lines = Lines(machine=machine, gap_cycles=self.gap_cycles, main=2 * self.wafer.colours * i)
+                lay = lines.rows if axis == ROWS else lines.columns
+                chosen = slice(first, first + rows) if axis == ROWS else slice(None)
+                target = address if in_place else address + words
+                pattern = self.program.patterns[code]
+                colour = lay(pattern, words, source=address, target=target, round_=round_, colour=colour, chosen=chosen)
+                address += 2 * words
+            self.known[key] = self._run(machine)
+        return self.known[key]
+
+    def cache_shift(self, passing: int, words: int, start: I32) -> Ran:
+        """The last ``passing`` rows of a region pass ``words`` words up."""
+        key = ("cache shift", passing, words, start.shape, start.tobytes())
+        if key not in self.known:
+            rows, cols = start.shape
+            machine = self._machine(start, 2 * words)
+            schedule = cache_shift(rows, cols, passing)
+            Lines(machine=machine, gap_cycles=self.gap_cycles).columns(schedule, words, target=words)
+            self.known[key] = self._run(machine)
+        return self.known[key]
+
+    def translate(self, source: Rect, target: Rect, words: int, start: I32) -> Ran:
+        """Every PE of ``source`` sends ``words`` words to its place in ``target``."""
+        key = ("translation", source, target, words, start.shape, start.tobytes())
+        if key not in self.known:
+            machine = self._machine(start, 2 * words)
+            schedule = translation(machine.rows, machine.cols, source, target)
+            Lines(machine=machine, gap_cycles=self.gap_cycles).plane(schedule, words, target=words)
+            self.known[key] = self._run(machine)
+        return self.known[key]
+
+    def to_edge(self, words: int, start: I32) -> Ran:
+        """All PEs but the last of each row send ``words`` words to it; it stands for the edge."""
+        key = ("edge", words, start.shape, start.tobytes())
+        if key not in self.known:
+            machine = self._machine(start, words)
+            schedule = edge_stream(machine.cols - 1, machine.rows)
+            Lines(machine=machine, gap_cycles=self.gap_cycles).rows(schedule, words)
+            self.known[key] = self._run(machine)
+        return self.known[key]
+
+    def _machine(self, start: I32, memory_words: int) -> Machine:
+        rows, cols = start.shape
+        return Machine(self.wafer, rows, cols, memory_words, start)
+
+    def _run(self, machine: Machine) -> Ran:
+        result: Result = run(machine, workers=self.workers)
+        return Ran(result.pe_cycles, result.link_words)
