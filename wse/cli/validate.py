@@ -22,6 +22,9 @@ def validate(
         str,
         typer.Option(metavar="predicted|all|none", help="Which rows to list one by one; the totals are always there."),
     ] = "predicted",
+    page: Annotated[
+        str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
+    ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Predict published measurements, row by row, and say how far off the predictions are.
@@ -44,6 +47,10 @@ def validate(
     check_rows_option(rows)
     found = compared([Path(file) for file in data or []])
     facts = report(found)
+    if page is not None:
+        from wse.report.validation_page import write_page
+
+        write_page(facts, Path(page))
     if json:
         sys.stdout.write(as_json(facts))
     else:
