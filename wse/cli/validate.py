@@ -40,16 +40,17 @@ def validate(
       wse validate --json
     """
     from wse.report.as_json import as_json
+    from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import report
     from wse.studies.validation.validate import validate as compared
 
     check_rows_option(rows)
+    if page is not None:
+        check_page_option(Path(page))
     found = compared([Path(file) for file in data or []])
     facts = report(found)
     if page is not None:
-        from wse.report.validation_page import write_page
-
         write_page(facts, Path(page))
     if json:
         sys.stdout.write(as_json(facts))

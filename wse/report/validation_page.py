@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
-from wse.report.terminal import count, shown
-from wse.report.validation_plot import write_plot
+from wse.report.terminal import count, several, shown
+from wse.report.validation_plot import with_a_place, write_plot
 from wse.report.validation_table import number, signed, what
 from wse.report.validation_text import CALIBRATED, NOT_CAPTURED, PREDICTED
 from wse.studies.validation.measurements import TABLES
@@ -21,7 +21,22 @@ def write_page(facts: Facts, path: Path) -> None:
     """Write the page to ``path``, and its plot to the same name with ``.png``.
 
     Raises:
-        BadInput: the path does not end in ``.md`` or cannot be written.
+        BadInput: one of the two cannot be written.
+    """
+    plot = path.with_suffix(".png")
+    try:
+        path.write_text(_page(facts, plot.name), encoding="utf-8")
+    except OSError as error:
+        msg = f"--page {path}: cannot be written ({error.strerror}); give another name"
+        raise BadInput(msg) from error
+    write_plot(facts, plot)
+
+
+def check_page_option(path: Path) -> None:
+    """Refuse what cannot be a page, before anything is predicted.
+
+    Raises:
+        BadInput: the path does not end in ``.md``, or its folder is missing.
     """
     if path.suffix != ".md":
         msg = f"--page {path}: give the name of a Markdown file, which ends in .md"
@@ -29,28 +44,22 @@ def write_page(facts: Facts, path: Path) -> None:
     if not path.parent.is_dir():
         msg = f"--page {path}: {path.parent} is no folder; make it, or give another name"
         raise BadInput(msg)
-    plot = path.with_suffix(".png")
-    without_place = write_plot(facts, plot)
-    try:
-        path.write_text(_page(facts, plot.name, without_place), encoding="utf-8")
-    except OSError as error:
-        msg = f"--page {path}: cannot be written ({error.strerror}); give another name"
-        raise BadInput(msg) from error
 
 
-def _page(facts: Facts, plot: str, without_place: int) -> str:
+def _page(facts: Facts, plot: str) -> str:
     summary = facts["summary"]
+    without_place = summary["predicted"] - len(with_a_place(facts["rows"]))
     parts = [
         "# Validation",
         "Predictions of this emulator against published measurements, made by `wse validate --page "
         "docs/validation.md`. An error is 100 (predicted - measured) / measured in the row's own metric: cycles where "
         "the source gives cycles. Every row of every file is counted below, with its prediction or with the reason "
         "why there is none.",
-        f"{count(summary['rows'])} rows, {count(summary['predicted'])} predicted"
+        f"{several(summary['rows'], 'row')}, {count(summary['predicted'])} predicted"
         + _errors(", median error {median}, worst {worst}.", summary),
         f"![Predicted against measured]({plot})",
-        f"The solid lines are no error, the dashed ones ten percent. {count(without_place)} predicted rows have no "
-        "place on logarithmic axes: one of their two values is zero.",
+        f"The solid lines are no error, the dashed ones ten percent. Predicted rows without a place on "
+        f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",
         "## Errors by source and kernel",
         _groups(summary["by_source_and_kernel"]),
         "## What is calibrated",
@@ -65,8 +74,8 @@ def _page(facts: Facts, plot: str, without_place: int) -> str:
         *_rows(facts["rows"]),
         "## Columns of a file for `wse validate --data`",
         "A CSV file in UTF-8 with the columns of one of these tables, in any order. Cells may be empty, but for "
-        "`metric`, which names a unit, and `value`, a number or a range such as `10-20`. `grid_w` x `grid_h` are columns "
-        "and rows of PEs.",
+        "`metric`, which names a unit, and `value`, a number or a range such as `10-20`. `grid_w` x `grid_h` are "
+        "columns and rows of PEs.",
         *(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
     ]
     return "\n\n".join(parts) + "\n"

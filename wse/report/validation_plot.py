@@ -28,8 +28,13 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def write_plot(facts: Facts, path: Path) -> int:
-    """Write the plot of a report as PNG; returns how many predicted rows have no place on logarithmic axes.
+def with_a_place(rows: Sequence[Facts]) -> list[Facts]:
+    """The rows that are predicted and have a place on logarithmic axes."""
+    return [row for row in rows if row["predicted"] and row["measured"]]
+
+
+def write_plot(facts: Facts, path: Path) -> None:
+    """Write the plot of a report as PNG.
 
     Raises:
         BadInput: the file cannot be written.
@@ -39,7 +44,7 @@ def write_plot(facts: Facts, path: Path) -> int:
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    placed = [row for row in facts["rows"] if row["predicted"] and row["measured"]]
+    placed = with_a_place(facts["rows"])
     groups = [g for g in facts["summary"]["by_source_and_kernel"] if g["predicted"]]
     groups.sort(key=lambda g: -g["predicted"])
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 7.5), layout="constrained")
@@ -62,7 +67,6 @@ def write_plot(facts: Facts, path: Path) -> int:
         raise BadInput(msg) from error
     finally:
         plt.close(figure)
-    return sum(row["predicted"] is not None for row in facts["rows"]) - len(placed)
 
 
 def _against(axes: Any, ends: tuple[float, float]) -> None:
