@@ -22,6 +22,9 @@ def validate(
         str,
         typer.Option(metavar="predicted|all|none", help="Which rows to list one by one; the totals are always there."),
     ] = "predicted",
+    page: Annotated[
+        str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
+    ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Predict published measurements, row by row, and say how far off the predictions are.
@@ -37,13 +40,18 @@ def validate(
       wse validate --json
     """
     from wse.report.as_json import as_json
+    from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import report
     from wse.studies.validation.validate import validate as compared
 
     check_rows_option(rows)
+    if page is not None:
+        check_page_option(Path(page))
     found = compared([Path(file) for file in data or []])
     facts = report(found)
+    if page is not None:
+        write_page(facts, Path(page))
     if json:
         sys.stdout.write(as_json(facts))
     else:

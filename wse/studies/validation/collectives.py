@@ -82,13 +82,15 @@ class _Run:
             return f"a way through more than {MOST_PES:,} PEs is more than is timed message by message"
         if what.algorithm == "auto_gen" and longest > LONGEST_SEARCH:
             return f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long"
+        if what.group == 0 or not 0 < (what.groups or 1) <= longest:
+            return "the groups that the row names do not fit its line of PEs"
         if (what.kind == "broadcast") != (what.algorithm == "flooding"):
-            return f"no pattern of this emulator is this algorithm of a {what.kind.replace('_', '-')}"
+            return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
         if what.kind == "broadcast":
             return in_turn(self.costs, self.words, self._flooding())
         patterns = self._reduce()
         if patterns is None:
-            return f"no pattern of this emulator is this algorithm of a {what.kind.replace('_', '-')}"
+            return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
         words = self.words
         if what.algorithm == "star" and longest == self.rows * self.cols and words == 1:
             patterns, words = (_batched_star(longest),), min(STAR_BATCH_WORDS, longest - 1)

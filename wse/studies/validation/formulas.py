@@ -28,11 +28,11 @@ def predict(m: Measurement) -> Prediction | None:
     if min(rows, cols) > 1 and name not in ("snake", "flooding", "ring"):
         name = f"x_y_{name}"
     if name not in ALGORITHMS[collective.kind] or (name == "ring" and min(rows, cols) > 1):
-        return because(f"no closed form of this algorithm of a {collective.kind.replace('_', '-')} is published")
+        return because(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
     if name.endswith("auto_gen") and max(rows, cols) > LONGEST_SEARCH:
         return because(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
     if collective.algorithm == "two_phase" and collective.group is not None:
-        if collective.kind != "reduce" or min(rows, cols) > 1:
+        if collective.kind != "reduce" or min(rows, cols) > 1 or not 1 <= collective.group < rows * cols:
             return because("two phases with a group size of their own have a closed form only as the reduce of a line")
         terms = two_phase(rows * cols, m.words, collective.group)
         return Prediction(value=model_cycles(terms, wafer, Grouping.OVERLAPPED), method=METHOD)

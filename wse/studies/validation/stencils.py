@@ -37,6 +37,8 @@ def predict(m: Measurement) -> Prediction | None:
         return because("the time of a whole program; only one more step of a running one is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
         cols, rows, radius = (int(part) for part in tile.groups())
+        if min(cols, rows, radius) < 1:
+            return because("an empty tile, or a stencil of radius 0")
         return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)

@@ -33,6 +33,8 @@ class Compared:
             "file": m.file,
             "line": m.line,
             "input": dict(m.input),
+            "source": m.source,
+            "kernel": m.kernel,
             "measured": m.measured,
             "predicted": p.value,
             "error_pct": self.error_pct,

@@ -1,0 +1,116 @@
+"""wse validate from the command line: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse, files_below
+from tests.studies.test_validation_measurements import GOOD, file_of
+
+UNKNOWN = {**GOOD, "kernel": "sort \x1b[31m", "algorithm": "<b>|[x](y)", "value": "1234567"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two rows that are predicted, the second ten percent off, and one that is not."""
+    path = tmp_path / "mine.csv"
+    path.write_text(file_of(GOOD, {**GOOD, "value": "3475.6"}, UNKNOWN), newline="")
+    return path
+
+
+def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) -> None:
+    outcome = wse("validate", "--data", data)
+    assert outcome.code == 0, outcome
+    assert outcome.err == ""
+    assert max(len(line) for line in outcome.out.splitlines()) <= 80
+    words = [" ".join(line.split()) for line in outcome.out.splitlines()]
+    assert "2 chain, 1x512, 4 B cycles 3,128 3,128 +0.0 %" in words
+    assert "3 chain, 1x512, 4 B cycles 3,476 3,128 -10.0 %" in words
+    assert "Not predicted 1 row" in words
+    assert "1 no model of this kernel: sort \\x1b[31m" in words
+    assert "a log reduce 2 5.0 % 10.0 %" in words
+    assert "all 2 5.0 % 10.0 %" in words
+    assert "1,234,567" not in outcome.out
+    assert "\x1b" not in outcome.out
+
+
+def test_all_rows_and_no_rows(wse: Wse, data: Path) -> None:
+    all_rows = wse("validate", "--data", data, "--rows", "all").out
+    assert "1,234,567" in all_rows
+    assert "\x1b" not in all_rows
+    no_rows = wse("validate", "--data", data, "--rows", "none").out
+    assert "3,128" not in no_rows
+    assert "Not predicted  1 row" in no_rows
+
+
+def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(file_of(GOOD), newline="")
+    outcome = wse("validate", "--data", data, "--data", other, "--json")
+    facts = json.loads(outcome.out)
+    assert [(Path(row["file"]).name, row["line"]) for row in facts["rows"]] == [
+        ("mine.csv", 2),
+        ("mine.csv", 3),
+        ("mine.csv", 4),
+        ("other.csv", 2),
+    ]
+    with data.open(newline="") as file:
+        assert [row["input"] for row in facts["rows"][:3]] == list(csv.DictReader(file))
+    assert facts["summary"]["rows"] == 4
+    assert facts["summary"]["predicted"] == 3
+
+
+def test_what_comes_with_wse(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WSE_SHARED", raising=False)
+    outcome = wse("validate", "--rows", "none")
+    assert outcome.code == 0
+    assert "Not predicted" not in outcome.out
+    assert "SpMM_Cerebras" in outcome.out
+
+
+def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    outcome = wse("validate", "--data", data, "--page", page)
+    assert outcome.code == 0, outcome
+    text = page.read_text(encoding="utf-8")
+    assert "![Predicted against measured](page.png)" in text
+    assert "3 rows, 2 predicted, median error 5.0 %, worst 10.0 %." in text
+    assert "| 3 | chain, 1x512, 4 B | cycles | 3,476 | 3,128 | -10.0 % | fast model, tuned |" in text
+    assert "| 1 | no model of this kernel: sort \\x1b\\[31m |" in text
+    assert "\x1b" not in text
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_page_of_nothing_predicted(wse: Wse, tmp_path: Path) -> None:
+    data, page = tmp_path / "none.csv", tmp_path / "page.md"
+    data.write_text(file_of(UNKNOWN), newline="")
+    assert wse("validate", "--data", data, "--page", page).code == 0
+    assert "1 row, 0 predicted" in page.read_text(encoding="utf-8")
+
+
+REFUSED = [
+    (["--data", "none.csv"], ["none.csv", "does not exist"]),
+    (["--data", "."], ["not a regular file"]),
+    (["--data", "bad.csv"], ["bad.csv: line 3: column grid_w", "'1e9'", "1 to 4,096"]),
+    (["--data", "odd.csv"], ["odd.csv: line 1", "unknown column 'grid_z'", "did you mean"]),
+    (["--rows", "some"], ["--rows", "'some'", "predicted"]),
+    (["--page", "page.html"], ["--page page.html", ".md"]),
+    (["--page", "no/page.md"], ["no is no folder"]),
+    (["--page", "folder.md"], ["folder.md", "cannot be written"]),
+    (["--data"], ["'--data' requires an argument", "wse validate --help"]),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), REFUSED, ids=[" ".join(o) for o, _ in REFUSED])
+def test_what_is_refused(wse: Wse, empty: Path, options: list[str], says: list[str]) -> None:
+    (empty / "bad.csv").write_text(file_of(GOOD, {**GOOD, "grid_w": "1e9"}), newline="")
+    (empty / "odd.csv").write_text(file_of(GOOD).replace("grid_w", "grid_z", 1), newline="")
+    (empty / "folder.md").mkdir()
+    before = files_below(empty)
+    line = wse("validate", *options).refusal()
+    assert files_below(empty) == before
+    assert [part for part in says if part not in line] == [], line

@@ -1,0 +1,65 @@
+"""The measurements that come with wse against the files that they were packed from."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from wse.studies.validation.measurements import Measurement, read
+from wse.studies.validation.predict import predict
+from wse.studies.validation.validate import BUNDLED
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(BUNDLED.glob("*.csv"))
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("pack_measurements")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+def originals(shared: Path, file: Path) -> list[Measurement]:
+    """The rows of the file that a packed one was made from that can be predicted."""
+    return [m for m in read(shared / "reference" / file.name) if predict(m).value is not None]
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_packed_rows_are_those_of_the_originals(shared: Path, script: ModuleType, file: Path) -> None:
+    packed, whole = read(file), originals(shared, file)
+    assert len(packed) == len(whole)
+    for small, large in zip(packed, whole, strict=True):
+        for column, cell in small.input.items():
+            if column == "note":
+                assert all(fact in large.input["note"] for fact in cell.split("; "))
+            elif column == "source":
+                assert large.input["source"].replace(script.ASIDE, "") == cell
+            else:
+                assert cell == large.input[column]
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_packed_rows_are_predicted_as_the_originals(shared: Path, file: Path) -> None:
+    for small, large in zip(read(file), originals(shared, file), strict=True):
+        assert predict(small) == predict(large), (small.line, large.line)
+
+
+def test_the_script_writes_what_is_there(shared: Path, script: ModuleType) -> None:
+    for file in FILES:
+        assert script.pack(shared / "reference" / file.name) == file.read_text(encoding="utf-8")
+
+
+def test_packed_rows_name_their_source_and_are_all_predicted() -> None:
+    assert FILES
+    for file in FILES:
+        assert file.stat().st_size < 500_000
+        for m in read(file):
+            assert m.source
+            assert predict(m).value is not None

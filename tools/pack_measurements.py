@@ -1,0 +1,63 @@
+"""Write the measurements that come with wse: of the files in a folder, the rows that can be predicted.
+
+    python tools/pack_measurements.py ../shared/reference
+
+Every column of a row stays as it is, but for the note: of it, the facts that predictors read are kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from wse.studies.validation.measurements import Measurement, read
+from wse.studies.validation.predict import predict
+from wse.studies.validation.validate import BUNDLED
+
+FACTS: Final = (
+    r"whole-simulation",
+    r"(first|second) code version|preloaded|loaded per operation",
+    r"group_num\s*=\s*\d+",
+    r"shift distance L\s*=\s*\d+ columns?",
+    r"tile \d+x\d+",
+    r"repeated \d+ times",
+    r"prefill \d+x\d+,? decode \d+x\d+",
+    r"re-?corrected",
+)
+ASIDE: Final = " (own arithmetic)"
+
+
+def packed(m: Measurement) -> dict[str, str]:
+    """A row's columns, with the facts of its note in place of the note."""
+    facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
+    source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
+    return {**m.input, **source, "note": "; ".join(facts)}
+
+
+def pack(path: Path) -> str:
+    """The text of a packed file; empty where nothing of it can be predicted."""
+    rows = [m for m in read(path) if predict(m).value is not None]
+    if not rows:
+        return ""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(packed(m) for m in rows)
+    return out.getvalue()
+
+
+def main(folder: Path) -> None:
+    """Pack every file of a folder."""
+    for path in sorted(folder.glob("*.csv")):
+        text = pack(path)
+        if text:
+            (BUNDLED / path.name).write_text(text, encoding="utf-8")
+            print(f"{path.name}: {text.count(chr(10)) - 1} rows, {len(text):,} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,112 @@
+"""The scatter plot of validation: predicted against measured, both on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import BadInput
+
+MOST_GROUPS: Final = 13
+BAND: Final = 0.1  # the lines beside the diagonal
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X")
+WIDEST_SOURCE: Final = 30
+WIDEST_KERNEL: Final = 30
+
+Facts = dict[str, Any]
+
+
+def group_name(group: Facts) -> str:
+    """Source and kernel of a summary's group, short enough for a legend."""
+    source = group["source"].split(" (")[0].removeprefix("github:").removeprefix("github ")
+    return f"{_short(source, WIDEST_SOURCE)}: {_short(group['kernel'], WIDEST_KERNEL)}"
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def with_a_place(rows: Sequence[Facts]) -> list[Facts]:
+    """The rows that are predicted and have a place on logarithmic axes."""
+    return [row for row in rows if row["predicted"] and row["measured"]]
+
+
+def write_plot(facts: Facts, path: Path) -> None:
+    """Write the plot of a report as PNG.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    placed = with_a_place(facts["rows"])
+    groups = [g for g in facts["summary"]["by_source_and_kernel"] if g["predicted"]]
+    groups.sort(key=lambda g: -g["predicted"])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 7.5), layout="constrained")
+    for number, group in enumerate(groups[:MOST_GROUPS]):
+        rows = [row for row in placed if _is_of(row, group)]
+        label = f"{group_name(group)} ({group['predicted']}, median {group['median_abs_error_pct'] or 0:.1f} %)"
+        _scatter((left, right), rows, label, number)
+    rest = [row for row in placed if any(_is_of(row, group) for group in groups[MOST_GROUPS:])]
+    if rest:
+        _scatter((left, right), rest, f"others ({len(rest)})", MOST_GROUPS)
+    values = [row[key] for row in placed for key in ("measured", "predicted")]
+    ends = (min(values, default=1.0) / 2, max(values, default=10.0) * 2)
+    _against(left, ends)
+    _errors(right, ends)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False)
+    try:
+        figure.savefig(path, dpi=130, metadata={"Software": None})
+    except OSError as error:
+        msg = f"{path}: cannot be written ({error.strerror}); give another name to --page"
+        raise BadInput(msg) from error
+    finally:
+        plt.close(figure)
+
+
+def _against(axes: Any, ends: tuple[float, float]) -> None:
+    """Predicted over measured."""
+    axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
+    for factor in (1 - BAND, 1 + BAND):
+        axes.plot(ends, [factor * end for end in ends], color="grey", linewidth=0.7, linestyle="--", zorder=1)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+    axes.set(xlabel="measured, in each row's own unit", ylabel="predicted")
+    axes.grid(visible=True, linewidth=0.3)
+
+
+def _errors(axes: Any, ends: tuple[float, float]) -> None:
+    """Signed errors over measured; the scale is linear up to the dashed lines and logarithmic beyond."""
+    axes.axhline(0, color="black", linewidth=0.8, zorder=1)
+    for error in (-100 * BAND, 100 * BAND):
+        axes.axhline(error, color="grey", linewidth=0.7, linestyle="--", zorder=1)
+    axes.set_yscale("symlog", linthresh=100 * BAND)
+    axes.set(xscale="log", xlim=ends, xlabel="measured", ylabel="error in %")
+    axes.set_yticks([-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100], minor=False)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}" if value else "0")
+    axes.minorticks_off()
+    axes.grid(visible=True, linewidth=0.3)
+
+
+def _is_of(row: Facts, group: Facts) -> bool:
+    return (row["source"], row["kernel"]) == (group["source"], group["kernel"])
+
+
+def _scatter(both: tuple[Any, Any], rows: Sequence[Facts], label: str, number: int) -> None:
+    measured = [row["measured"] for row in rows]
+    for axes, key in zip(both, ("predicted", "error_pct"), strict=True):
+        axes.scatter(
+            measured,
+            [row[key] for row in rows],
+            s=14,
+            alpha=0.7,
+            linewidths=0,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
+            label=label,
+            zorder=2,
+        )
