@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from wse.fabric.causes import Cycles
 from wse.fabric.legs import LinePlan, Meeting, meetings, plan_legs
 from wse.fabric.line_costs import LineCosts
@@ -55,17 +53,15 @@ class PatternTimes:
         return max([lines_time(plans, self.costs, met), *apart], key=lambda time: time.cycles)
 
     def _parted(self, transfer: Transfer) -> Cycles:
-        schedule = transfer.schedule
-        mine = slice(*schedule.first[transfer.variant : transfer.variant + 2])
-        part = np.zeros(0, np.int32) if schedule.part is None else schedule.part[mine]
-        return part_time(schedule.messages[mine], part, schedule.parts, transfer.words, self.costs)
+        messages, _, part = transfer.schedule.of_variant(transfer.variant)
+        assert part is not None
+        return part_time(messages, part, transfer.schedule.parts, transfer.words, self.costs)
 
     def _plan(self, transfer: Transfer) -> LinePlan:
         key = (transfer.schedule, transfer.variant)
         if key not in self._plans:
-            schedule, mine = transfer.schedule, slice(*transfer.schedule.first[transfer.variant : transfer.variant + 2])
-            channel = None if schedule.channel is None else schedule.channel[mine]
-            self._plans[key] = plan_legs(schedule.messages[mine], channel)
+            messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
+            self._plans[key] = plan_legs(messages, channel)
         return self._plans[key]
 
     def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from wse.fabric.line_time import LineCosts
+from wse.fabric.line_costs import LineCosts
 from wse.studies.validation.algorithms import Collective, collective_of
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement

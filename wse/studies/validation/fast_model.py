@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from wse.fabric.line_time import LineCosts, line_cycles
+from dataclasses import replace
+
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import words_per_cycle
@@ -11,15 +14,10 @@ from wse_mappings.schedule import LineSchedule
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
     """Constants of the machine that a row was measured on, simulator or silicon, and of its software."""
-    return LineCosts(
-        hop=wafer.hop_cycles,
-        ramp=wafer.ramp_cycles,
-        gap=software.reduce_gap_cycles,
-        words_per_cycle=words_per_cycle(m, wafer),
-    )
+    return replace(LineCosts.of(wafer, software.reduce_gap_cycles), words_per_cycle=words_per_cycle(m, wafer))
 
 
 def in_turn(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
     """Cycles of patterns one after another with a gap between, all lines of a pattern together."""
     gaps = (len(patterns) - 1) * costs.gap
-    return gaps + sum(line_cycles(p.messages, words, costs).total for p in patterns)
+    return gaps + sum(line_cycles(p.messages, words, costs, p.channel).total for p in patterns)
