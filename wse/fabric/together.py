@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wse.fabric.causes import Cycles
 from wse.fabric.legs import LinePlan, Meeting, meetings, plan_legs
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime, lines_time
@@ -47,15 +46,11 @@ class PatternTimes:
 
     def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
-        apart = [LineTime(self._parted(transfer)) for transfer in transfers if transfer.schedule.part is not None]
+        apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
+        alone = [LineTime(part_time(*transfer[:3], self.costs)) for transfer in apart]
         plans = [(self._plan(transfer), transfer.words) for transfer in whole]
         met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
-        return max([lines_time(plans, self.costs, met), *apart], key=lambda time: time.cycles)
-
-    def _parted(self, transfer: Transfer) -> Cycles:
-        messages, _, part = transfer.schedule.of_variant(transfer.variant)
-        assert part is not None
-        return part_time(messages, part, transfer.schedule.parts, transfer.words, self.costs)
+        return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
 
     def _plan(self, transfer: Transfer) -> LinePlan:
         key = (transfer.schedule, transfer.variant)
