@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wse.compiler.allocate import element_bytes, reserved_bytes
-from wse.compiler.options import MESH_GEMM, REFUSE, THIN_GEMM, Choice, Options, region_shape
+from wse.compiler.options import (
+    DECODE,
+    MESH_GEMM,
+    MESH_GEMM_OWN,
+    REFUSE,
+    THIN_GEMM,
+    Choice,
+    Options,
+    region_shape,
+)
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.shard import shard
@@ -125,7 +134,12 @@ def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterat
 
 def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
     rows, cols = region_shape(options, wafer, stages)
-    return (MESH_GEMM, THIN_GEMM) if rows == cols else (THIN_GEMM,)
+    if options.prefill is not None:
+        return (options.prefill,)
+    if rows != cols:
+        return (THIN_GEMM,)
+    # Weights of prefill's own are held beside those of decode, or, without decode, instead of them.
+    return (MESH_GEMM, THIN_GEMM) if DECODE in options.phases else (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
 
 
 def _largest_chunks(
@@ -133,7 +147,7 @@ def _largest_chunks(
 ) -> Program:
     """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
     rows, cols = region_shape(options, wafer, stages)
-    step = rows if prefill == MESH_GEMM else 1
+    step = 1 if prefill == THIN_GEMM else rows
 
     def attempt(head_chunk: int, prefill_chunk: int) -> Program:
         choice = Choice(stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk)
