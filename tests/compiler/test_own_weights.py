@@ -10,7 +10,7 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCTS, Choice, Options
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
@@ -185,9 +185,9 @@ def tried(options: Options, side: tuple[int, int] = (6, 6)) -> list[str]:
 
 def test_the_search_tries_it_where_decode_is_not_wanted_or_when_it_is_asked_for() -> None:
     assert tried(OPTIONS) == ["mesh-gemm", "thin-gemm"]
-    assert tried(replace(OPTIONS, phases=(PREFILL,))) == list(PRODUCTS)
+    assert tried(replace(OPTIONS, phases=(PREFILL,))) == list(PREFILL_PRODUCTS)
     assert tried(replace(OPTIONS, phases=(PREFILL,)), (6, 5)) == ["thin-gemm"]
-    for product in PRODUCTS:
+    for product in PREFILL_PRODUCTS:
         assert tried(replace(OPTIONS, prefill=product)) == [product]
 
 

@@ -8,7 +8,7 @@ from wse.hardware.spec import WaferSpec
 from wse_mappings.placement import even_regions
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
-PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
+PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
 """The products that prefill may use: with the weight tiles of decode, with its own, with decode's where they stand."""
 
 REFUSE, REPORT = "refuse", "report"

@@ -14,7 +14,7 @@ from wse.compiler.allocate import element_bytes, reserved_bytes
 from wse.compiler.options import (
     DECODE,
     MESH_GEMM_OWN,
-    PRODUCTS,
+    PREFILL_PRODUCTS,
     REFUSE,
     THIN_GEMM,
     Choice,
@@ -113,8 +113,8 @@ def _weights_fit(
 def _check_names(options: Options) -> None:
     if options.mapping not in recipes():
         raise UnknownName("mapping", options.mapping, recipes())
-    if options.prefill not in (None, *PRODUCTS):
-        raise UnknownName("product for prefill", str(options.prefill), PRODUCTS)
+    if options.prefill not in (None, *PREFILL_PRODUCTS):
+        raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
 
 
 def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
@@ -154,7 +154,7 @@ def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...
     Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
     """
     rows, cols = region_shape(options, wafer, stages)
-    unasked = [p for p in PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
+    unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
     wanted = unasked if options.prefill is None else [options.prefill]
     return tuple(product for product in wanted if rows == cols or product == THIN_GEMM)
 
