@@ -10,7 +10,7 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, Choice, Options
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
@@ -82,6 +82,19 @@ def test_rounds_of_a_layer_with_one_head_are_nine_p_and_five_times_half_of_p(sid
     for turns, steps in loops(program, program.phases[0]):
         rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += turns
     assert rounds == Counter(compute=9 * side, align=5 * (side // 2))
+
+
+def test_a_product_alone_is_one_alignment_and_one_turn_of_the_rings() -> None:
+    program = compiled(6, replace(ALONE, scope=PRODUCT))
+    assert loops(program, program.phases[0]) == [(3, ["ring_align x"]), (6, ["matmul | ring_shift x | ring_shift y"])]
+    assert [tile.name for tile in program.tiles] == ["prefill.product"]
+
+
+def test_layers_alone_are_padded_to_a_multiple_of_the_mesh_and_models_to_whole_rotary_pairs() -> None:
+    """40 features over 6 columns: 7 on each, or 4 pairs."""
+    shapes = [{t.name: (t.outer, t.inner) for t in compiled(6, options).tiles} for options in (ALONE, OPTIONS)]
+    assert [found["prefill.layers.0.q"] for found in shapes] == [(7, 7), (7, 8)]
+    assert [found["prefill.layers.0.o"] for found in shapes] == [(7, 7), (8, 7)]
 
 
 def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are_not() -> None:

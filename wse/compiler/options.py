@@ -35,7 +35,8 @@ class Options:
     lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
-    holds ``context`` entries and gains none, there is no embedding, head or hand-off. ``product`` compiles the product
+    holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
+    cut evenly, rotary pairs or not. ``product`` compiles the product
     of ``prompt_tokens`` vectors (prefill) or one (decode) of the model's hidden size with a matrix as wide as its
     feed-forward, and nothing else. Such Programs are timed, never executed. ``phases`` are those that are compiled.
     ``groups`` says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
@@ -25,7 +25,7 @@ def shard(state: State) -> State:
         hidden=padded_blocks(spec.hidden_size, rows),
         ffn=padded_blocks(spec.ffn_size, cols),
         vocab=padded_blocks(spec.vocab_size, cols),
-        heads=head_groups(cols, spec.kv_head_count, spec.head_size),
+        heads=head_groups(cols, spec.kv_head_count, spec.head_size, whole_pairs=state.options.scope != LAYERS),
     )
     tiles = []
     held: set[tuple[int, str]] = set()
