@@ -7,10 +7,10 @@ A kernel is a number of vector operations and scalar work. A vector operation ov
 cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation, divided by the
 software profile's ratio of bank conflicts where an operation reads two operands from SRAM. Equal operations that one
 mapped operation makes, such as the rows of a product, have a cheaper issue each. Functions such as exp run on the
-scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. Matrix products
-take the longer of M and N as their vector, as both the released GEMM (tokens) and GEMV (output features) kernels do; a
-product of one row is a single mapped operation over its K vectors, without a loop of its own. Sources: the costs of
-issue, conflicts, loops and functions are the software profile's, each with its source there.
+scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. The vector of a
+matrix product is its tokens, that of a product of one token its output features, as in the released GEMM and GEMV
+kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. Sources:
+the costs of issue, conflicts, loops and functions are the software profile's, each with its source there.
 """
 
 from __future__ import annotations
@@ -79,11 +79,15 @@ def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
 
 
 def _matmul(a: Operands, c: PeCosts) -> float:
-    vector, rounds = max(a["M"], a["N"]), min(a["M"], a["N"])
-    zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
-    if rounds == 1:
-        return zero + c.loop + c.rows(a["K"], vector, c.mac)
-    return zero + a["K"] * (c.loop + c.rows(rounds, vector, c.mac))
+    return _zeroing(a, c) + a["K"] * (c.loop + c.rows(a["N"], a["M"], c.mac))
+
+
+def _gemv(a: Operands, c: PeCosts) -> float:
+    return _zeroing(a, c) + c.loop + c.rows(a["K"], a["N"], c.mac)
+
+
+def _zeroing(a: Operands, c: PeCosts) -> float:
+    return 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
 
 
 def _rope(a: Operands, c: PeCosts) -> float:
@@ -131,6 +135,7 @@ def _swiglu(a: Operands, c: PeCosts) -> float:
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
     "matmul_act": _matmul,
+    "gemv": _gemv,
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
     "rope": _rope,

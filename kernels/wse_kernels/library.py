@@ -19,6 +19,7 @@ COMPUTE: dict[str, Callable[..., None]] = {
     for function in (
         linear.matmul,
         linear.matmul_act,
+        linear.gemv,
         norm.sum_squares,
         norm.rms_scale,
         rotary.rope,

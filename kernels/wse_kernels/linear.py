@@ -42,3 +42,13 @@ def matmul_act(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None
     """acc[M, N] (+)= act[M, K] @ act[K, N] on every PE: ``matmul`` with activations on both sides."""
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         _tile_product(act, act, acc, block, a)
+
+
+def gemv(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """acc[1, N] (+)= act[1, K] @ wgt[K, N] on every PE: ``matmul`` of one token, which a PE does as one mapped operation.
+
+    Operands as of ``matmul``: 3 act, 4 wgt, 5 acc, 6 M, which is 1, 7 K, 8 N, 9 and 10 the strides of wgt, 11 that of
+    acc, 12 is not 0 to add to what acc holds.
+    """
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        _tile_product(act, wgt, acc, block, a)

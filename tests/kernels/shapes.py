@@ -15,6 +15,7 @@ Array = npt.NDArray[Any]
 SIZES: dict[str, tuple[str, ...]] = {
     "matmul": ("M", "K", "N"),
     "matmul_act": ("M", "K", "N"),
+    "gemv": ("K", "N"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half"),
@@ -92,7 +93,7 @@ def _buffers(
     M, K, N, F, T, H = s.get("M", 1), s.get("K", 1), s.get("N", 1), s["F"], s["T"], s["heads"]
     Hq, Hk, capacity, n, V = s.get("Hq", 1), s.get("Hk", 1), s.get("capacity", 1), s.get("n", 1), s.get("V", 1)
     line = (rows, cols)
-    if kernel in ("matmul", "matmul_act"):
+    if kernel in ("matmul", "matmul_act", "gemv"):
         return {"x": M * K, "w": K * (N + 2), "out": M * (N + 2)}, {}
     if kernel == "sum_squares":
         return {"x": M * K, "sums": M}, {}

@@ -36,12 +36,13 @@ class Options:
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
     holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
-    cut evenly, rotary pairs or not. ``product`` compiles the product
-    of ``prompt_tokens`` vectors (prefill) or one (decode) of the model's hidden size with a matrix as wide as its
-    feed-forward, and nothing else. Such Programs are timed, never executed. ``phases`` are those that are compiled.
-    ``groups`` says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays,
-    or, as in the released configurations of WaferLLM (OSDI 2025), equal ones, about as many as PEs in one.
-    ``prefill`` is the product that prefill uses; None lets the compiler choose one that holds weights once.
+    cut evenly, rotary pairs or not. ``product`` compiles the product of ``prompt_tokens`` vectors (prefill) or one
+    (decode) of the model's hidden size with a matrix as wide as its feed-forward, and nothing else. Such Programs are
+    timed, never executed. ``phases`` are those that are compiled. ``groups`` says into how many groups the all-reduces
+    of decode cut a line: a number, those with the fewest relays, or, as in the released configurations of WaferLLM
+    (OSDI 2025), equal ones, about as many as PEs in one. ``stored``: row sums of dist-GEMM-T are stored and forwarded,
+    as released, instead of streaming through PEs. ``prefill`` is the product that prefill uses; None lets the compiler
+    choose one that holds weights once.
     """
 
     mapping: str
@@ -57,6 +58,7 @@ class Options:
     scope: str = MODEL
     phases: tuple[str, ...] = (PREFILL, DECODE)
     groups: int = FEWEST_RELAYS
+    stored: bool = False
     prefill: str | None = None
 
 

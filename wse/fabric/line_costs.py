@@ -16,7 +16,8 @@ I64 = npt.NDArray[np.int64]
 class LineCosts:
     """Constants of the recurrence, in cycles, words, and words a cycle.
 
-    ``relay`` is what software adds where a PE receives and sends on; ``queue_words`` those of a colour behind a port.
+    ``relay`` is what software adds where a PE receives and sends on, ``sync`` what starting and awaiting a transfer
+    between neighbours costs, with the way of its first word; ``queue_words`` those of a colour behind a port.
     """
 
     hop: int
@@ -25,10 +26,11 @@ class LineCosts:
     words_per_cycle: float
     queue_words: int
     relay: int = 0
+    sync: int = 0
 
     @classmethod
-    def of(cls, wafer: WaferSpec, gap: int, relay: int = 0) -> LineCosts:
-        """Those of a machine, with the gap between vector operations of its software and what a relay adds."""
+    def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
+        """Those of a machine, with its software's gap between vector operations, cost of a relay and of a transfer."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
@@ -36,6 +38,7 @@ class LineCosts:
             words_per_cycle=wafer.stream_words_per_cycle,
             queue_words=wafer.router_queue_words,
             relay=relay,
+            sync=sync,
         )
 
     @property

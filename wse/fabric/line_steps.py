@@ -8,9 +8,11 @@ import numpy as np
 
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime
+from wse.fabric.rounds import Rounds, rounds_of
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
 from wse.program import Kind, Phase, Program
+from wse_mappings.schedule import LineSchedule
 
 
 class LineSteps:
@@ -19,6 +21,7 @@ class LineSteps:
     def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
         self.program, self.traffic = program, traffic
         self.times = PatternTimes(costs)
+        self._rounds: dict[tuple[LineSchedule, int, float], Rounds] = {}
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step is a LINE step that sends words over links."""
@@ -27,6 +30,14 @@ class LineSteps:
     def time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
         """What steps that move words take when they run together, in one turn of their loop."""
         return self.times.time([self._slowest(phase, step, slots, turn) for step in steps])
+
+    def rounds(self, phase: Phase, step: int, slots: int, turn: int, add_cycles: float) -> Rounds:
+        """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
+        pattern, words = self.program.patterns[phase.code[step]], self.traffic.words(phase, step, slots, turn)
+        key = (pattern, words, add_cycles)
+        if key not in self._rounds:
+            self._rounds[key] = rounds_of(pattern, words, add_cycles, self.times.costs)
+        return self._rounds[key]
 
     def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
         """Of the lines of a step, one that takes longest when the step is alone."""

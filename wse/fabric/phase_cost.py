@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.alike import alike
-from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
-from wse.fabric.line_costs import LineCosts
-from wse.fabric.line_steps import LineSteps
-from wse.fabric.link_map import WORDS, link_map, most_words
+from wse.fabric.causes import CAUSES
+from wse.fabric.link_map import WORDS, link_map
+from wse.fabric.step_cost import StepCosts
 from wse.fabric.traffic import DIRECTIONS, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
-from wse.kernel_cost import kernel_cycles, pe_costs
-from wse.program import HOST, Field, HostStream, Kind, Phase, Program
+from wse.program import Kind, Phase, Program
 from wse_mappings.cache_balance import CacheBalance
 
 F64 = npt.NDArray[np.float64]
@@ -74,10 +71,8 @@ class Fabric:
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer, self.software = program, wafer, software
-        self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        self._line = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
         self._traffic = Traffic(program)
-        self._lines = LineSteps(program, self._traffic, self._line)
+        self._steps = StepCosts(program, wafer, software, self._traffic)
         self._alike: dict[int, I64] = {}
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
@@ -121,7 +116,7 @@ class Fabric:
         like = self._alike[id(phase.fixed)]
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
         contention, streams = np.zeros(count), np.ones(count, np.int64)
-        step_cycles = cache(lambda step, turn: self._exact_cycles(phase, step, slots, turn).whole())
+        step_cycles = cache(lambda step, turn: self._steps.cycles(phase, step, slots, turn).whole())
         launch = CAUSES.index("launch")
         now = 0.0
         step = 0
@@ -133,23 +128,22 @@ class Fabric:
             begin = now
             for group in _groups(phase, step, end):
                 start[group] = begin  # in the first turn
-                for turn, repeat in self._distinct_turns(phase, group, turns):
+                for turn, repeat in self._steps.distinct_turns(phase, group, turns):
                     times = [step_cycles(int(like[s]), turn) for s in group]
                     longest = max(range(len(group)), key=lambda i: times[i])
-                    moving = [i for i, s in enumerate(group) if self._lines.moves(phase, s)]
+                    moving = [i for i, s in enumerate(group) if self._steps.moves(phase, s)]
                     if moving:
-                        together = self._lines.time(phase, [int(like[group[i]]) for i in moving], slots, turn)
-                        at_once = self._issue().then(together.cycles).whole()
-                        if at_once > times[longest]:
+                        together = self._steps.at_once(phase, [int(like[group[i]]) for i in moving], slots, turn)
+                        if len(group) > 1 and together.cycles > times[longest]:
                             longest = max(moving, key=lambda i: times[i])
-                            times[longest] = at_once
+                            times[longest] = together.cycles
                         if longest in moving:
                             contention[group[longest]] += together.contention_cycles * repeat
                             streams[group[longest]] = max(streams[group[longest]], together.streams)
+                    if phase.together[group[0]] >= 0:
+                        times[longest] = times[longest].plus(launch=self.software.transfer_sync_cycles)
                     by_cause[group[longest]] += times[longest].times(repeat)[1:]
                     begin += times[longest].total if turn == 0 else 0.0
-                    others = (len(group) - 1) * self.software.task_dispatch_cycles * repeat
-                    by_cause[group[longest], launch] += others
             by_cause[step:end, launch] += phase.repaints[step:end] * self.software.route_rewrite_cycles
             now += float(by_cause[step:end].sum())
             step = end
@@ -175,72 +169,6 @@ class Fabric:
             each.rectangles[:, WORDS] *= times
         words, hops, payload = np.array([each[:3] for each in moved], np.int64)[which].T
         return words, hops, payload, np.concatenate([each.rectangles for each in moved])
-
-    def _distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
-        """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
-        patterns = [self.program.patterns[phase.code[s]] for s in group if phase.kind[s] == Kind.LINE]
-        if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
-            return [(turn, 1) for turn in range(turns)]
-        return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
-
-    def _step_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        """Whole cycles of one turn of a step."""
-        return self._exact_cycles(phase, step, slots, turn).whole()
-
-    def _issue(self) -> Cycles:
-        """Starting a step that moves words."""
-        return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
-
-    def _exact_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        kind = phase.kind[step]
-        launch = Cycles().plus(launch=self.software.task_dispatch_cycles)
-        if kind == Kind.COMPUTE:
-            kernel = KERNELS[phase.code[step]]
-            a = phase.operands(step, slots, turn)
-            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
-            return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
-        words, issue = self._traffic.words(phase, step, slots, turn), self._issue()
-        if kind == Kind.LINE:
-            pattern = self.program.patterns[phase.code[step]]
-            if not len(pattern.messages):
-                return NO_CYCLES  # a line of one PE
-            if not pattern.travels:
-                elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-                return launch.plus(compute=self._pe.vector(elements, self._pe.acc))
-            return issue.then(self._lines.time(phase, [step], slots, turn).cycles)
-        stream = words / self._line.words_per_cycle
-        if kind == Kind.CACHE_SHIFT:
-            return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
-        return self._stream_cycles(phase, step, issue, stream, words)
-
-    def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
-        """Cycles of a hand-over or a crossing."""
-        a = phase.fixed[step]
-        ends = 2 * self._line.ramp + 1
-        wafer = self.wafer
-        if phase.kind[step] == Kind.HAND_OVER:
-            source = self.program.stages[phase.stage[step]].rect
-            target = self.program.stages[a[Field.TARGET_STAGE]].rect
-            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))
-            most = most_words(self._traffic.hand_over(phase, step, words))
-            distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
-            return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
-        width = int(a[Field.COLS])
-        edge = max(0, width - 1) * self._line.hop  # the farthest column's way to the edge of its region
-        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-            hops = stream * width + 2 * edge
-            return issue.plus(relays=ends, hops=hops, crossing=seconds * wafer.clock_hz)
-        seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
-        if a[Field.WHAT] == HostStream.LOGITS_OUT:
-            return issue.plus(relays=ends, hops=stream * width + edge, host=seconds * wafer.clock_hz)
-        if a[Field.WHAT] == HostStream.TOKEN_OUT:
-            return NO_CYCLES  # leaves while the next token is under way
-        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.cached == 0:
-            seconds += wafer.host_round_trip_s / 2  # later chunks' ids arrive while earlier ones are worked on
-        if a[Field.WHAT] == HostStream.DRAWN_IN:
-            seconds += wafer.host_round_trip_s
-        return issue.plus(host=seconds * wafer.clock_hz)
 
 
 def _groups(phase: Phase, first: int, end: int) -> list[list[int]]:

@@ -24,6 +24,11 @@ def matmul_act(pes: Sram, ctl: I32, a: I64) -> None:
     _product(pes, "act", a)
 
 
+def gemv(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[1, N] (+)= act[1, K] @ wgt[K, N]."""
+    _product(pes, "wgt", a)
+
+
 def _product(pes: Sram, right: str, a: I64) -> None:
     x, w, out, M, K, N, k_stride, n_stride, out_stride, add = a[3:13]
     for pe in pes.pes(a):

@@ -6,6 +6,8 @@ Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from wse_mappings.ring import ring_pe, ring_place
@@ -19,15 +21,16 @@ def _roots(length: int) -> I32:
     return at[(place[None, :] - np.arange(length)[:, None]) % length]
 
 
-def ring_reduce(length: int) -> LineSchedule:
-    """Sum every line of a square into the root of its round."""
+def ring_reduce(length: int, *, stored: bool = False) -> LineSchedule:
+    """Sum every line of a square into the root of its round; ``stored``: by store and forward, as released."""
     root, nth = np.arange(length)[:, None], np.arange(length - 1)[None, :]
     rises = nth < root
     source = np.where(rises, nth, length - 1 - (nth - root))
     target = np.where(rises, source + 1, source - 1)
     messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
-    return even("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
+    reduce_ = even("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
+    return replace(reduce_, overlaps=True, stored=stored)
 
 
 def ring_keep(length: int) -> LineSchedule:

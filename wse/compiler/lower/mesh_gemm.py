@@ -90,7 +90,7 @@ def dist_gemm_t(
     """
     P, builder = c.cut.rows, c.builder
     shift = c.patterns.get(ring_shift, P, P)
-    reduce_, keep = c.patterns.get(ring_reduce, P), c.patterns.get(ring_keep, P)
+    reduce_, keep = c.patterns.get(ring_reduce, P, stored=c.options.stored), c.patterns.get(ring_keep, P)
     k_stride, n_stride = (1, K) if transposed else (N, 1)
     elements = M * N if isinstance(N, int) else Num(per_slot=M * N.per_slot)
     with builder.loop(P):

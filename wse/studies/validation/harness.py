@@ -14,7 +14,7 @@ from wse.compiler.options import (
     DECODE,
     EQUAL_GROUPS,
     LAYERS,
-    MESH_GEMM,
+    MESH_GEMM_OWN,
     PREFILL,
     PRODUCT,
     REPORT,
@@ -62,7 +62,7 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str) -> fl
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str) -> float:
     """Cycles of ``tokens`` tokens through one layer."""
     options = _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
-    program = _compiled(grid, _one_head(shape), options, MESH_GEMM)
+    program = _compiled(grid, _one_head(shape), options, MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
 
 
@@ -78,7 +78,7 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str) -> float:
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str) -> float:
     """Cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
     options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
-    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, MESH_GEMM)
+    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeated(phase, repeats) for phase in program.phases))
     return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
 
@@ -126,6 +126,7 @@ def _options(
         scope=scope,
         phases=phases,
         groups=groups,
+        stored=True,
     )
 
 

@@ -1,0 +1,116 @@
+"""Cycles of one turn of one step of a Program, and of the moving steps of a group at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wse.fabric.causes import NO_CYCLES, Cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_steps import LineSteps
+from wse.fabric.line_time import LineTime
+from wse.fabric.link_map import most_words
+from wse.fabric.traffic import Traffic
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.kernel_cost import kernel_cycles, pe_costs
+from wse.program import HOST, Field, HostStream, Kind, Phase, Program
+
+
+class StepCosts:
+    """What steps cost alone. A step by itself is a task of its own; a group that runs together is started and awaited
+    at one cost, ``transfer_sync_cycles``, which holds the way of a word from a neighbour too."""
+
+    def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
+        self.program, self.wafer, self.software = program, wafer, software
+        self._traffic = traffic
+        self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        self._line = LineCosts.of(
+            wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles
+        )
+        self._lines = LineSteps(program, traffic, self._line)
+
+    def moves(self, phase: Phase, step: int) -> bool:
+        """Whether a step is a LINE step that sends words over links."""
+        return self._lines.moves(phase, step)
+
+    def distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
+        """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
+        patterns = [self.program.patterns[phase.code[s]] for s in group if phase.kind[s] == Kind.LINE]
+        if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
+            return [(turn, 1) for turn in range(turns)]
+        return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
+
+    def at_once(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
+        """Whole cycles of moving steps that start together, or of one."""
+        time = self._lines.time(phase, steps, slots, turn)
+        if phase.together[steps[0]] < 0:
+            return replace(time, cycles=self._task().plus(launch=self._issue).then(time.cycles).whole())
+        way = {"relays": -float(2 * self._line.ramp + 1), "hops": -float(self._line.hop)}
+        return replace(time, cycles=time.cycles.plus(**way).whole())
+
+    def cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
+        """Cycles of one turn of a step."""
+        kind = phase.kind[step]
+        if kind == Kind.COMPUTE:
+            kernel = KERNELS[phase.code[step]]
+            a = phase.operands(step, slots, turn)
+            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
+            launch = self._task() if phase.together[step] < 0 else NO_CYCLES
+            return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
+        if kind == Kind.LINE:
+            return self._line_step(phase, step, slots, turn)
+        words, issue = self._traffic.words(phase, step, slots, turn), self._task().plus(launch=self._issue)
+        stream = words / self._line.words_per_cycle
+        if kind == Kind.CACHE_SHIFT:
+            return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
+        return self._stream_cycles(phase, step, issue, stream, words)
+
+    @property
+    def _issue(self) -> int:
+        return self.software.vector_issue_cycles
+
+    def _task(self) -> Cycles:
+        """Activating the task of a step."""
+        return Cycles().plus(launch=self.software.task_dispatch_cycles)
+
+    def _line_step(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
+        pattern = self.program.patterns[phase.code[step]]
+        if not len(pattern.messages):
+            return NO_CYCLES  # a line of one PE
+        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+        if not pattern.travels:
+            return self._task().plus(compute=self._pe.vector(elements, self._pe.acc))
+        if not pattern.overlaps or phase.loop[step] < 0:
+            return self.at_once(phase, [step], slots, turn).cycles
+        rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
+        return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)
+
+    def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
+        """Cycles of a hand-over or a crossing."""
+        a = phase.fixed[step]
+        ends = 2 * self._line.ramp + 1
+        wafer = self.wafer
+        if phase.kind[step] == Kind.HAND_OVER:
+            source = self.program.stages[phase.stage[step]].rect
+            target = self.program.stages[a[Field.TARGET_STAGE]].rect
+            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))
+            most = most_words(self._traffic.hand_over(phase, step, words))
+            distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
+            return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
+        width = int(a[Field.COLS])
+        edge = max(0, width - 1) * self._line.hop  # the farthest column's way to the edge of its region
+        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
+            seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
+            hops = stream * width + 2 * edge
+            return issue.plus(relays=ends, hops=hops, crossing=seconds * wafer.clock_hz)
+        seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
+        if a[Field.WHAT] == HostStream.LOGITS_OUT:
+            return issue.plus(relays=ends, hops=stream * width + edge, host=seconds * wafer.clock_hz)
+        if a[Field.WHAT] == HostStream.TOKEN_OUT:
+            return NO_CYCLES  # leaves while the next token is under way
+        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.cached == 0:
+            seconds += wafer.host_round_trip_s / 2  # later chunks' ids arrive while earlier ones are worked on
+        if a[Field.WHAT] == HostStream.DRAWN_IN:
+            seconds += wafer.host_round_trip_s
+        return issue.plus(host=seconds * wafer.clock_hz)
