@@ -17,7 +17,7 @@ FIRST_OPERAND: Final = 3
 _SIGNATURES: Final = {
     "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride out_stride add",
     "matmul_act": "x:act w:act >out:acc M K N k_stride n_stride out_stride add",
-    "gemv": "x:act w:wgt >out:acc M K N k_stride n_stride out_stride add",
+    "gemv": "x:act w:wgt >out:acc K N k_stride n_stride",
     "sum_squares": "x:act >sums:f32 M K",
     "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_atto",
     "rope": "x:acc frequency:f32 >q:act >k:act >v:act M Hq Hk F",

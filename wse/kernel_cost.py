@@ -79,15 +79,8 @@ def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
 
 
 def _matmul(a: Operands, c: PeCosts) -> float:
-    return _zeroing(a, c) + a["K"] * (c.loop + c.rows(a["N"], a["M"], c.mac))
-
-
-def _gemv(a: Operands, c: PeCosts) -> float:
-    return _zeroing(a, c) + c.loop + c.rows(a["K"], a["N"], c.mac)
-
-
-def _zeroing(a: Operands, c: PeCosts) -> float:
-    return 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
+    zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
+    return zero + a["K"] * (c.loop + c.rows(a["N"], a["M"], c.mac))
 
 
 def _rope(a: Operands, c: PeCosts) -> float:
@@ -135,7 +128,7 @@ def _swiglu(a: Operands, c: PeCosts) -> float:
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
     "matmul_act": _matmul,
-    "gemv": _gemv,
+    "gemv": lambda a, c: c.vector(a["N"], c.acc) + c.loop + c.rows(a["K"], a["N"], c.mac),
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
     "rope": _rope,

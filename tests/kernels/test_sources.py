@@ -146,6 +146,8 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
         ("rope", {cache_balance.POSITION}),
         ("attention_max", {cache_balance.POSITION}),
         ("attention_exp", {cache_balance.POSITION}),
+        ("attention_max_by_column", {cache_balance.POSITION}),
+        ("attention_exp_by_column", {cache_balance.POSITION}),
         ("attention_online", {cache_balance.POSITION, cache_balance.TOKENS}),
     ],
 )

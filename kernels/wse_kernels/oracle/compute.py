@@ -25,8 +25,10 @@ def matmul_act(pes: Sram, ctl: I32, a: I64) -> None:
 
 
 def gemv(pes: Sram, ctl: I32, a: I64) -> None:
-    """acc[1, N] (+)= act[1, K] @ wgt[K, N]."""
-    _product(pes, "wgt", a)
+    """acc[N] = act[K] @ wgt[K, N]."""
+    x, w, out, K, N, k_stride, n_stride = a[3:10]
+    whole = (*a[:3], x, w, out, 1, K, N, k_stride, n_stride, N, 0)
+    _product(pes, "wgt", np.array(whole, np.int64))
 
 
 def _product(pes: Sram, right: str, a: I64) -> None:

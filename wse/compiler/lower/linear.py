@@ -47,8 +47,10 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int) -> None:
 def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
     M = c.tokens
-    kernel = "gemv" if M == 1 else "matmul"
-    c.builder.compute(kernel, x=x, w=w, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, out_stride=N, add=0)
+    if M == 1:
+        c.builder.compute("gemv", x=x, w=w, out=out, K=K, N=N, k_stride=N, n_stride=1)
+    else:
+        c.builder.compute("matmul", x=x, w=w, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, out_stride=N, add=0)
     c.all_reduce(axis, out, M * N)
 
 
