@@ -131,6 +131,7 @@ class Fabric:
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
         contention, streams = np.zeros(count), np.ones(count, np.int64)
         step_cycles = cache(lambda step, turn: self._exact_cycles(phase, step, slots, turn).whole())
+        lines_time = cache(lambda steps, turn: self._lines.time(phase, steps, slots, turn))
         launch = CAUSES.index("launch")
         now = 0.0
         step = 0
@@ -147,7 +148,7 @@ class Fabric:
                     longest = max(range(len(group)), key=lambda i: times[i])
                     moving = [i for i, s in enumerate(group) if self._lines.moves(phase, s)]
                     if moving:
-                        together = self._lines.time(phase, [int(like[group[i]]) for i in moving], slots, turn)
+                        together = lines_time(tuple(int(like[group[i]]) for i in moving), turn)
                         at_once = self._issue().then(together.cycles).whole()
                         if at_once > times[longest]:
                             longest = max(moving, key=lambda i: times[i])
@@ -190,10 +191,6 @@ class Fabric:
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
-
-    def _step_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        """Whole cycles of one turn of a step."""
-        return self._exact_cycles(phase, step, slots, turn).whole()
 
     def _issue(self) -> Cycles:
         """Starting a step that moves words."""
