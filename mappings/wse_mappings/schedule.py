@@ -69,8 +69,12 @@ class LineSchedule:
 
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""
-        present = set(self.slowest).intersection(variants.tolist())
-        return sorted(present) or [int(v) for v in variants]
+        distinct = set(variants.tolist())
+        return sorted(distinct & self._slowest or distinct)
+
+    @cached_property
+    def _slowest(self) -> frozenset[int]:
+        return frozenset(self.slowest)
 
     def carried(self, words: int) -> npt.NDArray[np.int64]:
         """int64 ``[m]``: words of each message, of ``words`` in all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 
 import networkx as nx
 
@@ -88,11 +89,12 @@ def _route(state: State) -> str | None:
 
 def _allocate(state: State) -> str | None:
     for stage in range(len(state.stages)):
-        mine = [b for b in state.buffers if b.stage == stage and b.bytes]
+        mine = sorted((b for b in state.buffers if b.stage == stage and b.bytes), key=lambda b: b.address)
         for i, a in enumerate(mine):
-            for b in mine[i + 1 :]:
-                shares = a.address < b.address + b.bytes and b.address < a.address + a.bytes
-                if shares and (not a.live or not b.live or meet(a.live, b.live)):
+            for b in islice(mine, i + 1, None):
+                if b.address >= a.address + a.bytes:
+                    break
+                if not a.live or not b.live or meet(a.live, b.live):
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
     return None
 

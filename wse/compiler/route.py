@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import networkx as nx
 import numpy as np
 
+from wse.compiler.options import DECODE
 from wse.compiler.state import State, SymPhase, SymStep
 from wse.errors import DoesNotFit
 from wse.program import COLUMNS, I32, ColourUse, Kind
@@ -40,7 +41,7 @@ def route(state: State) -> State:
     """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
     available = state.wafer.colours - state.wafer.reserved_colours
     same = _same_routes(state.patterns)
-    stages = [_demand(state, stage, same) for stage in range(len(state.plans))]
+    stages = _demand(state, same)
     uses = []
     for number, stage in enumerate(stages):
         _give(stage, available, number)
@@ -85,25 +86,26 @@ def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None
     return None
 
 
-def _demand(state: State, stage: int, same: list[int]) -> _Stage:
-    found = _Stage()
+def _demand(state: State, same: list[int]) -> list[_Stage]:
+    stages = [_Stage() for _ in state.plans]
     for phase in state.phases:
-        weight = DECODE_WEIGHT if phase.name == "decode" else 1
-        groups: dict[int, list[Key]] = defaultdict(list)
+        weight = DECODE_WEIGHT if phase.name == DECODE else 1
+        groups: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for step in phase.steps:
             need = _key(state, step, same)
-            if step.stage != stage or need is None:
+            if need is None:
                 continue
-            key, colours = need
+            found, (key, colours) = stages[step.stage], need
             found.colours[key] = colours
             found.uses[key] += weight * (1 if step.loop < 0 else phase.loops[step.loop][2])
             found.together.add_node(key)
             if step.together >= 0:
-                groups[step.together].append(key)
-        for group in groups.values():
-            nx.add_path(found.together, group)
-    found.together.remove_edges_from(nx.selfloop_edges(found.together))
-    return found
+                groups[step.stage, step.together].append(key)
+        for (stage, _), group in groups.items():
+            nx.add_path(stages[stage].together, group)
+    for found in stages:
+        found.together.remove_edges_from(nx.selfloop_edges(found.together))
+    return stages
 
 
 def _give(stage: _Stage, available: int, number: int) -> None:

@@ -27,11 +27,12 @@ def shard(state: State) -> State:
         vocab=padded_blocks(spec.vocab_size, cols),
         heads=head_groups(cols, spec.kv_head_count, spec.head_size, whole_pairs=state.options.scope != LAYERS),
     )
+    queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
     held: set[tuple[int, str]] = set()
     for op in ops_in_order(state.graph):
         stage = stage_of(state, op)
-        for tile in _wanted(state, op, cut, stage):
+        for tile in _wanted(state, op, cut, queries, keys, stage):
             if (stage, tile.name) not in held:
                 held.add((stage, tile.name))
                 buffer = SymBuffer(
@@ -63,11 +64,8 @@ def own_name(tensor: str) -> str:
     return f"prefill.{tensor}"
 
 
-def _wanted(state: State, op: Op, cut: Shard, stage: int) -> list[Tile]:
+def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
-    spec = state.spec
-    queries = cut.heads.rows(spec.head_size, spec.queries_per_kv)
-    keys = cut.heads.rows(spec.head_size, 1)
     tiles = []
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:

@@ -29,7 +29,8 @@ def alike(phase: Phase) -> I64:
     address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, phase.code, 0)], _OF_MOVE)
     numbers = [np.where(address, 0, values) for values in (phase.fixed, phase.per_slot, phase.per_round, phase.odd)]
     turns = np.append(phase.loops[:, 2], 1)[phase.loop]
-    what = np.stack([phase.kind, phase.code, phase.axis, phase.view, phase.stage, turns], axis=1)
+    together = phase.together >= 0
+    what = np.stack([phase.kind, phase.code, phase.axis, phase.view, phase.stage, together, turns], axis=1)
     rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)

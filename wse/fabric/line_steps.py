@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime
 from wse.fabric.rounds import Rounds, rounds_of
@@ -43,6 +41,6 @@ class LineSteps:
         """Of the lines of a step, one that takes longest when the step is alone."""
         pattern = self.program.patterns[phase.code[step]]
         words, axis = self.traffic.words(phase, step, slots, turn), int(phase.axis[step])
-        variants = pattern.critical(np.unique(pattern.variants[turn % len(pattern.variants)]))
+        variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
         found = [Transfer(pattern, variant, words, axis) for variant in variants]
         return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -12,7 +12,7 @@ from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import WORDS, link_map
 from wse.fabric.step_cost import StepCosts
-from wse.fabric.traffic import DIRECTIONS, Traffic
+from wse.fabric.traffic import DIRECTIONS, NOTHING, Moved, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import Kind, Phase, Program
 from wse_mappings.cache_balance import CacheBalance
@@ -36,7 +36,8 @@ class PhaseCost:
             one link or one ramp, over all turns.
         streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
-            four and a direction.
+            four and a direction. One array for all tokens with as many cache slots in use.
+        shifts: int64 ``[n, 6]``: those of cache shifts besides.
         mesh: Wafers, and rows and columns of each.
     """
 
@@ -48,13 +49,13 @@ class PhaseCost:
     contention: F64
     streams: I64
     rectangles: I64
+    shifts: I64
     mesh: tuple[int, int, int]
 
     @cached_property
     def links(self) -> I64:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words by link, added up when first asked for."""
-        wafers, rows, cols = self.mesh
-        return link_map(self.rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
+        return wafer_links(np.concatenate([self.rectangles, self.shifts]), self.mesh)
 
     @property
     def cycles(self) -> float:
@@ -64,6 +65,12 @@ class PhaseCost:
     def cause(self, name: str) -> float:
         """Cycles of one cause."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())
+
+
+def wafer_links(rectangles: I64, mesh: tuple[int, int, int]) -> I64:
+    """int64 ``[wafers, 4, mesh rows, mesh cols]`` of the rectangles of costs."""
+    wafers, rows, cols = mesh
+    return link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
 
 
 class Fabric:
@@ -101,22 +108,25 @@ class Fabric:
         steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
         if passing == 0 or len(steps) == 0:
             return cost
+        kinds, which, often = np.unique(self._like(phase)[steps], return_inverse=True, return_counts=True)
+        moved = [self._traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
         words, hops = cost.words.copy(), cost.hops.copy()
-        rectangles = [cost.rectangles]
-        for step in steps.tolist():
-            moved = self._traffic.shifted(phase, step, slots, passing)
-            words[step], hops[step] = moved.words, moved.hops
-            rectangles.append(moved.rectangles)
-        return replace(cost, words=words, hops=hops, rectangles=np.concatenate(rectangles))
+        words[steps], hops[steps] = np.array([each[:2] for each in moved])[which].T
+        return replace(cost, words=words, hops=hops, shifts=_of_all(moved, often))
+
+    def _like(self, phase: Phase) -> I64:
+        """For each step the first that costs and moves the same."""
+        if id(phase.fixed) not in self._alike:
+            self._alike[id(phase.fixed)] = alike(phase)
+        return self._alike[id(phase.fixed)]
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
         count = len(phase)
-        if id(phase.fixed) not in self._alike:
-            self._alike[id(phase.fixed)] = alike(phase)
-        like = self._alike[id(phase.fixed)]
+        like = self._like(phase)
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
         contention, streams = np.zeros(count), np.ones(count, np.int64)
         step_cycles = cache(lambda step, turn: self._steps.cycles(phase, step, slots, turn).whole())
+        at_once = cache(lambda steps, turn: self._steps.at_once(phase, steps, slots, turn))
         launch = CAUSES.index("launch")
         now = 0.0
         step = 0
@@ -133,7 +143,7 @@ class Fabric:
                     longest = max(range(len(group)), key=lambda i: times[i])
                     moving = [i for i, s in enumerate(group) if self._steps.moves(phase, s)]
                     if moving:
-                        together = self._steps.at_once(phase, [int(like[group[i]]) for i in moving], slots, turn)
+                        together = at_once(tuple(int(like[group[i]]) for i in moving), turn)
                         if len(group) > 1 and together.cycles > times[longest]:
                             longest = max(moving, key=lambda i: times[i])
                             times[longest] = together.cycles
@@ -158,6 +168,7 @@ class Fabric:
             contention=contention,
             streams=streams,
             rectangles=rectangles,
+            shifts=NOTHING,
             mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
         )
 
@@ -165,10 +176,15 @@ class Fabric:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
         kinds, which, often = np.unique(like, return_inverse=True, return_counts=True)
         moved = [self._traffic.moved(phase, step, slots) for step in kinds.tolist()]
-        for each, times in zip(moved, often, strict=True):
-            each.rectangles[:, WORDS] *= times
         words, hops, payload = np.array([each[:3] for each in moved], np.int64)[which].T
-        return words, hops, payload, np.concatenate([each.rectangles for each in moved])
+        return words, hops, payload, _of_all(moved, often)
+
+
+def _of_all(moved: list[Moved], often: I64) -> I64:
+    """The rectangles of steps, each of them so often."""
+    for each, times in zip(moved, often, strict=True):
+        each.rectangles[:, WORDS] *= times
+    return np.concatenate([each.rectangles for each in moved])
 
 
 def _groups(phase: Phase, first: int, end: int) -> list[list[int]]:

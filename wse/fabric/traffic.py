@@ -35,6 +35,7 @@ class Traffic:
         self.program = program
         self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
         self._unit: dict[tuple[int, int, int], I64] = {}
+        self._carried: dict[tuple[int, int, int, range], int] = {}
 
     def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
         """32-bit words of one message of a step."""
@@ -61,18 +62,17 @@ class Traffic:
 
     def _line(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
-        pattern, words = self.program.patterns[phase.code[step]], self.words(phase, step, slots)
+        code, words = int(phase.code[step]), self.words(phase, step, slots)
         first, rows = phase.operands(step, slots)[:2].tolist()
         lines = range(first, first + rows) if axis == ROWS else range(stage.rect.cols)
+        pattern = self.program.patterns[code]
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
-        rectangles = laid(self._lines(int(phase.code[step]), turns, unit), stage.rect, axis, times, lines)
-        return _moved(_carried(pattern, words, turns, lines), stage.wafer, rectangles)
-
-    def _lines(self, code: int, turns: int, words: int) -> I64:
-        key = (code, turns, words)
-        if key not in self._unit:
-            self._unit[key] = line_rectangles(line_loads(self.program.patterns[code], turns, words))
-        return self._unit[key]
+        if (code, turns, unit) not in self._unit:
+            self._unit[code, turns, unit] = line_rectangles(line_loads(pattern, turns, unit))
+        if (code, turns, unit, lines) not in self._carried:
+            self._carried[code, turns, unit, lines] = _carried(pattern, unit, turns, lines)
+        rectangles = laid(self._unit[code, turns, unit], stage.rect, axis, times, lines)
+        return _moved(times * self._carried[code, turns, unit, lines], stage.wafer, rectangles)
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.fabric.link_map import I64, WORDS
+from wse.fabric.phase_cost import Fabric, PhaseCost, wafer_links
 from wse.program import Field, Kind
 from wse_mappings.cache_balance import CacheBalance
 
@@ -27,7 +28,22 @@ class PhaseTotals:
     by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
-    links: npt.NDArray[np.int64] | None = None
+    _mesh: tuple[int, int, int] = (0, 0, 0)
+    _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+
+    @property
+    def links(self) -> I64 | None:
+        """Words by link, int64 ``[wafers, 4, mesh rows, mesh cols]``; None when nothing has run."""
+        if not self.runs:
+            return None
+        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
+        return wafer_links(np.concatenate(parts), self._mesh)
+
+    def add_links(self, cost: PhaseCost) -> None:
+        """Count the words on links of one more run."""
+        self._mesh = cost.mesh
+        for key, found in ((id(cost.rectangles), cost.rectangles), (cost.shifts.tobytes(), cost.shifts)):
+            self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + 1)
 
 
 class Clock:
@@ -74,6 +90,4 @@ class Clock:
         for step in np.flatnonzero(phase.kind == Kind.CROSS):
             ends = (int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER]))
             totals.crossed[ends] += int(cost.bytes[step])
-        if totals.links is None:
-            totals.links = np.zeros_like(cost.links)
-        totals.links += cost.links
+        totals.add_links(cost)

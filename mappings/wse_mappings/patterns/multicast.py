@@ -32,12 +32,14 @@ def diagonal_stream(length: int) -> LineSchedule:
     arrival = np.where(line == target, Arrival.KEEP, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
     variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
+    ends = np.arange(length)
+    farthest = np.where(2 * ends >= length - 1, 0, length - 1)
     return even(
         "diagonal_stream",
         length,
         messages,
         variants,
         colours=2,
-        slowest=tuple(variants[:, [0, -1]].ravel().tolist()),  # the farthest lines
+        slowest=tuple(variants[ends, farthest].tolist()),
         changes_with_round=True,
     )
