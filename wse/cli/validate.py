@@ -15,7 +15,8 @@ def validate(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE.csv", help="Measurements to predict; may be given again. Default: those that come with wse."
+            metavar="FILE.csv",
+            help="Measurements; may be given again. Default: ../shared/reference, else what comes with wse.",
         ),
     ] = None,
     rows: Annotated[
@@ -27,17 +28,17 @@ def validate(
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Predict published measurements, row by row, and say how far off the predictions are.
+    """Predict published measurements, row by row, and say how far off that is.
 
-    A file has the columns of one of four tables: see docs/formats.md. Rows that no model answers are counted with the
-    reason.
+    Rows that no model answers are counted with the reason. A file has the columns of one of the four tables in
+    docs/validation.md.
 
     Examples:
 
     \b
       wse validate
       wse validate --rows none
-      wse validate --json
+      wse validate --page validation.md
     """
     from wse.report.as_json import as_json
     from wse.report.validation_page import check_page_option, write_page
