@@ -1,0 +1,57 @@
+"""What hops, ramps and vector operations of a collective cost, from the wafer and its software."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCosts:
+    """Constants of the recurrence, in cycles, words, and words a cycle."""
+
+    hop: int
+    ramp: int
+    gap: int
+    words_per_cycle: float
+    queue_words: int
+
+    @classmethod
+    def of(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
+        """Those of a machine with its software."""
+        return cls(
+            hop=wafer.hop_cycles,
+            ramp=wafer.ramp_cycles,
+            gap=software.reduce_gap_cycles,
+            words_per_cycle=wafer.stream_words_per_cycle,
+            queue_words=wafer.router_queue_words,
+        )
+
+    @property
+    def relay(self) -> int:
+        """From a word's arrival at a router to its leaving, through the PE."""
+        return 2 * self.ramp + 1
+
+    @property
+    def waiting_words(self) -> int:
+        """Words that a PE takes in before it does the operation that wants them: its queue's, and the ramp's."""
+        return self.queue_words + self.ramp - 1
+
+    def tail(self, words: int) -> int:
+        """Cycles from the first word of a stream to its last: one each, and a pause after every burst."""
+        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+
+    def tails(self, words: I64) -> I64:
+        """The same of several streams."""
+        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+
+    @property
+    def burst(self) -> int:
+        """Words between two pauses of a vector operation, where it makes any."""
+        return max(1, round(self.words_per_cycle / (1 - self.words_per_cycle)))
