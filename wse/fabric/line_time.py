@@ -180,6 +180,8 @@ class _Line:
             begin = max(self._free(pe), ready)
             piece, ago = stream.way[-1]
             before = begin.total - costs.ramp - ago
+            if begin.total > ready.total:
+                self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
             held = self._held(piece, Window(before, before + self.tail, self.words))
             taken = self._taken(stream, received[i + 1 :], begin)
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
