@@ -77,6 +77,19 @@ class Piece:
         return (low, high - 1) if over == Over.UP else (low + 1, high)
 
 
+def _piece(
+    sources: I32 | list[int],
+    targets: I32 | list[int],
+    *,
+    relayed: bool,
+    everywhere: bool,
+    main: bool,
+    leaves: bool = True,
+) -> Piece:
+    ends = np.asarray(sources, np.int64), np.asarray(targets, np.int64)
+    return Piece(*ends, relayed, everywhere, main, leaves)
+
+
 class Offset(NamedTuple):
     """How far behind the start of a piece its words are somewhere: hops, and relays passed."""
 
@@ -125,10 +138,9 @@ class LinePlan:
     pieces: list[Piece] = field(default_factory=list)
     meetings: list[list[Meeting]] = field(default_factory=list)  # of each piece with earlier ones
 
-    def add(self, sources: I32 | list[int], targets: I32 | list[int], **how: bool) -> int:
+    def add(self, piece: Piece) -> int:
         """Append a piece; its number."""
-        ends = np.asarray(sources, np.int64), np.asarray(targets, np.int64)
-        self.pieces.append(Piece(*ends, **how))
+        self.pieces.append(piece)
         return len(self.pieces) - 1
 
 
@@ -182,7 +194,7 @@ class _Planning:
             end += 1
         source = int(self.source[i])
         pieces = tuple(
-            self.plan.add([source], [target], relayed=False, everywhere=True, main=False, leaves=n == 0)
+            self.plan.add(_piece([source], [target], relayed=False, everywhere=True, main=False, leaves=n == 0))
             for n, target in enumerate(self.target[i:end].tolist())
         )
         self.plan.legs.append(Leg(source, -1, pieces, -1))
@@ -193,8 +205,8 @@ class _Planning:
         before, target = int(self.source[last]), int(self.target[last])
         relays = -1
         if last > i:
-            relays = self.plan.add([source], [before], relayed=True, everywhere=True, main=True)
-        piece = self.plan.add([before], [target], relayed=False, everywhere=False, main=main)
+            relays = self.plan.add(_piece([source], [before], relayed=True, everywhere=True, main=True))
+        piece = self.plan.add(_piece([before], [target], relayed=False, everywhere=False, main=main))
         self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1, int(self.channel[last])))
         return last + 1
 
@@ -214,7 +226,7 @@ class _Planning:
 
     def _side_by_side(self, i: int, end: int) -> int:
         ends = self.source[i:end], self.target[i:end]
-        piece = self.plan.add(*ends, relayed=False, everywhere=False, main=False)
+        piece = self.plan.add(_piece(*ends, relayed=False, everywhere=False, main=False))
         self.plan.legs.append(Leg(int(self.source[i]), -1, (piece,), -1))
         return end
 
@@ -251,11 +263,11 @@ def _spans(plan: LinePlan, over: Over) -> npt.NDArray[np.int64]:
 def _serial(plan: LinePlan, over: Over) -> Bools:
     """Pieces of one plan that a main thread takes one after another."""
     main = np.array([piece.main for piece in plan.pieces])
-    both = main[:, None] & main[None, :]
-    if over == Over.INTO_PE:
-        return both
-    into = np.array([int(piece.targets[0]) for piece in plan.pieces])
-    return both & (into[:, None] == into[None, :])
+    both: Bools = main[:, None] & main[None, :]
+    if over != Over.INTO_PE:
+        into = np.array([int(piece.targets[0]) for piece in plan.pieces])
+        both &= into[:, None] == into[None, :]
+    return both
 
 
 def _meeting(mine: Piece, theirs: Piece, number: int, over: Over) -> Meeting | None:

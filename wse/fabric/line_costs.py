@@ -7,36 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import WaferSpec
 
 I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCosts:
-    """Constants of the recurrence, in cycles, words, and words a cycle."""
+    """Constants of the recurrence, in cycles, words, and words a cycle.
+
+    ``relay`` is what software adds where a PE receives and sends on; ``queue_words`` those of a colour behind a port.
+    """
 
     hop: int
     ramp: int
     gap: int
     words_per_cycle: float
     queue_words: int
+    relay: int = 0
 
     @classmethod
-    def of(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Those of a machine with its software."""
+    def of(cls, wafer: WaferSpec, gap: int, relay: int = 0) -> LineCosts:
+        """Those of a machine, with the gap between vector operations of its software and what a relay adds."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
-            gap=software.reduce_gap_cycles,
+            gap=gap,
             words_per_cycle=wafer.stream_words_per_cycle,
             queue_words=wafer.router_queue_words,
+            relay=relay,
         )
 
     @property
-    def relay(self) -> int:
-        """From a word's arrival at a router to its leaving, through the PE."""
-        return 2 * self.ramp + 1
+    def fused(self) -> int:
+        """From a word's arrival at a router to its leaving, through a PE that receives and sends on."""
+        return 2 * self.ramp + 1 + self.relay
 
     @property
     def waiting_words(self) -> int:

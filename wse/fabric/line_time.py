@@ -134,7 +134,7 @@ class _Line:
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.relay, words_per_cycle=costs.words_per_cycle)
+        self.pace = Pace(hop=costs.hop, relay=costs.fused, words_per_cycle=costs.words_per_cycle)
         self.free: dict[int, Moment] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
@@ -147,7 +147,7 @@ class _Line:
         stream = self._send(leg.source)
         if leg.relays >= 0:
             count = pieces[leg.relays].hops
-            stream = self._through((leg.relays,), stream).on(leg.relays, count * costs.hop, count * costs.relay)
+            stream = self._through((leg.relays,), stream).on(leg.relays, count * costs.hop, count * costs.fused)
         if leg.target < 0:
             stream = self._through(leg.pieces, stream)
         for number in leg.pieces:
@@ -168,8 +168,8 @@ class _Line:
         """A PE's next send, at its router; what it received before comes first."""
         received = self.waiting.pop(pe, [])
         begin, last = self._operate(pe, received)
-        out = self.costs.ramp + 1
-        way = tuple((piece, ago + self.costs.relay) for piece, ago in received[-1].way) if received else ()
+        out = self.costs.ramp + 1 + (self.costs.relay if received else 0)
+        way = tuple((piece, ago + self.costs.fused) for piece, ago in received[-1].way) if received else ()
         return Stream(begin.after(relays=out), last.after(relays=out), way)
 
     def _operate(self, pe: int, received: list[Stream]) -> tuple[Moment, Moment]:

@@ -41,7 +41,7 @@ def part_time(messages: I32, part: I32, parts: int, words: int, costs: LineCosts
     for first, end in _rounds(messages):
         sent = np.arange(first, end)[size[part[first:end]] > 0]
         if len(sent):
-            line.round(*messages[sent].astype(np.int64).T, part[sent], size[part[sent]])
+            line.round(messages[sent].astype(np.int64), part[sent], size[part[sent]])
     total, hops, relays, launch = line.end
     return Cycles(total=float(total), hops=float(hops), relays=float(relays), launch=float(launch))
 
@@ -68,8 +68,9 @@ class _Line:
         self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
         self.end = np.zeros(4)
 
-    def round(self, source: I64, target: I64, arrival: I64, part: I64, words: I64) -> None:
+    def round(self, messages: I64, part: I32, words: I64) -> None:
         """One message for each of some sources, all with different targets."""
+        source, target, arrival = messages.T
         costs, tail = self.costs, self.costs.tails(words)
         gap = _spent(launch=costs.gap)
         begin = _later(self.sending[:, source] + gap, self.used[:, source, part])

@@ -74,4 +74,3 @@ class PatternTimes:
             plans = self._plan(later), self._plan(earlier)
             self._meetings[key] = meetings(*plans, same=False, links=later.axis == earlier.axis)
         return self._meetings[key]
-
