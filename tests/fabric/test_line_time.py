@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival, LineSchedule
 
-WSE2 = LineCosts(hop=1, ramp=2, gap=16, words_per_cycle=1.0)
+WSE2 = LineCosts(hop=1, ramp=2, gap=16, words_per_cycle=1.0, queue_words=2)
 
 
 def chain(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:

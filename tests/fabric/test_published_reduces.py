@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from simulator_logs import Log, logs
 
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse.hardware.load import load_wafer
 from wse.studies.validation.versions import GAP_CYCLES
 from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
@@ -24,13 +25,8 @@ WSE2 = load_wafer("wse2")
 
 
 def check(log: Log, pattern: LineSchedule, constant: int, version: str = "second") -> None:
-    costs = LineCosts(
-        hop=WSE2.hop_cycles,
-        ramp=WSE2.ramp_cycles,
-        gap=GAP_CYCLES[version],
-        words_per_cycle=WSE2.stream_words_per_cycle,
-    )
-    got = line_cycles(pattern.messages, log.words, costs).total + constant
+    costs = LineCosts.of(WSE2, GAP_CYCLES[version])
+    got = line_cycles(pattern.messages, log.words, costs, pattern.channel).total + constant
     assert got == log.cycles, f"{log.told}: logged {log.cycles}, got {got}"
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, WSE3
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine

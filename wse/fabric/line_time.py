@@ -1,7 +1,8 @@
 """Cycles of a pattern along one line of PEs: a max-plus recurrence over its messages.
 
 A message is a stream of words. Its first word leaves the sender's router at some time, crosses a hop in ``hop`` cycles,
-and the rest follow at the stream rate. A PE does its operations in their order:
+and the rest follow one a cycle, with a pause where the machine's vector operations make one. A PE does its operations
+in their order:
 
 - an operation begins when its first word is in the PE, one ramp after it came to the router, and the PE is free; it
   does a word a cycle, and its results are at the router one ramp later: a word sent from memory one ramp and one cycle
@@ -9,8 +10,9 @@ and the rest follow at the stream rate. A PE does its operations in their order:
 - a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
   add after it arrived, so a chain costs hop + 2 ramp + 1 a relay (6 on WSE-2) and streams;
 - from the end of one operation of a PE to the start of the next lies a launch gap; words that wait meanwhile do so in
-  the PE's queue and have the ramp behind them;
-- a receive that only stores does not hold up the PE's own sends (another microthread takes it).
+  the PE's queue and have the ramp behind them: they took it from the stream that was being received;
+- a receive that only stores does not hold up the PE's own sends (another microthread takes it);
+- streams that are on one link or one ramp at the same time share it (``wse.fabric.sharing``).
 
 Source of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
 (github.com/pr0f3ss/SpMM_Cerebras) and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888), whose additive
@@ -19,103 +21,216 @@ form is the closed form of what this computes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from wse.fabric.causes import NO_CYCLES, Cycles
-from wse_mappings.schedule import Arrival
-
-COMBINING = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
+from wse.fabric.causes import Cycles
+from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.sharing import Held, Pace, Window, held_up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineCosts:
-    """Constants of the recurrence, in cycles and words a cycle."""
+class Moment(NamedTuple):
+    """A time, the total first, so that ``max`` finds the critical one; and what it was spent on.
 
-    hop: int
-    ramp: int
-    gap: int
-    words_per_cycle: float
-    relay: int = 0
+    ``hops`` has the cycles that sharing adds in it; ``shared`` says how many they are.
+    """
+
+    total: float = 0.0
+    hops: float = 0.0
+    relays: float = 0.0
+    launch: float = 0.0
+    shared: float = 0.0
+
+    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> Moment:
+        """So much later."""
+        total, own, passed, launched, shared = self
+        return Moment(total + hops + relays + launch, own + hops, passed + relays, launched + launch, shared)
+
+    def held(self, cycles: float) -> Moment:
+        """So much later for words of others."""
+        total, own, passed, launched, shared = self
+        return Moment(total + cycles, own + cycles, passed, launched, shared + cycles)
 
 
-@dataclass(slots=True)
-class _Stream:
-    """When the first and the last word of a message are at its receiver's router."""
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """What patterns on one line take.
 
-    first: Cycles
-    last: Cycles
+    Attributes:
+        cycles: From the start of the first operation to the end of the last, by cause.
+        contention_cycles: Those of them, under hops, in which words waited for words of other messages.
+        streams: The most messages on one link, or one ramp, in one window; 1 where none waited.
+    """
+
+    cycles: Cycles
+    contention_cycles: float = 0.0
+    streams: int = 1
 
 
-def line_cycles(messages: npt.NDArray[np.int32], words: int, costs: LineCosts) -> Cycles:
-    """Cycles from the start of the first operation to the end of the last, starting with all PEs free.
+class Stream(NamedTuple):
+    """Words at the router of a PE: the first and the last of them, and the way that they have come.
+
+    ``way``: the pieces since the words were in some PE's memory, and how long ago they left each one's source.
+    ``channel``: the colour that they come on; those of -1 each have their own.
+    """
+
+    first: Moment
+    last: Moment
+    way: tuple[tuple[int, float], ...]
+    channel: int = -1
+
+    def on(self, piece: int, hops: int, relays: int) -> Stream:
+        """Behind a piece that takes so many cycles."""
+        later = {"hops": hops, "relays": relays}
+        way = tuple((before, ago + hops + relays) for before, ago in (*self.way, (piece, 0.0)))
+        return Stream(self.first.after(**later), self.last.after(**later), way)
+
+
+START = Moment()
+
+
+Meetings = Mapping[tuple[int, int], list[list[Meeting]]]
+
+
+def line_cycles(messages: I32, words: int, costs: LineCosts, channel: I32 | None = None) -> Cycles:
+    """Cycles of the messages of one line, starting with all PEs free.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
         words: Words of each message.
         costs: Constants.
+        channel: int32 ``[m]``: their colours, where the pattern fixes them.
     """
-    run = _Line(words, costs)
-    for source, target, arrival in messages.tolist():
-        run.message(source, target, arrival)
-    return run.finish()
+    return lines_time([(plan_legs(messages, channel), words)], costs, {}).cycles
+
+
+def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, meetings: Meetings) -> LineTime:
+    """Cycles of patterns that run at the same time through the same PEs, the first one's threads before the others'.
+
+    Args:
+        transfers: (plan, words) of each.
+        costs: Constants.
+        meetings: Where pieces of a pattern meet those of an earlier one, by (pattern, earlier pattern).
+    """
+    lines: list[_Line] = []
+    for i, (plan, words) in enumerate(transfers):
+        others = [(line, meetings[i, j]) for j, line in enumerate(lines) if (i, j) in meetings]
+        line = _Line(plan, words, costs, others)
+        for leg in plan.legs:
+            line.leg(leg)
+        line.finish()
+        lines.append(line)
+    end = max((moment for line in lines for moment in line.ends), default=START)
+    streams = max((line.streams for line in lines), default=1)
+    cycles = Cycles(total=end.total, hops=end.hops, relays=end.relays, launch=end.launch)
+    return LineTime(cycles, end.shared, streams if end.shared else 1)
 
 
 class _Line:
-    def __init__(self, words: int, costs: LineCosts) -> None:
-        self.costs = costs
-        self.tail = (words - 1) / costs.words_per_cycle
-        self.free: dict[int, Cycles] = {}  # when a PE's last operation ended
-        self.waiting: dict[int, _Stream] = {}  # a combining receive that may yet be fused with a send
-        self.sent: dict[int, _Stream] = {}  # a multicast whose injection another direction may share
-        self.ends: list[Cycles] = [NO_CYCLES]
+    def __init__(
+        self, plan: LinePlan, words: int, costs: LineCosts, others: list[tuple[_Line, list[list[Meeting]]]]
+    ) -> None:
+        self.plan, self.words, self.costs, self.others = plan, words, costs, others
+        self.tail = costs.tail(words)
+        self.pace = Pace(hop=costs.hop, relay=costs.fused, words_per_cycle=costs.words_per_cycle)
+        self.free: dict[int, Moment] = {}  # when a PE's last operation ended
+        self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
+        self.windows: list[Window | None] = [None] * len(plan.pieces)
+        self.ends: list[Moment] = [START]
+        self.streams = 1
 
-    def message(self, source: int, target: int, arrival: int) -> None:
-        if arrival == Arrival.KEEP:
-            return
-        out = self.sent.get(source) if arrival == Arrival.MULTICAST else None
-        if out is None:
-            out = self._send(source)
-            if arrival == Arrival.MULTICAST:
-                self.sent[source] = out
-        hops = abs(target - source) * self.costs.hop
-        stream = _Stream(out.first.plus(hops=hops), out.last.plus(hops=hops))
-        if arrival in COMBINING:
-            self._settle(target)
-            self.waiting[target] = stream
-        else:
-            self.ends.append(stream.last.plus(relays=self.costs.ramp + 1))
+    def leg(self, leg: Leg) -> None:
+        """Carry out one leg."""
+        costs, pieces = self.costs, self.plan.pieces
+        stream = self._send(leg.source)
+        if leg.relays >= 0:
+            count = pieces[leg.relays].hops
+            stream = self._through((leg.relays,), stream).on(leg.relays, count * costs.hop, count * costs.fused)
+        if leg.target < 0:
+            stream = self._through(leg.pieces, stream)
+        for number in leg.pieces:
+            hops = pieces[number].hops * costs.hop
+            if leg.target >= 0:
+                arriving = stream.on(number, hops, 0)._replace(channel=leg.channel)
+                self.waiting.setdefault(leg.target, []).append(arriving)
+            else:
+                self.ends.append(stream.last.after(hops=hops, relays=costs.ramp + 1))
 
-    def finish(self) -> Cycles:
+    def finish(self) -> None:
+        """Receives after which a PE sends no more end in its memory."""
         for pe in list(self.waiting):
-            self._settle(pe)
-        return max([*self.ends, *self.free.values()])
+            self._operate(pe, self.waiting.pop(pe))
+        self.ends += self.free.values()
 
-    def _start(self, pe: int) -> Cycles:
+    def _send(self, pe: int) -> Stream:
+        """A PE's next send, at its router; what it received before comes first."""
+        received = self.waiting.pop(pe, [])
+        begin, last = self._operate(pe, received)
+        out = self.costs.ramp + 1 + (self.costs.relay if received else 0)
+        way = tuple((piece, ago + self.costs.fused) for piece, ago in received[-1].way) if received else ()
+        return Stream(begin.after(relays=out), last.after(relays=out), way)
+
+    def _operate(self, pe: int, received: list[Stream]) -> tuple[Moment, Moment]:
+        """The cycles of the first and last word of the PE's last operation: the last receive, or words of its own."""
+        costs, begin, last = self.costs, START, START
+        for i, stream in enumerate(received):
+            ready = stream.first.after(relays=costs.ramp)
+            begin = max(self._free(pe), ready)
+            piece, ago = stream.way[-1]
+            before = begin.total - costs.ramp - ago
+            if begin.total > ready.total:
+                self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
+            held = self._held(piece, Window(before, before + self.tail, self.words))
+            taken = self._taken(stream, received[i + 1 :], begin)
+            last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
+            last = max(last, begin.after(hops=self.tail).held(held.cycles + taken))
+            self.windows[piece] = Window(before, before + last.total - begin.total, self.words)
+            if last.total > stream.last.total + costs.ramp:
+                self._push_back(stream, begin.total - costs.ramp, last.total - costs.ramp)
+            self.free[pe] = last.after(relays=1)
+        if not received:
+            begin = self._free(pe)
+            last = begin.after(hops=self.tail)
+            self.free[pe] = last.after(relays=1)
+        return begin, last
+
+    def _push_back(self, stream: Stream, first: float, last: float) -> None:
+        """Words that wait for their operation stand all the way back to the memory that they come from."""
+        for piece, ago in stream.way:
+            self.windows[piece] = Window(first - ago, last - ago, self.words)
+
+    def _taken(self, stream: Stream, later: list[Stream], begin: Moment) -> int:
+        """Words that streams that have yet to wait take from the ramp while this one is received."""
+        ramp = self.costs.ramp
+        end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
+        waiting = min(self.costs.waiting_words, self.words)
+        own = [other for other in later if other.channel < 0 or other.channel != stream.channel]
+        return sum(waiting for other in own if begin.total - ramp <= other.first.total <= end)
+
+    def _free(self, pe: int) -> Moment:
         """When the PE can start another operation."""
         free = self.free.get(pe)
-        return NO_CYCLES if free is None else free.plus(launch=self.costs.gap)
+        return START if free is None else free.after(launch=self.costs.gap)
 
-    def _send(self, pe: int) -> _Stream:
-        received = self.waiting.pop(pe, None)
-        begin, last = self._operate(pe, received)
-        out = self.costs.ramp + 1 + (self.costs.relay if received is not None else 0)
-        return _Stream(begin.plus(relays=out), last.plus(relays=out))
+    def _through(self, pieces: tuple[int, ...], stream: Stream) -> Stream:
+        """The same words, still at the start of pieces which they take in step, when they share what those use."""
+        alone = Window(stream.first.total, stream.last.total, self.words)
+        cycles = max(self._held(piece, alone).cycles for piece in pieces)
+        last = max(stream.last, stream.first.after(hops=self.tail).held(cycles))
+        for piece in pieces:
+            self.windows[piece] = Window(stream.first.total, last.total, self.words)
+        return stream._replace(last=last)
 
-    def _settle(self, pe: int) -> None:
-        """A waiting receive that was not fused: it ends in memory."""
-        received = self.waiting.pop(pe, None)
-        if received is not None:
-            self._operate(pe, received)
+    def _held(self, piece: int, mine: Window) -> Held:
+        met = self._met(self.plan.meetings[piece], self.windows)
+        for line, meetings in self.others:
+            met += self._met(meetings[piece], line.windows)
+        held = held_up(mine, met, self.pace) if met else Held(0.0, 1)
+        self.streams = max(self.streams, held.streams)
+        return held
 
-    def _operate(self, pe: int, received: _Stream | None) -> tuple[Cycles, Cycles]:
-        """The cycles in which the PE does the first and the last word of an operation."""
-        begin = self._start(pe)
-        last = begin.plus(hops=self.tail)
-        if received is not None:
-            begin = max(begin, received.first.plus(relays=self.costs.ramp))
-            last = max(begin.plus(hops=self.tail), received.last.plus(relays=self.costs.ramp))
-        self.free[pe] = last.plus(relays=1)
-        return begin, last
+    @staticmethod
+    def _met(meetings: list[Meeting], windows: list[Window | None]) -> list[tuple[Meeting, Window]]:
+        return [(m, window) for m in meetings if (window := windows[m.other]) is not None]

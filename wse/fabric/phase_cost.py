@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES, NO_CYCLES, Cycles
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_steps import LineSteps
 from wse.fabric.link_map import WORDS, link_map, most_words
 from wse.fabric.traffic import DIRECTIONS, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -34,6 +35,9 @@ class PhaseCost:
         words: int64 ``[steps]``: words that a step's messages carry, over all turns.
         hops: int64 ``[steps]``: the same times the links that each word crosses.
         bytes: int64 ``[steps]``: payload of crossings.
+        contention: float64 ``[steps]``: those of a step's cycles in which words waited for words of other messages on
+            one link or one ramp, over all turns.
+        streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction.
         mesh: Wafers, and rows and columns of each.
@@ -44,6 +48,8 @@ class PhaseCost:
     words: I64
     hops: I64
     bytes: I64
+    contention: F64
+    streams: I64
     rectangles: I64
     mesh: tuple[int, int, int]
 
@@ -69,16 +75,10 @@ class Fabric:
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer, self.software = program, wafer, software
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        self._line = LineCosts(
-            hop=wafer.hop_cycles,
-            ramp=wafer.ramp_cycles,
-            gap=software.reduce_gap_cycles,
-            relay=software.relay_cycles,
-            words_per_cycle=wafer.stream_words_per_cycle,
-        )
+        self._line = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
         self._traffic = Traffic(program)
+        self._lines = LineSteps(program, self._traffic, self._line)
         self._alike: dict[int, I64] = {}
-        self._variant_times: dict[tuple[int, int, int], Cycles] = {}
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
     def prefill_cost(self, index: int) -> PhaseCost:
@@ -120,6 +120,7 @@ class Fabric:
             self._alike[id(phase.fixed)] = alike(phase)
         like = self._alike[id(phase.fixed)]
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
+        contention, streams = np.zeros(count), np.ones(count, np.int64)
         step_cycles = cache(lambda step, turn: self._exact_cycles(phase, step, slots, turn).whole())
         launch = CAUSES.index("launch")
         now = 0.0
@@ -135,6 +136,16 @@ class Fabric:
                 for turn, repeat in self._distinct_turns(phase, group, turns):
                     times = [step_cycles(int(like[s]), turn) for s in group]
                     longest = max(range(len(group)), key=lambda i: times[i])
+                    moving = [i for i, s in enumerate(group) if self._lines.moves(phase, s)]
+                    if moving:
+                        together = self._lines.time(phase, [int(like[group[i]]) for i in moving], slots, turn)
+                        at_once = self._issue().then(together.cycles).whole()
+                        if at_once > times[longest]:
+                            longest = max(moving, key=lambda i: times[i])
+                            times[longest] = at_once
+                        if longest in moving:
+                            contention[group[longest]] += together.contention_cycles * repeat
+                            streams[group[longest]] = max(streams[group[longest]], together.streams)
                     by_cause[group[longest]] += times[longest].times(repeat)[1:]
                     begin += times[longest].total if turn == 0 else 0.0
                     others = (len(group) - 1) * self.software.task_dispatch_cycles * repeat
@@ -150,6 +161,8 @@ class Fabric:
             words=words,
             hops=hops,
             bytes=payload,
+            contention=contention,
+            streams=streams,
             rectangles=rectangles,
             mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
         )
@@ -174,6 +187,10 @@ class Fabric:
         """Whole cycles of one turn of a step."""
         return self._exact_cycles(phase, step, slots, turn).whole()
 
+    def _issue(self) -> Cycles:
+        """Starting a step that moves words."""
+        return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
+
     def _exact_cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
         kind = phase.kind[step]
         launch = Cycles().plus(launch=self.software.task_dispatch_cycles)
@@ -182,8 +199,7 @@ class Fabric:
             a = phase.operands(step, slots, turn)
             named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
             return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
-        words = self._traffic.words(phase, step, slots, turn)
-        issue = launch.plus(launch=self.software.vector_issue_cycles)
+        words, issue = self._traffic.words(phase, step, slots, turn), self._issue()
         if kind == Kind.LINE:
             pattern = self.program.patterns[phase.code[step]]
             if not len(pattern.messages):
@@ -191,21 +207,11 @@ class Fabric:
             if not pattern.travels:
                 elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
                 return launch.plus(compute=self._pe.vector(elements, self._pe.acc))
-            variants = np.unique(pattern.variants[turn % len(pattern.variants)])
-            critical = pattern.critical(variants)
-            return issue.then(max(self._variant_cycles(int(phase.code[step]), v, words) for v in critical))
+            return issue.then(self._lines.time(phase, [step], slots, turn).cycles)
         stream = words / self._line.words_per_cycle
         if kind == Kind.CACHE_SHIFT:
             return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
         return self._stream_cycles(phase, step, issue, stream, words)
-
-    def _variant_cycles(self, code: int, variant: int, words: int) -> Cycles:
-        key = (code, variant, words)
-        if key not in self._variant_times:
-            pattern = self.program.patterns[code]
-            messages = pattern.messages[pattern.first[variant] : pattern.first[variant + 1]]
-            self._variant_times[key] = line_cycles(messages, words, self._line)
-        return self._variant_times[key]
 
     def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
         """Cycles of a hand-over or a crossing."""

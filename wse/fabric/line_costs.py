@@ -1,0 +1,62 @@
+"""What hops, ramps and vector operations of a collective cost, from the wafer and its software."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.hardware.spec import WaferSpec
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCosts:
+    """Constants of the recurrence, in cycles, words, and words a cycle.
+
+    ``relay`` is what software adds where a PE receives and sends on; ``queue_words`` those of a colour behind a port.
+    """
+
+    hop: int
+    ramp: int
+    gap: int
+    words_per_cycle: float
+    queue_words: int
+    relay: int = 0
+
+    @classmethod
+    def of(cls, wafer: WaferSpec, gap: int, relay: int = 0) -> LineCosts:
+        """Those of a machine, with the gap between vector operations of its software and what a relay adds."""
+        return cls(
+            hop=wafer.hop_cycles,
+            ramp=wafer.ramp_cycles,
+            gap=gap,
+            words_per_cycle=wafer.stream_words_per_cycle,
+            queue_words=wafer.router_queue_words,
+            relay=relay,
+        )
+
+    @property
+    def fused(self) -> int:
+        """From a word's arrival at a router to its leaving, through a PE that receives and sends on."""
+        return 2 * self.ramp + 1 + self.relay
+
+    @property
+    def waiting_words(self) -> int:
+        """Words that a PE takes in before it does the operation that wants them: its queue's, and the ramp's."""
+        return self.queue_words + self.ramp - 1
+
+    def tail(self, words: int) -> int:
+        """Cycles from the first word of a stream to its last: one each, and a pause after every burst."""
+        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+
+    def tails(self, words: I64) -> I64:
+        """The same of several streams."""
+        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+
+    @property
+    def burst(self) -> int:
+        """Words between two pauses of a vector operation, where it makes any."""
+        return max(1, round(self.words_per_cycle / (1 - self.words_per_cycle)))

@@ -1,0 +1,37 @@
+"""Times of a Program's LINE steps: one alone, or those that run together on the same PEs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import LineTime
+from wse.fabric.together import PatternTimes, Transfer
+from wse.fabric.traffic import Traffic
+from wse.program import Kind, Phase, Program
+
+
+class LineSteps:
+    """Finds the slowest lines of steps' patterns and times them; keeps what it computed."""
+
+    def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
+        self.program, self.traffic = program, traffic
+        self.times = PatternTimes(costs)
+
+    def moves(self, phase: Phase, step: int) -> bool:
+        """Whether a step is a LINE step that sends words over links."""
+        return bool(phase.kind[step] == Kind.LINE) and self.program.patterns[phase.code[step]].travels
+
+    def time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
+        """What steps that move words take when they run together, in one turn of their loop."""
+        return self.times.time([self._slowest(phase, step, slots, turn) for step in steps])
+
+    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
+        """Of the lines of a step, one that takes longest when the step is alone."""
+        pattern = self.program.patterns[phase.code[step]]
+        words, axis = self.traffic.words(phase, step, slots, turn), int(phase.axis[step])
+        variants = pattern.critical(np.unique(pattern.variants[turn % len(pattern.variants)]))
+        found = [Transfer(pattern, variant, words, axis) for variant in variants]
+        return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -1,0 +1,76 @@
+"""Times of patterns, alone or several at once, kept by pattern, variant and words.
+
+Patterns that run at once share the ramps of every PE, and along one axis the links too. Along different axes lines
+cross: a PE's place on its row and on its column are independent, and the PEs whose two places are equal stand for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.fabric.causes import Cycles
+from wse.fabric.legs import LinePlan, Meeting, meetings, plan_legs
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import LineTime, lines_time
+from wse.fabric.part_time import part_time
+from wse_mappings.schedule import LineSchedule
+
+
+class Transfer(NamedTuple):
+    """A variant of a pattern with some words along lines of an axis."""
+
+    schedule: LineSchedule
+    variant: int
+    words: int
+    axis: int
+
+
+class PatternTimes:
+    """What patterns take with one set of costs."""
+
+    def __init__(self, costs: LineCosts) -> None:
+        self.costs = costs
+        self._plans: dict[tuple[LineSchedule, int], LinePlan] = {}
+        self._meetings: dict[tuple[object, ...], list[list[Meeting]]] = {}
+        self._times: dict[tuple[Transfer, ...], LineTime] = {}
+
+    def time(self, transfers: Sequence[Transfer]) -> LineTime:
+        """The time of some patterns that start at once; those before others in the list have ramps out of PEs first.
+
+        A pattern whose words are cut into parts is taken to be alone on its links and ramps.
+        """
+        key = tuple(transfers)
+        if key not in self._times:
+            self._times[key] = self._time(key)
+        return self._times[key]
+
+    def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
+        whole = [transfer for transfer in transfers if transfer.schedule.part is None]
+        apart = [LineTime(self._parted(transfer)) for transfer in transfers if transfer.schedule.part is not None]
+        plans = [(self._plan(transfer), transfer.words) for transfer in whole]
+        met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
+        return max([lines_time(plans, self.costs, met), *apart], key=lambda time: time.cycles)
+
+    def _parted(self, transfer: Transfer) -> Cycles:
+        schedule = transfer.schedule
+        mine = slice(*schedule.first[transfer.variant : transfer.variant + 2])
+        part = np.zeros(0, np.int32) if schedule.part is None else schedule.part[mine]
+        return part_time(schedule.messages[mine], part, schedule.parts, transfer.words, self.costs)
+
+    def _plan(self, transfer: Transfer) -> LinePlan:
+        key = (transfer.schedule, transfer.variant)
+        if key not in self._plans:
+            schedule, mine = transfer.schedule, slice(*transfer.schedule.first[transfer.variant : transfer.variant + 2])
+            channel = None if schedule.channel is None else schedule.channel[mine]
+            self._plans[key] = plan_legs(schedule.messages[mine], channel)
+        return self._plans[key]
+
+    def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:
+        key = (*later[:2], *earlier[:2], later.axis == earlier.axis)
+        if key not in self._meetings:
+            plans = self._plan(later), self._plan(earlier)
+            self._meetings[key] = meetings(*plans, same=False, links=later.axis == earlier.axis)
+        return self._meetings[key]

@@ -1,0 +1,183 @@
+"""How far apart the two timing readers are: the fast model's cycles and link loads against the wavelets'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import LineTime
+from wse.fabric.loads import line_loads
+from wse.fabric.together import PatternTimes, Transfer
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program import COLUMNS, ROWS
+from wse.studies.agreement_cases import PATTERNS, Case, Laid, cases
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import STEP, Machine
+from wse.wavelet.run import Result, run
+
+I64 = npt.NDArray[np.int64]
+
+WAFERS: Final = ("wse2", "wse3")
+PROFILES: Final = ("tuned", "academic")
+EACH: Final = 4  # cases of a pattern, a wafer and a software profile
+SEED: Final = 1
+JUDGED_CYCLES: Final = 200  # above these, a relative error says something
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """One configuration, as both readers see it."""
+
+    pattern: str
+    wafer: str
+    software: str
+    rows: int
+    cols: int
+    words: int
+    detail: str
+    fast_cycles: float
+    wavelet_cycles: int
+    contention_cycles: float
+    loads_equal: bool
+
+    @property
+    def error_pct(self) -> float:
+        """Of the fast model, against the wavelets."""
+        return 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
+
+    @property
+    def judged(self) -> bool:
+        """Whether it takes long enough for its relative error to count."""
+        return self.wavelet_cycles > JUDGED_CYCLES
+
+
+def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+    """Time one configuration by both readers."""
+    costs = LineCosts.of(wafer, software.reduce_gap_cycles)  # the reference has no relays in software
+    fast = _fast(case, costs)
+    wavelet = _wavelet(case, wafer, software)
+    return Agreement(
+        pattern=case.pattern,
+        wafer=wafer.name,
+        software=software.name,
+        rows=case.rows,
+        cols=case.cols,
+        words=case.words,
+        detail=case.detail,
+        fast_cycles=sum(time.cycles.total for time in fast) + (len(fast) - 1) * costs.gap,
+        wavelet_cycles=wavelet.cycles,
+        contention_cycles=sum(time.contention_cycles for time in fast),
+        loads_equal=bool(np.array_equal(_loads(case), wavelet.link_words)),
+    )
+
+
+def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
+    """Times of the groups of a case, one after another."""
+    times = PatternTimes(costs)
+    return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
+
+
+def _slowest(laid: Laid, times: PatternTimes) -> Transfer:
+    """Of the lines of a pattern, the one that takes longest."""
+    schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
+    variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
+    axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
+    choice = [Transfer(schedule, variant, laid.words, axis) for variant in schedule.critical(variants)]
+    return max(choice, key=lambda transfer: times.time([transfer]).cycles)
+
+
+def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Result:
+    machine = Machine(wafer, case.rows, case.cols, sum(2 * laid.words for group in case.groups for laid in group))
+    one_by_one = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles)
+    colour, address = 0, 0
+    for group in case.groups:
+        for i, laid in enumerate(group):
+            lines = one_by_one
+            if len(group) > 1:
+                main = 2 * wafer.colours * i
+                lines = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles, main=main)
+            target = address if laid.reduces else address + laid.words
+            free = [
+                lines.path(
+                    laid.schedule,
+                    list(pes),
+                    laid.words,
+                    source=address,
+                    target=target,
+                    line=line,
+                    round_=laid.round_,
+                    colour=colour,
+                )
+                for line, pes in laid.lines
+            ]
+            colour, address = max(free), address + 2 * laid.words
+    return run(machine)
+
+
+def _loads(case: Case) -> I64:
+    """Words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
+    found = np.zeros((4, case.rows, case.cols), np.int64)
+    for laid in (laid for group in case.groups for laid in group):
+        one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
+        loads = line_loads(one_round, 1)
+        for line, pes in laid.lines:
+            for direction, way in ((0, 1), (1, -1)):
+                for place in np.flatnonzero(loads[direction, line]).tolist():
+                    (row, col), (to_row, to_col) = pes[place], pes[place + way]
+                    side = next(port for port, step in STEP.items() if step == (to_row - row, to_col - col))
+                    found[side, row, col] += loads[direction, line, place] * laid.words
+    return found
+
+
+Heard = Callable[[int, int, str], None]
+"""Told of (done, all, pattern) before each configuration and at the end."""
+
+
+def patterns_agree(each: int, seed: int, heard: Heard) -> list[Agreement]:
+    """Both readers on ``each`` configurations of every pattern, wafer and software profile."""
+    plan = list(product(PATTERNS, WAFERS, PROFILES))
+    wafers = {name: load_wafer(name) for name in WAFERS}
+    machines = {
+        (name, profile): load_software(profile, wafers[name].generation) for name in WAFERS for profile in PROFILES
+    }
+    found: list[Agreement] = []
+    total = each * len(plan)
+    for i, (pattern, wafer, profile) in enumerate(plan):
+        for case in cases(pattern, each, seed + i):
+            heard(len(found), total, pattern)
+            found.append(compare(case, wafers[wafer], machines[wafer, profile]))
+    heard(total, total, "")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Errors of one pattern's configurations in percent, of those that take more than ``JUDGED_CYCLES``."""
+
+    pattern: str
+    count: int
+    judged: int
+    median_pct: float
+    worst_pct: float
+    loads_equal: bool
+
+
+def summarize(found: Sequence[Agreement], pattern: str = "") -> Summary:
+    """Over one pattern, or over all without it."""
+    mine = [each for each in found if pattern in ("", each.pattern)]
+    errors = [abs(each.error_pct) for each in mine if each.judged]
+    return Summary(
+        pattern=pattern or "all",
+        count=len(mine),
+        judged=len(errors),
+        median_pct=float(np.median(errors)) if errors else 0.0,
+        worst_pct=max(errors, default=0.0),
+        loads_equal=all(each.loads_equal for each in mine),
+    )
