@@ -134,6 +134,7 @@ ALGORITHMS = [
     ("reduce", "K-tree, group_num=3"),
     ("allreduce", "chain + broadcast"),
     ("all-reduce", "two-way chain"),
+    ("all-reduce", "ring"),
     ("broadcast", "flooding multicast"),
 ]
 
@@ -178,6 +179,8 @@ REASONS = [
     ({"algorithm": "snake", "grid_w": "4096", "grid_h": "4096"}, "message by message"),
     ({"algorithm": "auto-gen", "grid_w": "4096"}, "search"),
     ({"algorithm": "two-phase S=0"}, "groups"),
+    ({"algorithm": "ring"}, "all-reduce along one line"),
+    ({"kernel": "allreduce", "algorithm": "ring", "grid_w": "601"}, "timed one by one"),
     ({"algorithm": "K-tree, group_num=600"}, "groups"),
     ({"kernel": "point-to-point", "grid_w": "", "grid_h": ""}, "grid"),
     ({"kernel": "point-to-point", "metric": "cycles per word task-based relay"}, "relay"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from wse.fabric.line_time import LineCosts
+from wse.fabric.line_costs import LineCosts
 from wse.studies.validation.algorithms import Collective, collective_of
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
@@ -24,6 +24,7 @@ from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import Reduce, x_y
@@ -34,6 +35,9 @@ MOST_PES: Final = 300_000
 
 LONGEST_SEARCH: Final = 1024
 """PEs in the longest line that the auto-gen search takes a second for."""
+
+LONGEST_RING: Final = 600
+"""PEs in the longest ring, whose messages grow with the square, that is timed within a few seconds."""
 
 STAR_BATCH_WORDS: Final = 4
 """Words that a star's root takes in one operation where every PE sends one (github.com/pr0f3ss/SpMM_Cerebras)."""
@@ -80,6 +84,8 @@ class _Run:
         through_all = what.algorithm in ("snake", "flooding")
         if through_all and self.rows * self.cols > MOST_PES:
             return f"a way through more than {MOST_PES:,} PEs is more than is timed message by message"
+        if what.algorithm == "ring":
+            return self._ring(longest)
         if what.algorithm == "auto_gen" and longest > LONGEST_SEARCH:
             return f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long"
         if what.group == 0 or not 0 < (what.groups or 1) <= longest:
@@ -98,6 +104,13 @@ class _Run:
         if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
             return into  # a K-tree of an all-reduce has its multicast in it
         return into + self.costs.gap + in_turn(self.costs, self.words, self._flooding())
+
+    def _ring(self, length: int) -> float | str:
+        if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
+            return "a ring here is an all-reduce along one line of PEs"
+        if length > LONGEST_RING:
+            return f"a ring of more than {LONGEST_RING} PEs has more messages than are timed one by one"
+        return in_turn(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flooding(self) -> LineSchedule:
         """A corner's words reach the farthest PE over as many hops as on a straight line."""
