@@ -11,7 +11,7 @@ from typing import Final
 
 from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
-from wse.studies.validation.pe_core import METHOD, SAME_BANKS_SHARE, SAME_BANKS_SLOWDOWN, SETUP_CYCLES, add, fused
+from wse.studies.validation.pe_core import COMPILED, METHOD, SAME_BANKS_SHARE, SETUP_CYCLES, add, conflicts, fused
 from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import Prediction, because
 
@@ -39,7 +39,7 @@ def predict(m: Measurement) -> Prediction | None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
             return because("an empty tile, or a stencil of radius 0")
-        return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD)
+        return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)
     return because("the row does not say what cells a PE has")
@@ -75,7 +75,7 @@ def tiled(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
         sums = add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
         operations, each_cell = 6, 4 / sums + 2 / MULTIPLY_PER_CYCLE
     else:
-        meet = 1 + SAME_BANKS_SHARE * (SAME_BANKS_SLOWDOWN - 1)
+        meet = 1 + SAME_BANKS_SHARE * (conflicts(wafer) - 1)
         operations = 4 * radius + 1
         each_cell = operations * meet / fused(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
     return operations * SETUP_CYCLES + cells * each_cell + 2 * halo
