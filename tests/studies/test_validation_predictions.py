@@ -132,6 +132,8 @@ ALGORITHMS = [
     ("2D reduce", "X-Y chain"),
     ("reduce", "snake"),
     ("reduce", "K-tree, group_num=3"),
+    ("all-reduce", "K-tree, K=3"),
+    ("reduce", "K-tree, K=1"),
     ("allreduce", "chain + broadcast"),
     ("all-reduce", "two-way chain"),
     ("all-reduce", "ring"),
@@ -153,6 +155,15 @@ def test_collectives_of_any_size_on_both_generations(kernel: str, algorithm: str
     line = 1 if not algorithm.startswith(("X-Y", "snake")) else 3
     assert cycles(33, line, 10) < cycles(33, line, 100)
     assert cycles(12, line, 10) < cycles(33, line, 10)
+
+
+def test_a_time_is_cycles_over_the_clock_of_the_preset() -> None:
+    cycles = predict(row()).value
+    assert cycles is not None
+    assert predict(row(metric="us")).value == pytest.approx(cycles / 850)
+    assert predict(row(metric="ms", platform="WSE-3 simulator")).value == pytest.approx(
+        (predict(row(platform="WSE-3 simulator")).value or 0) / 875_000
+    )
 
 
 def test_the_code_version_decides_the_gap() -> None:
@@ -182,6 +193,8 @@ REASONS = [
     ({"algorithm": "ring"}, "all-reduce along one line"),
     ({"kernel": "allreduce", "algorithm": "ring", "grid_w": "601"}, "timed one by one"),
     ({"algorithm": "K-tree, group_num=600"}, "groups"),
+    ({"algorithm": "K-tree, group_num=9", "grid_h": "3"}, "groups"),
+    ({"algorithm": "K-tree, K=0"}, "groups"),
     ({"kernel": "point-to-point", "grid_w": "", "grid_h": ""}, "grid"),
     ({"kernel": "point-to-point", "metric": "cycles per word task-based relay"}, "relay"),
     ({"kernel": "stencil 5-pt", "metric": "us for 4 iterations"}, "whole program"),
@@ -189,6 +202,7 @@ REASONS = [
     ({"kernel": "stencil", "metric": "cycles per iteration", "algorithm": "tile 0x3, radius 1"}, "empty"),
     ({"kernel": "GEMM local multiply"}, "M, N and K"),
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "dtype": "f7"}, "element type"),
+    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "neither"),
     ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
     ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
     ({"metric": "speedup"}, "share"),

@@ -144,7 +144,7 @@ def multicast_line(m: Measurement) -> Prediction | None:
     if m.text("kernel").lower() not in ("broadcast", "multicast") or wafer is None or on_simulator(m):
         return None
     one_line = m.rows == 1 or m.cols == 1
-    if wafer.name != "wse3" or not is_cycles(m.text("metric")) or m.words is None or not one_line:
+    if wafer.generation != "wse3" or not is_cycles(m.text("metric")) or m.words is None or not one_line:
         return None
     hops = (m.rows or 1) + (m.cols or 1) - 2
     per_hop = wafer.hop_cycles

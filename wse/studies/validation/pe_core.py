@@ -14,7 +14,7 @@ from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_silicon, wafer_of
 from wse.studies.validation.prediction import Prediction, because
-from wse.studies.validation.units import is_cycles
+from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import software
 
 SETUP_CYCLES: Final = 16
@@ -44,7 +44,7 @@ class Operation:
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
         """Its rate with operands in different banks."""
-        rates = [self.width, READ_BYTES_PER_CYCLE[wafer.name] / (self.sources * self.element_bytes)]
+        rates = [self.width, READ_BYTES_PER_CYCLE[wafer.generation] / (self.sources * self.element_bytes)]
         if silicon:
             rates.append(wafer.sram_bytes_per_cycle / ((self.sources + 1) * self.element_bytes))
         return min(rates)
@@ -122,9 +122,12 @@ def local_product(m: Measurement) -> Prediction | None:
     wafer, size = wafer_of(m), m.sizes
     if wafer is None or not {"M", "N", "K"} <= size.keys() or m.rows is None or m.cols is None:
         return because("the row does not give generation, grid, M, N and K")
-    if m.element_bytes is None or not is_cycles(m.text("metric")):
-        return because("the row does not give the cycles of a known element type")
+    if m.element_bytes is None:
+        return because("the row does not give an element type that is known")
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
     rate = rate_alike(fused(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
-    return Prediction(value=cycles, method=METHOD, software=COMPILED)
+    value = of_cycles(m.text("metric"), cycles, wafer.clock_hz)
+    if value is None:
+        return because("neither cycles nor a time of the product")
+    return Prediction(value=value, method=METHOD, software=COMPILED)

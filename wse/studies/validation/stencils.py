@@ -56,7 +56,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
         alone: Whether all neighbours are on the border. Those only send, and are ahead: nobody waits for them.
     """
     arrive = wafer.ramp_cycles + 1
-    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.name == "wse2" else arrive)
+    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.generation == "wse2" else arrive)
     way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
     return work + (
         0 if alone else way - DEPENDENT_CYCLES
