@@ -18,7 +18,7 @@ from wse.models.config import read_config
 
 def fabric(config: Path, side: int, context: int, *, prompt_tokens: int = 0) -> Fabric:
     """The fabric model of a Program that reads ``prompt_tokens`` (none: only decodes) in float16, fit or not."""
-    wafer, software = mesh_on(load_wafer("wse2"), side, side), load_software("tuned")
+    wafer, software = mesh_on(load_wafer("wse2"), side, side), load_software("tuned", "wse2")
     options = Options(
         mapping="region",
         wafers=1,

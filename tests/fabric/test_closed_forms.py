@@ -22,7 +22,8 @@ from wse.fabric.closed_forms import (
     star,
     two_phase,
 )
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse.hardware.load import load_software, load_wafer
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree as binary_tree_pattern
@@ -34,12 +35,7 @@ from wse_mappings.patterns.two_phase import two_phase as two_phase_pattern
 from wse_mappings.schedule import Arrival, LineSchedule
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
-TUNED = LineCosts(
-    hop=WSE2.hop_cycles,
-    ramp=WSE2.ramp_cycles,
-    gap=load_software("tuned", "wse2").reduce_gap_cycles,
-    words_per_cycle=WSE2.stream_words_per_cycle,
-)
+TUNED = LineCosts.of(WSE2, load_software("tuned", "wse2").reduce_gap_cycles)
 PUBLISHED = {
     ("broadcast", "flooding multicast"): ("broadcast", "flooding"),
     ("broadcast", "flooding multicast 2D"): ("broadcast", "flooding"),

@@ -11,6 +11,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.measurements import Measurement
 
 FIRST, SECOND = "first", "second"
+RELOADED: Final = "tuned, descriptors loaded per operation"
 
 GAP_CYCLES: Final = {FIRST: 52, SECOND: 16}
 """Cycles between two vector operations of a PE in the two versions of the collectives in
@@ -41,7 +42,8 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, alike: bool) -> Sof
     told = f"{m.text('algorithm')} {m.text('note')}".lower()
     by_text = next((name for words, name in _TOLD.items() if words in told), None)
     by_commit = next((name for commit, name in _COMMITS.items() if commit in m.source), SECOND)
-    return replace(tuned, reduce_gap_cycles=GAP_CYCLES[by_text or by_commit])
+    version = by_text or by_commit
+    return tuned if version == SECOND else replace(tuned, name=RELOADED, reduce_gap_cycles=GAP_CYCLES[version])
 
 
 @cache
