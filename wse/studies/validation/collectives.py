@@ -15,7 +15,7 @@ from wse.studies.validation.algorithms import Collective, collective_of
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, NO_SIZE, Prediction, because
 from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import collective_software
 from wse.studies.validation.windows import clock_starts_apart, program_window
@@ -55,11 +55,11 @@ def predict(m: Measurement) -> Prediction | None:
         return because("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if of_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
         return because("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
-        return because("the row does not give the grid and the bytes of the vector on each PE")
+        return NO_SIZE
     software = collective_software(m, wafer, alike=collective.algorithm in _ALIKE)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()

@@ -13,7 +13,7 @@ from typing import Final
 from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_silicon, wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
 from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import software
 
@@ -93,7 +93,7 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if kind is not None:
         bytes_ = 2 if "16" in (kind[2] or "f32") else 4
         operation = _OPERATIONS[kind[1] or kind[3]](wafer, bytes_)

@@ -13,7 +13,7 @@ from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.pe_core import COMPILED, METHOD, SAME_BANKS_SHARE, SETUP_CYCLES, add, conflicts, fused
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
@@ -32,7 +32,7 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if m.text("metric").strip().lower() != "cycles per iteration":
         return because("the time of a whole program; only one more step of a running one is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
