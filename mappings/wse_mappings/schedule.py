@@ -68,6 +68,13 @@ class LineSchedule:
         present = set(self.slowest).intersection(variants.tolist())
         return sorted(present) or [int(v) for v in variants]
 
+    def carried(self, words: int) -> npt.NDArray[np.int64]:
+        """int64 ``[m]``: words of each message, of ``words`` in all."""
+        if self.part is None:
+            return np.full(len(self.messages), words, np.int64)
+        begin = np.arange(self.parts + 1) * words // self.parts
+        return np.asarray(np.diff(begin)[self.part], np.int64)
+
     def of_line(self, line: int, round_: int = 0) -> I32:
         """The messages ``[m, 3]`` of one line in one round."""
         return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]

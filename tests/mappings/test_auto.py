@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
 from tests.wavelet.lay import cycles
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.line_time import line_cycles
 from wse_mappings.patterns.auto import Operation, auto, families
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
@@ -36,7 +37,8 @@ def fast(schedule: LineSchedule, words: int, gap: int) -> float:
     """Cycles of the recurrence, which does not time words in parts."""
     if schedule.parts > 1:
         return math.inf
-    return line_cycles(schedule.messages, words, LineCosts(hop=1, ramp=2, gap=gap, words_per_cycle=1.0)).total
+    costs = LineCosts(hop=1, ramp=2, gap=gap, words_per_cycle=1.0, queue_words=2)
+    return line_cycles(schedule.messages, words, costs, schedule.channel).total
 
 
 def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:

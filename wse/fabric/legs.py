@@ -41,6 +41,7 @@ class Piece:
         everywhere: Whether the words go into every PE on the way, or into the last alone.
         main: Whether the receiver takes them in its main thread, which does one operation after another.
         leaves: Whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
+        channel: The colour that they come on, -1 for one of their own.
     """
 
     sources: npt.NDArray[np.int64]
@@ -48,7 +49,8 @@ class Piece:
     relayed: bool
     everywhere: bool
     main: bool
-    leaves: bool = True
+    leaves: bool
+    channel: int
 
     @property
     def hops(self) -> int:
@@ -85,9 +87,10 @@ def _piece(
     everywhere: bool,
     main: bool,
     leaves: bool = True,
+    channel: int = -1,
 ) -> Piece:
     ends = np.asarray(sources, np.int64), np.asarray(targets, np.int64)
-    return Piece(*ends, relayed, everywhere, main, leaves)
+    return Piece(*ends, relayed, everywhere, main, leaves, channel)
 
 
 class Offset(NamedTuple):
@@ -101,7 +104,8 @@ class Offset(NamedTuple):
 class Meeting:
     """Where a piece shares something with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
 
-    ``offsets``: (mine, the other's); along a stretch of the line those at its two ends.
+    ``offsets``: (mine, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on one
+    colour, whose switches let the other pass first.
     """
 
     other: int
@@ -109,6 +113,7 @@ class Meeting:
     low: int
     high: int
     offsets: tuple[tuple[Offset, Offset], ...]
+    in_order: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +125,12 @@ class Leg:
         relays: The run of neighbours that it goes through first, a piece; -1 for none.
         pieces: The last or only message of the leg, or the two directions of a multicast, as pieces.
         target: The PE that takes the words in its main thread; -1 where they are stored beside it.
-        channel: The colour that they come on, -1 for one of their own.
     """
 
     source: int
     relays: int
     pieces: tuple[int, ...]
     target: int
-    channel: int = -1
 
 
 @dataclass(slots=True)
@@ -177,16 +180,14 @@ class _Planning:
     def all(self) -> None:
         count, i = len(self.source), 0
         ends = np.flatnonzero(~self.passes)  # the last message of each run
-        stored = ~self.combines & (self.arrival != Arrival.MULTICAST)
+        if not self.combines.any() and self._independent():
+            self._side_by_side()
+            return
         while i < count:
             if self.arrival[i] == Arrival.MULTICAST:
                 i = self._multicast(i)
-            elif self.combines[i]:
-                i = self._run(i, int(ends[np.searchsorted(ends, i)]))
             else:
-                others = np.flatnonzero(~stored[i:])
-                end = i + int(others[0]) if len(others) else count
-                i = self._side_by_side(i, end) if self._independent(i, end) else self._run(i, i)
+                i = self._run(i, int(ends[np.searchsorted(ends, i)]))
 
     def _multicast(self, i: int) -> int:
         end = i + 1
@@ -206,14 +207,16 @@ class _Planning:
         relays = -1
         if last > i:
             relays = self.plan.add(_piece([source], [before], relayed=True, everywhere=True, main=True))
-        piece = self.plan.add(_piece([before], [target], relayed=False, everywhere=False, main=main))
-        self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1, int(self.channel[last])))
+        channel = int(self.channel[last])
+        last_piece = _piece([before], [target], relayed=False, everywhere=False, main=main, channel=channel)
+        piece = self.plan.add(last_piece)
+        self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1))
         return last + 1
 
-    def _independent(self, i: int, end: int) -> bool:
-        """Whether stored messages are the only ones of their PEs and use no link twice."""
-        source, target = self.source[i:end], self.target[i:end]
-        if self.receives[source].any() or (self.sends[source] > 1).any() or len(np.unique(target)) < len(target):
+    def _independent(self) -> bool:
+        """Whether all messages are stored, the only ones of their PEs, and use no link twice."""
+        source, target = self.source, self.target
+        if (self.arrival == Arrival.MULTICAST).any() or (self.sends > 1).any() or len(np.unique(target)) < len(target):
             return False
         size = len(self.sends) + 1
         for forward in (True, False):
@@ -224,11 +227,9 @@ class _Planning:
                 return False
         return True
 
-    def _side_by_side(self, i: int, end: int) -> int:
-        ends = self.source[i:end], self.target[i:end]
-        piece = self.plan.add(_piece(*ends, relayed=False, everywhere=False, main=False))
-        self.plan.legs.append(Leg(int(self.source[i]), -1, (piece,), -1))
-        return end
+    def _side_by_side(self) -> None:
+        piece = self.plan.add(_piece(self.source, self.target, relayed=False, everywhere=False, main=False))
+        self.plan.legs.append(Leg(int(self.source[0]), -1, (piece,), -1))
 
 
 def meetings(mine: LinePlan, other: LinePlan, *, same: bool, links: bool = True) -> list[list[Meeting]]:
@@ -244,13 +245,14 @@ def meetings(mine: LinePlan, other: LinePlan, *, same: bool, links: bool = True)
     for over in Over:
         if (over in (Over.UP, Over.DOWN) and not links) or (same and over == Over.OUT_OF_PE):
             continue
-        a, b = _spans(mine, over), _spans(other, over)
-        touch = (a[:, None, 0] <= b[None, :, 1]) & (b[None, :, 0] <= a[:, None, 1])
-        touch &= (a[:, 0] <= a[:, 1])[:, None] & (b[:, 0] <= b[:, 1])[None, :]
+        (low, high), (start, end) = _spans(mine, over).T, _spans(other, over).T
+        touch = (low[:, None] <= end) & (start <= high[:, None]) & (low <= high)[:, None] & (start <= end)
         if same:
-            touch &= np.tri(len(a), k=-1, dtype=bool) & ~_serial(mine, over)
+            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(mine, over)
         for i, j in np.argwhere(touch).tolist():
-            meeting = _meeting(mine.pieces[i], other.pieces[j], j, over)
+            a, b = mine.pieces[i], other.pieces[j]
+            in_order = same and a.channel >= 0 and a.channel == b.channel
+            meeting = _meeting(a, b, j, over, in_order=in_order)
             if meeting:
                 found[i].append(meeting)
     return found
@@ -270,17 +272,18 @@ def _serial(plan: LinePlan, over: Over) -> Bools:
     return both
 
 
-def _meeting(mine: Piece, theirs: Piece, number: int, over: Over) -> Meeting | None:
+def _meeting(mine: Piece, theirs: Piece, number: int, over: Over, *, in_order: bool) -> Meeting | None:
     (a, b), (c, d) = mine.span(over), theirs.span(over)
     low, high = max(a, c), min(b, d)
     if len(mine.sources) == len(theirs.sources) == 1:
         ends = (low, high) if low < high else (low,)
-        return Meeting(number, over, low, high, tuple((_offset(mine, p, over), _offset(theirs, p, over)) for p in ends))
+        offsets = tuple((_offset(mine, p, over), _offset(theirs, p, over)) for p in ends)
+        return Meeting(number, over, low, high, offsets, in_order)
     places = [p for p in range(low, high + 1) if _uses(mine, p, over) and _uses(theirs, p, over)]
     if not places:
         return None
     pairs = {(_offset(mine, p, over), _offset(theirs, p, over)): None for p in places}
-    return Meeting(number, over, places[0], places[-1], tuple(pairs))
+    return Meeting(number, over, places[0], places[-1], tuple(pairs), in_order)
 
 
 def _user(piece: Piece, place: int, over: Over) -> int:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from wse.fabric.causes import Cycles
 from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
 from wse.fabric.line_costs import LineCosts
-from wse.fabric.sharing import Held, Pace, Window, held_up
+from wse.fabric.sharing import Held, Pace, Window, held_up, passed
 
 
 class Moment(NamedTuple):
@@ -73,13 +73,11 @@ class Stream(NamedTuple):
     """Words at the router of a PE: the first and the last of them, and the way that they have come.
 
     ``way``: the pieces since the words were in some PE's memory, and how long ago they left each one's source.
-    ``channel``: the colour that they come on; those of -1 each have their own.
     """
 
     first: Moment
     last: Moment
     way: tuple[tuple[int, float], ...]
-    channel: int = -1
 
     def on(self, piece: int, hops: int, relays: int) -> Stream:
         """Behind a piece that takes so many cycles."""
@@ -153,8 +151,7 @@ class _Line:
         for number in leg.pieces:
             hops = pieces[number].hops * costs.hop
             if leg.target >= 0:
-                arriving = stream.on(number, hops, 0)._replace(channel=leg.channel)
-                self.waiting.setdefault(leg.target, []).append(arriving)
+                self.waiting.setdefault(leg.target, []).append(stream.on(number, hops, 0))
             else:
                 self.ends.append(stream.last.after(hops=hops, relays=costs.ramp + 1))
 
@@ -180,6 +177,9 @@ class _Line:
             begin = max(self._free(pe), ready)
             piece, ago = stream.way[-1]
             before = begin.total - costs.ramp - ago
+            behind = self._behind(piece, Window(before, before + self.tail, self.words))
+            if behind > 0:
+                begin, before = begin.held(behind), before + behind
             if begin.total > ready.total:
                 self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
             held = self._held(piece, Window(before, before + self.tail, self.words))
@@ -206,8 +206,17 @@ class _Line:
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
         waiting = min(self.costs.waiting_words, self.words)
-        own = [other for other in later if other.channel < 0 or other.channel != stream.channel]
-        return sum(waiting for other in own if begin.total - ramp <= other.first.total <= end)
+        queues, taken = {self._channel(stream)} - {-1}, 0
+        for other in later:
+            channel = self._channel(other)
+            if channel in queues:
+                continue  # behind words on the same colour, outside of the PE
+            queues |= {channel} - {-1}
+            taken += waiting if begin.total - ramp <= other.first.total <= end else 0
+        return taken
+
+    def _channel(self, stream: Stream) -> int:
+        return self.plan.pieces[stream.way[-1][0]].channel
 
     def _free(self, pe: int) -> Moment:
         """When the PE can start another operation."""
@@ -217,11 +226,19 @@ class _Line:
     def _through(self, pieces: tuple[int, ...], stream: Stream) -> Stream:
         """The same words, still at the start of pieces which they take in step, when they share what those use."""
         alone = Window(stream.first.total, stream.last.total, self.words)
+        behind = max(self._behind(piece, alone) for piece in pieces)
+        if behind > 0:
+            stream = stream._replace(first=stream.first.held(behind), last=stream.last.held(behind))
+            alone = Window(stream.first.total, stream.last.total, self.words)
         cycles = max(self._held(piece, alone).cycles for piece in pieces)
         last = max(stream.last, stream.first.after(hops=self.tail).held(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
         return stream._replace(last=last)
+
+    def _behind(self, piece: int, mine: Window) -> float:
+        """Cycles for which words on the same colour are still before these."""
+        return passed(mine, self._met(self.plan.meetings[piece], self.windows), self.pace)
 
     def _held(self, piece: int, mine: Window) -> Held:
         met = self._met(self.plan.meetings[piece], self.windows)

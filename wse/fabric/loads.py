@@ -14,20 +14,21 @@ NORTH, EAST, SOUTH, WEST = range(4)
 MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads are summed by variant
 
 
-def line_loads(pattern: LineSchedule, turns: int) -> I64:
-    """int64 ``[2, lines, length]``: messages over the link that leaves each PE upward, then downward in index.
+def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
+    """int64 ``[2, lines, length]``: words over the link that leaves each PE upward, then downward in index.
 
-    Summed over ``turns`` turns of the pattern's loop.
+    Summed over ``turns`` turns of the pattern's loop. A message has ``words``, or its part of them.
     """
+    carried = pattern.carried(words)
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines alike
-        alone = turns * _expanded(pattern, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        alone = turns * _expanded(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
         return np.broadcast_to(alone, (2, lines, pattern.length))
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
     if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
-        return _expanded(pattern, rounds.reshape(-1), line.reshape(-1), lines)
-    alone = _expanded(pattern, np.arange(variants), np.arange(variants), variants)
+        return _expanded(pattern, carried, rounds.reshape(-1), line.reshape(-1), lines)
+    alone = _expanded(pattern, carried, np.arange(variants), np.arange(variants), variants)
     counts = np.zeros((lines, variants), np.int64)
     np.add.at(counts, (np.broadcast_to(np.arange(lines), rounds.shape), rounds), 1)
     distinct, which = np.unique(counts, axis=0, return_inverse=True)
@@ -35,22 +36,23 @@ def line_loads(pattern: LineSchedule, turns: int) -> I64:
 
 
 def _expanded(
-    pattern: LineSchedule, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
+    pattern: LineSchedule, carried: I64, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> I64:
     """Loads of ``variant[i]`` on ``line[i]`` for all i."""
     counts = pattern.first[variant + 1] - pattern.first[variant]
     starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    message = pattern.messages[starts + np.arange(int(counts.sum()))]
+    which = starts + np.arange(int(counts.sum()))
+    message, words = pattern.messages[which], carried[which]
     at = np.repeat(line, counts)
     wire = message[:, 2] != Arrival.KEEP
-    source, target, at = message[wire, 0], message[wire, 1], at[wire]
+    source, target, at, words = message[wire, 0], message[wire, 1], at[wire], words[wire]
     change = np.zeros((2, lines, pattern.length + 2), np.int64)
     up = target > source
-    np.add.at(change[0], (at[up], source[up]), 1)
-    np.add.at(change[0], (at[up], target[up]), -1)
+    np.add.at(change[0], (at[up], source[up]), words[up])
+    np.add.at(change[0], (at[up], target[up]), -words[up])
     down = target < source
-    np.add.at(change[1], (at[down], target[down] + 1), 1)
-    np.add.at(change[1], (at[down], source[down] + 1), -1)
+    np.add.at(change[1], (at[down], target[down] + 1), words[down])
+    np.add.at(change[1], (at[down], source[down] + 1), -words[down])
     return np.asarray(change.cumsum(axis=2)[:, :, : pattern.length], np.int64)
 
 

@@ -8,40 +8,32 @@ neighbours, at most two hops apart.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import Cycles
 from wse.fabric.legs import COMBINING
 from wse.fabric.line_costs import LineCosts
+from wse_mappings.schedule import LineSchedule
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 TOTAL, HOPS, RELAYS, LAUNCH = range(4)
-MOST_PARTS: Final = 16_777_216  # (PE, part) pairs whose times are kept, 64 bytes each
 
 
-def part_time(messages: I32, part: I32, parts: int, words: int, costs: LineCosts) -> Cycles:
-    """Cycles of the messages ``[m, 3]``, of which each carries one part of the words, starting with all PEs free.
-
-    Args:
-        messages: Source, target and Arrival of each.
-        part: int32 ``[m]``: the part that each carries.
-        parts: Into how many the words are cut.
-        words: All words.
-        costs: Constants.
-    """
-    begin = np.arange(parts) * words // parts
-    size = np.append(begin[1:], words) - begin
-    line = _Line(int(messages[:, :2].max(initial=0)) + 1, parts, costs)
+def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts) -> Cycles:
+    """Cycles of a variant of a pattern whose messages carry parts of the ``words``, starting with all PEs free."""
+    mine = slice(*schedule.first[variant : variant + 2])
+    messages, _, part = schedule.of_variant(variant)
+    assert part is not None
+    size = schedule.carried(words)[mine]
+    line = _Line(schedule.length, schedule.parts, costs)
     for first, end in _rounds(messages):
-        sent = np.arange(first, end)[size[part[first:end]] > 0]
+        sent = np.arange(first, end)[size[first:end] > 0]
         if len(sent):
-            line.round(messages[sent].astype(np.int64), part[sent], size[part[sent]])
+            line.round(messages[sent].astype(np.int64), part[sent], size[sent])
     total, hops, relays, launch = line.end
     return Cycles(total=float(total), hops=float(hops), relays=float(relays), launch=float(launch))
 

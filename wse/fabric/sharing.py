@@ -3,7 +3,8 @@
 A link and a ramp carry a word a cycle. Colours that want one take it in turn, so while two streams are there each gets
 half of it: a stream is held up by every word that another brings in the time that both are there, which is the smaller
 of what each of them still has to bring when the later one comes (processor sharing). Out of a PE the thread that was
-started first goes first. A stream that cannot do a word a cycle leaves some to the others.
+started first goes first. A stream that cannot do a word a cycle leaves some to the others. On one colour there are no
+turns: switches let one stream pass behind the other.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def held_up(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace
     """
     shares: dict[Over, list[tuple[int, int, float]]] = {}
     for meeting, theirs in meetings:
-        words = _words(mine, theirs, meeting, pace)
+        words = 0.0 if meeting.in_order else _words(mine, theirs, meeting, pace)
         if words > 0:
             shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, words))
     held = Held(0.0, 1)
@@ -63,6 +64,17 @@ def held_up(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace
             cycles = _cycles(here, pace.words_per_cycle, in_order=over == Over.OUT_OF_PE)
             held = max(held, Held(cycles, 1 + len(here)))
     return held
+
+
+def passed(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace) -> float:
+    """Cycles that a stream waits for those before it on its own colour to pass; arguments as of ``held_up``."""
+    behind = [
+        theirs.last + pace.at(there) + 1 - mine.first - pace.at(here)
+        for meeting, theirs in meetings
+        if meeting.in_order
+        for here, there in meeting.offsets
+    ]
+    return max([0.0, *behind])
 
 
 def _cycles(words: list[float], rate: float, *, in_order: bool) -> float:

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from wse.fabric.causes import Cycles
 from wse.fabric.legs import LinePlan, Meeting, meetings, plan_legs
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime, lines_time
@@ -49,23 +46,17 @@ class PatternTimes:
 
     def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
-        apart = [LineTime(self._parted(transfer)) for transfer in transfers if transfer.schedule.part is not None]
+        apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
+        alone = [LineTime(part_time(*transfer[:3], self.costs)) for transfer in apart]
         plans = [(self._plan(transfer), transfer.words) for transfer in whole]
         met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
-        return max([lines_time(plans, self.costs, met), *apart], key=lambda time: time.cycles)
-
-    def _parted(self, transfer: Transfer) -> Cycles:
-        schedule = transfer.schedule
-        mine = slice(*schedule.first[transfer.variant : transfer.variant + 2])
-        part = np.zeros(0, np.int32) if schedule.part is None else schedule.part[mine]
-        return part_time(schedule.messages[mine], part, schedule.parts, transfer.words, self.costs)
+        return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
 
     def _plan(self, transfer: Transfer) -> LinePlan:
         key = (transfer.schedule, transfer.variant)
         if key not in self._plans:
-            schedule, mine = transfer.schedule, slice(*transfer.schedule.first[transfer.variant : transfer.variant + 2])
-            channel = None if schedule.channel is None else schedule.channel[mine]
-            self._plans[key] = plan_legs(schedule.messages[mine], channel)
+            messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
+            self._plans[key] = plan_legs(messages, channel)
         return self._plans[key]
 
     def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:

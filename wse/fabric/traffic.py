@@ -34,7 +34,7 @@ class Traffic:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
-        self._unit: dict[tuple[int, int], I64] = {}
+        self._unit: dict[tuple[int, int, int], I64] = {}
 
     def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
         """32-bit words of one message of a step."""
@@ -64,14 +64,15 @@ class Traffic:
         pattern, words = self.program.patterns[phase.code[step]], self.words(phase, step, slots)
         first, rows = phase.operands(step, slots)[:2].tolist()
         lines = range(first, first + rows) if axis == ROWS else range(stage.rect.cols)
-        unit = self._lines(int(phase.code[step]), turns)
-        rectangles = laid(unit, stage.rect, axis, words, lines)
-        return _moved(words * _messages(pattern, turns, lines), stage.wafer, rectangles)
+        unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
+        rectangles = laid(self._lines(int(phase.code[step]), turns, unit), stage.rect, axis, times, lines)
+        return _moved(_carried(pattern, words, turns, lines), stage.wafer, rectangles)
 
-    def _lines(self, code: int, turns: int) -> I64:
-        if (code, turns) not in self._unit:
-            self._unit[code, turns] = line_rectangles(line_loads(self.program.patterns[code], turns))
-        return self._unit[code, turns]
+    def _lines(self, code: int, turns: int, words: int) -> I64:
+        key = (code, turns, words)
+        if key not in self._unit:
+            self._unit[key] = line_rectangles(line_loads(self.program.patterns[code], turns, words))
+        return self._unit[key]
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
@@ -112,9 +113,9 @@ def _on(wafer: int, rectangles: I64) -> I64:
     return rectangles
 
 
-def _messages(pattern: LineSchedule, turns: int, lines: range) -> int:
-    """Messages that travel, over some lines and all turns."""
-    wire = (pattern.messages[:, 2] != Arrival.KEEP).astype(np.int64)
+def _carried(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
+    """Words of the messages that travel, over some lines and all turns."""
+    wire = np.where(pattern.messages[:, 2] != Arrival.KEEP, pattern.carried(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]
     return int(per_variant[rounds].sum())

@@ -126,13 +126,13 @@ def _loads(case: Case) -> I64:
     found = np.zeros((4, case.rows, case.cols), np.int64)
     for laid in (laid for group in case.groups for laid in group):
         one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
-        loads = line_loads(one_round, 1)
+        loads = line_loads(one_round, 1, laid.words)
         for line, pes in laid.lines:
             for direction, way in ((0, 1), (1, -1)):
                 for place in np.flatnonzero(loads[direction, line]).tolist():
                     (row, col), (to_row, to_col) = pes[place], pes[place + way]
                     side = next(port for port, step in STEP.items() if step == (to_row - row, to_col - col))
-                    found[side, row, col] += loads[direction, line, place] * laid.words
+                    found[side, row, col] += loads[direction, line, place]
     return found
 
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.edge_stream import edge_stream
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.point_to_point import point_to_point
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 from wse_mappings.patterns.snake import snake, snake_path
 from wse_mappings.patterns.star import star
+from wse_mappings.patterns.transpose import transpose, transpose_paths
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import Reduce, x_y
 from wse_mappings.schedule import Arrival, LineSchedule
@@ -114,6 +122,62 @@ def _k_tree(sizes: Sizes, *, broadcast: bool) -> Case:
     return _line("k_tree all-reduce" if broadcast else "k_tree reduce", schedule, sizes, told)
 
 
+def _auto_gen(sizes: Sizes) -> Case:
+    depth = 1 + sizes.below(sizes.length - 1)
+    if sizes.below(2):
+        depth = best_depth(sizes.length, sizes.words, 5)
+    return _line("auto_gen", auto_gen(sizes.length, 1, ADD, depth), sizes, f"depth {depth}")
+
+
+def _one_reduce(sizes: Sizes) -> tuple[str, Reduce]:
+    """A reduce into an end of a line, as its authors size it."""
+    searched = best_depth(sizes.length, sizes.words, 5)
+    reduces: dict[str, Reduce] = {
+        "chain": chain,
+        "star": star,
+        "binary_tree": binary_tree,
+        "two_phase": two_phase,
+        "auto_gen": partial(auto_gen, depth=searched),
+    }
+    name = list(reduces)[sizes.below(len(reduces))]
+    return name, reduces[name]
+
+
+def _both_sides(sizes: Sizes) -> Case:
+    name, reduce = _one_reduce(sizes)
+    return _line("both_sides", both_sides(sizes.length, 1, ADD, reduce), sizes, name)
+
+
+def _reduce_multicast(sizes: Sizes) -> Case:
+    """All-reduces by a reduce into an end or from both sides, and a multicast."""
+    name, reduce = _one_reduce(sizes)
+    if sizes.below(2):
+        into_end = reduce_multicast(reduce(sizes.length, 1, ADD), 0)
+        return _line("reduce_multicast", into_end, sizes, name)
+    into_middle = reduce_multicast(both_sides(sizes.length, 1, ADD, reduce), sizes.length // 2)
+    return _line("reduce_multicast", into_middle, sizes, f"{name}, from both sides")
+
+
+def _point_to_point(sizes: Sizes) -> Case:
+    """Up to four streams between PEs of which none has two."""
+    ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.below(4))]
+    streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
+    told = ", ".join(f"{a} to {b}" for a, b in streams)
+    return _line("point_to_point", point_to_point(sizes.length, 1, streams), sizes, told)
+
+
+def _cache_shift(sizes: Sizes) -> Case:
+    passing = 1 + sizes.below(sizes.length - 1)
+    return _line("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
+
+
+def _transpose(sizes: Sizes) -> Case:
+    schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
+    lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
+    laid = Laid(schedule=schedule, lines=lines, words=words)
+    return Case(pattern="transpose", rows=sizes.side, cols=sizes.side, words=words, detail="", groups=((laid,),))
+
+
 def _multicast(sizes: Sizes) -> Case:
     root = sizes.below(sizes.length)
     return _line("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
@@ -128,9 +192,8 @@ def _snake(sizes: Sizes) -> Case:
 
 def _x_y(sizes: Sizes) -> Case:
     rows, cols, words = sizes.side, sizes.cols, sizes.words
-    reduces: dict[str, Reduce] = {"chain": chain, "star": star, "binary_tree": binary_tree, "two_phase": two_phase}
-    name = list(reduces)[sizes.below(len(reduces))]
-    along_rows, down = x_y(rows, cols, ADD, reduces[name])
+    name, reduce = _one_reduce(sizes)
+    along_rows, down = x_y(rows, cols, ADD, reduce)
     first = Laid(schedule=along_rows, lines=rows_of(rows, cols), words=words)
     then = Laid(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
     return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (then,)))
@@ -165,6 +228,13 @@ PATTERNS: Final[dict[str, Make]] = {
     "k_tree reduce": lambda s: _k_tree(s, broadcast=False),
     "k_tree all-reduce": lambda s: _k_tree(s, broadcast=True),
     "ring_all_reduce": lambda s: _line("ring_all_reduce", ring_all_reduce(s.length, 1, ADD), s),
+    "auto_gen": _auto_gen,
+    "both_sides": _both_sides,
+    "reduce_multicast": _reduce_multicast,
+    "point_to_point": _point_to_point,
+    "cache_shift": _cache_shift,
+    "edge_stream": lambda s: _line("edge_stream", edge_stream(s.length, 1), s),
+    "transpose": _transpose,
     "multicast": _multicast,
     "diagonal_multicast": lambda s: _line("diagonal_multicast", diagonal_multicast(s.length), s),
     "diagonal_stream": lambda s: _line("diagonal_stream", diagonal_stream(s.length), s),

@@ -26,5 +26,5 @@ def in_turn(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
 
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
     if pattern.part is not None:
-        return part_time(pattern.messages, pattern.part, pattern.parts, words, costs).total
+        return part_time(pattern, 0, words, costs).total
     return line_cycles(pattern.messages, words, costs, pattern.channel).total

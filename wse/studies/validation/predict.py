@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.studies.validation import collectives, elsewhere, formulas, paths, pe_core, stencils
+from wse.studies.validation import (
+    collectives,
+    elsewhere,
+    formulas,
+    mesh_kernels,
+    paths,
+    pe_core,
+    stencils,
+    waferllm,
+)
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.prediction import Prediction, Predictor
 
@@ -17,6 +26,8 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     paths.predict,
     paths.ramp,
     paths.multicast_line,
+    waferllm.predict,
+    mesh_kernels.predict,
     collectives.predict,
     pe_core.predict,
     pe_core.local_product,

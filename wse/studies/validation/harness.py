@@ -1,0 +1,142 @@
+"""Layers and products compiled as the released WaferLLM harness runs them, and their cycles by the fast model.
+
+The harness (He et al., OSDI 2025, arXiv 2502.04563; github.com/MeshInfra/WaferLLM) times one layer with one head of the
+full width, a full cache, no embedding, head or hand-off, again and again on counters of the PEs; products alike. What
+does not fit a PE's SRAM as a whole model is timed all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from wse.compiler.options import (
+    DECODE,
+    EQUAL_GROUPS,
+    LAYERS,
+    MESH_GEMM,
+    PREFILL,
+    PRODUCT,
+    REPORT,
+    THIN_GEMM,
+    Choice,
+    Options,
+)
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.phase_cost import Fabric
+from wse.hardware.spec import WaferSpec
+from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.models.spec import ModelSpec
+from wse.program import Kind, Phase, Program
+from wse.studies.validation.shapes import Shape
+from wse.studies.validation.versions import software
+
+PROFILE = "academic"
+SQUARE_LIMIT = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The PEs that a row was measured on."""
+
+    wafer: WaferSpec
+    rows: int
+    cols: int
+
+    def trouble(self) -> str:
+        """Why nothing can be compiled for it; empty where it can."""
+        if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
+            return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
+        return ""
+
+
+@cache
+def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str) -> float:
+    """Cycles of one token through one layer, with ``cached`` entries in the cache."""
+    options = _options(grid, dtype, scope=LAYERS, phases=(DECODE,), groups=EQUAL_GROUPS, context=cached)
+    program = _compiled(grid, _one_head(shape), options, THIN_GEMM)
+    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).decode_cost(cached - 1).cycles
+
+
+@cache
+def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str) -> float:
+    """Cycles of ``tokens`` tokens through one layer."""
+    options = _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
+    program = _compiled(grid, _one_head(shape), options, MESH_GEMM)
+    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
+
+
+@cache
+def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str) -> float:
+    """Cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups."""
+    options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
+    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, THIN_GEMM)
+    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).decode_cost(0).cycles
+
+
+@cache
+def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str) -> float:
+    """Cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
+    options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
+    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, MESH_GEMM)
+    program = replace(program, phases=tuple(_repeated(phase, repeats) for phase in program.phases))
+    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
+
+
+def _one_head(shape: Shape) -> ModelSpec:
+    return ModelSpec(
+        name="one head",
+        family="llama",
+        layer_count=1,
+        hidden_size=shape.hidden_size,
+        head_count=1,
+        kv_head_count=1,
+        head_size=shape.hidden_size,
+        ffn_size=shape.ffn_size,
+        vocab_size=1,
+        context_limit=2**31,
+        norm_eps=1e-5,
+        rope_base=1e4,
+        tied_embedding=False,
+        dtype="float16",
+        bos_token_id=None,
+        eos_token_ids=(),
+    )
+
+
+def _options(
+    grid: Grid,
+    dtype: str,
+    *,
+    scope: str,
+    phases: tuple[str, ...],
+    prompt_tokens: int = 0,
+    context: int = 1,
+    groups: int = EQUAL_GROUPS,
+) -> Options:
+    return Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        accumulate=dtype,  # the released kernels add up in the type of their operands
+        context=context,
+        prompt_tokens=prompt_tokens,
+        region=(grid.rows, grid.cols),
+        capacity=REPORT,
+        scope=scope,
+        phases=phases,
+        groups=groups,
+    )
+
+
+def _compiled(grid: Grid, spec: ModelSpec, options: Options, product: str) -> Program:
+    choice = Choice(stages_per_wafer=1, prefill=product, prefill_chunk=max(options.prompt_tokens, 1), head_chunk=1)
+    return compile_choice(spec, grid.wafer, software(PROFILE, grid.wafer.generation), options, choice)
+
+
+def _repeated(phase: Phase, repeats: int) -> Phase:
+    """The phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
+    fixed = phase.fixed.copy()
+    products = (phase.kind == Kind.COMPUTE) & (phase.code == KERNELS.index("matmul"))
+    fixed[products, FIRST_OPERAND + [name for name, _ in OPERANDS["matmul"]].index("K")] *= repeats
+    return replace(phase, fixed=fixed)

@@ -1,0 +1,56 @@
+"""The kernels of WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) on a grid: MeshGEMV, MeshGEMM and region shifts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from wse.studies.validation.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
+from wse.studies.validation.measurements import Measurement
+from wse.studies.validation.platforms import wafer_of, words_per_cycle
+from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.units import is_cycles
+
+_GROUPS: Final = re.compile(r"\bgroup_?num(?:ber)?\s*=\s*(\d{1,4})\b")
+_REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
+_OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Cycles of a product."""
+    what = f"{m.text('system')} {m.text('algorithm')}".lower()
+    kernel = next((name for name in ("meshgemv", "meshgemm") if what.lstrip().startswith(name)), None)
+    if kernel is None:
+        return None
+    if not is_cycles(m.text("metric")):
+        return because("not the cycles of a whole product, which is what the fast model gives")
+    if _OTHER_LOOPS.search(f"{what} {m.text('note')}"):
+        return because("a variant of the kernel that is not modelled")
+    wafer = wafer_of(m)
+    if wafer is None:
+        return because("the row does not name the one wafer generation that it was measured on")
+    if m.rows is None or m.cols is None:
+        return because("the row does not give the grid of PEs")
+    grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=m.rows, cols=m.cols)
+    sizes = [m.sizes.get(name) for name in "MKN"]
+    if grid.trouble() or None in sizes:
+        return because(grid.trouble() or "the row does not give M, N and K")
+    M, K, N = (int(size or 0) for size in sizes)
+    dtype = "float16" if m.element_bytes == 2 else "float32"
+    if kernel == "meshgemv":
+        if M != 1:
+            return because("MeshGEMV multiplies one vector")
+        told = _GROUPS.search(m.text("note"))
+        groups = int(told[1]) if told else 0
+        if groups > min(grid.rows, grid.cols):
+            return because("the groups that the row names do not fit its line of PEs")
+        return _told(gemv_cycles(grid, K, N, groups, dtype))
+    if grid.rows != grid.cols:
+        return because("MeshGEMM runs on squares")
+    repeats = _REPEATS.search(m.text("note"))
+    return _told(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype))
+
+
+def _told(cycles: float) -> Prediction:
+    return Prediction(value=cycles, method="fast model", software=PROFILE)

@@ -1,0 +1,103 @@
+"""Layers of language models as WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) timed them on a wafer.
+
+The published tokens a second are a layer's time, times the layers, in seconds of a clock of 1.1 GHz that the source
+assumes; end to end, the generated tokens over the time of prefill and decode, each on the grid that suits it best.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wse.studies.validation.harness import PROFILE, Grid, decode_layer_cycles, prefill_layer_cycles
+from wse.studies.validation.measurements import Measurement
+from wse.studies.validation.platforms import wafer_of
+from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.shapes import Shape, shape_of
+
+CLOCK_HZ: Final = 1.1e9
+"""The clock that the source converts cycles with, on both generations."""
+
+TOKENS: Final = 4096
+"""Tokens of the prompt and in the cache where a row gives none: the source's tables are for these."""
+
+END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
+"""Sides of the squares on which the source ran prefill and decode of whole requests (section 7.5)."""
+
+_RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
+_GRIDS: Final = re.compile(r"prefill\s+(\d{1,4})\s*x\s*(\d{1,4})\D+decode\s+(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
+_PHASES: Final = ("prefill", "decode", "end2end")
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Tokens a second of a model's prefill, decode or whole request."""
+    named = m.text("system") or m.text("algorithm")
+    phase = m.text("phase") or m.text("kernel").partition(" ")[0]
+    if not named.lower().startswith("waferllm") or phase not in _PHASES:
+        return None
+    if not _RATE.match(m.text("metric")):
+        return because("not tokens a second, which is what the time of layers gives")
+    name = m.text("workload") or m.text("kernel")
+    shape, wafer = shape_of(name), wafer_of(m)
+    if shape is None:
+        return because(f"the shape of the model {name[:40] or '(none named)'} is not known")
+    if wafer is None:
+        return because("the row does not name the one wafer generation that it was measured on")
+    if m.sizes.get("batch", 1) != 1:
+        return because("the released kernels run a batch of one")
+    dtype = "float16" if m.element_bytes == 2 else "float32"
+    if phase == "end2end":
+        return _request(m, shape, name, dtype)
+    if m.rows is None or m.cols is None:
+        return because("the row does not give the grid of PEs")
+    grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
+    trouble = grid.trouble() or _not_square(phase, grid)
+    if trouble:
+        return because(trouble)
+    tokens = m.sizes.get("seq_in", TOKENS)
+    if phase == "decode":
+        seconds = shape.layer_count * decode_layer_cycles(grid, shape, tokens, dtype) / CLOCK_HZ
+        return _told(1 / seconds)
+    seconds = shape.layer_count * prefill_layer_cycles(grid, shape, tokens, dtype) / CLOCK_HZ
+    return _told(tokens / seconds)
+
+
+def _request(m: Measurement, shape: Shape, name: str, dtype: str) -> Prediction:
+    """Generated tokens over the time of a whole request."""
+    prompt, generated = m.sizes.get("seq_in"), m.sizes.get("seq_out")
+    if prompt is None or generated is None:
+        return because("the row does not give the tokens of the prompt and of the answer")
+    sides = _grids(m.text("note"), name)
+    wafer = wafer_of(m)
+    if sides is None or wafer is None:
+        return because("the grids of prefill and of decode are not stated")
+    first, second = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
+    trouble = first.trouble() or second.trouble() or _not_square("prefill", first)
+    if trouble:
+        return because(trouble)
+    cycles = prefill_layer_cycles(first, shape, prompt, dtype)
+    # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
+    rows = second.rows
+    fullest = [-(-(prompt + done) // rows) for done in range(generated)]
+    for slots in sorted(set(fullest)):
+        cycles += fullest.count(slots) * decode_layer_cycles(second, shape, slots * rows, dtype)
+    return _told(generated / (shape.layer_count * cycles / CLOCK_HZ))
+
+
+def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Rows and columns of PEs for prefill and for decode: from the row's note, which writes columns first."""
+    told = _GRIDS.search(note)
+    if told:
+        a, b, c, d = (int(group) for group in told.groups())
+        return ((b, a), (d, c)) if min(a, b, c, d) > 0 else None
+    plain = "".join(c for c in name.lower() if c.isalnum())
+    sides = END_TO_END_GRIDS.get(plain)
+    return None if sides is None else ((sides[0], sides[0]), (sides[1], sides[1]))
+
+
+def _not_square(phase: str, grid: Grid) -> str:
+    return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
+
+
+def _told(rate: float) -> Prediction:
+    return Prediction(value=rate, method="fast model", software=PROFILE)
