@@ -15,7 +15,8 @@ FIRST_OPERAND: Final = 3
 """Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""
 
 _SIGNATURES: Final = {
-    "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride add",
+    "matmul": "x:act w:wgt >out:acc M K N k_stride n_stride out_stride add",
+    "matmul_act": "x:act w:act >out:acc M K N k_stride n_stride out_stride add",
     "sum_squares": "x:act >sums:f32 M K",
     "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_atto",
     "rope": "x:acc frequency:f32 >q:act >k:act >v:act M Hq Hk F",
@@ -23,6 +24,8 @@ _SIGNATURES: Final = {
     "attention_scores": "q:act k:act >out:acc M Hk share F T capacity",
     "attention_max": "scores:acc >out:f32 M H T scale_pico capacity",
     "attention_exp": "scores:acc maxima:f32 >out:act >sums:f32 M H T scale_pico capacity",
+    "attention_max_by_column": "scores:acc >out:f32 M H T scale_pico",
+    "attention_exp_by_column": "scores:acc maxima:f32 >out:act >sums:f32 M H T scale_pico",
     "attention_values": "p:act v:act >out:acc M Hk share F T capacity",
     "attention_online": "scores:acc v:act >maxima:f32 >sums:f32 >out:acc M Hk share F T scale_pico round ring",
     "attention_finish": "x:acc sums:f32 >out:act M H F",
@@ -34,7 +37,8 @@ _SIGNATURES: Final = {
     "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
 }
-# ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read.
+# ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read, unless
+# the operand starts inside a buffer, whose beginning another step made.
 
 OPERANDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     kernel: tuple((name.lstrip(">"), view) for name, _, view in (word.partition(":") for word in signature.split()))
@@ -50,10 +54,13 @@ MADE: Final[dict[str, frozenset[int]]] = {
 
 _WORK: Final = {
     "matmul": "M K N",
+    "matmul_act": "M K N",
     "rope": "M Hq F",
     "attention_scores": "M Hk share F T",
     "attention_max": "M H T",
     "attention_exp": "M H T",
+    "attention_max_by_column": "M H T",
+    "attention_exp_by_column": "M H T",
     "attention_values": "M Hk share F T",
     "attention_online": "M Hk share F T",
     "attention_finish": "M H F",

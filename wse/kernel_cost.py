@@ -130,6 +130,7 @@ def _swiglu(a: Operands, c: PeCosts) -> float:
 
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
+    "matmul_act": _matmul,
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
     "rope": _rope,
@@ -137,6 +138,8 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "attention_scores": _attention_scores,
     "attention_max": _attention_max,
     "attention_exp": _attention_exp,
+    "attention_max_by_column": _attention_max,
+    "attention_exp_by_column": _attention_exp,
     "attention_values": _attention_values,
     "attention_online": _attention_online,
     "attention_finish": lambda a, c: a["M"] * a["H"] * (c.loop + c.function + c.vector(a["F"], c.convert)),

@@ -47,6 +47,9 @@ class Kind(IntEnum):
 ROWS, COLUMNS = 0, 1
 """Axis of a LINE step: along rows (east-west) or along columns (north-south)."""
 
+SKEWED = 2
+"""Besides, an axis of a tile's outer index: PE (i, j) of a square holds block ``wse_mappings.ring.skew(i, P)[j]``."""
+
 
 class Field(IntEnum):
     """Operands of the steps that move words. A COMPUTE step has those of ``instructions.OPERANDS`` instead."""
@@ -176,8 +179,8 @@ class TilePart:
     """Where a stretch of a tile's values comes from.
 
     The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
-    of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named. Without
-    ``outer`` the tensor is a vector.
+    of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
+    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector.
     """
 
     tensor: str
@@ -210,7 +213,7 @@ class Program:
         model_name, mapping_name, wafer_name: For people.
         wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
         sram_bytes_per_pe: What a PE has, whether or not the stages need more.
-        prefill_name: The distributed product that prefill uses, ``mesh-gemm`` or ``thin-gemm``.
+        prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
         context: Tokens that the cache has room for.
         vocab_size: Logits of the model.

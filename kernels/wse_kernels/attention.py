@@ -110,6 +110,54 @@ def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> N
                     f32[block, sums + mh, lane] += widen(stored)
 
 
+def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """``attention_max`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
+
+    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12.
+    """
+    scores, out, M, H, T = a[3], a[4], a[5], a[6], a[7]
+    scale = np.float32(a[8] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        col = block % a[2] * lanes
+        for mh in range(M * H):
+            last = ctl[block // a[2], 0] + mh // H
+            for lane in range(lanes):
+                f32[block, out + mh, lane] = LOWEST
+            for t in range(T):
+                for lane in range(min(lanes, len(ctl) - col)):
+                    held = ctl[col + lane, SLOTS + t]
+                    if held >= 0 and held <= last:
+                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                        f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
+
+
+def attention_exp_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+    """``attention_exp`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
+
+    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12.
+    """
+    scores, maxima, out, sums, M, H, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
+    scale = np.float32(a[10] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        col = block % a[2] * lanes
+        for mh in range(M * H):
+            last = ctl[block // a[2], 0] + mh // H
+            for lane in range(lanes):
+                f32[block, sums + mh, lane] = np.float32(0.0)
+            for t in range(T):
+                for lane in range(min(lanes, len(ctl) - col)):
+                    held = ctl[col + lane, SLOTS + t]
+                    weight = np.float32(0.0)
+                    if held >= 0 and held <= last:
+                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                        weight = np.exp(score - f32[block, maxima + mh, lane])
+                    stored = narrow(weight, act[block, out + mh * T + t, lane])
+                    act[block, out + mh * T + t, lane] = stored
+                    f32[block, sums + mh, lane] += widen(stored)
+
+
 def attention_values(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
     """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots.
 

@@ -18,6 +18,7 @@ COMPUTE: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
         linear.matmul,
+        linear.matmul_act,
         norm.sum_squares,
         norm.rms_scale,
         rotary.rope,
@@ -25,6 +26,8 @@ COMPUTE: dict[str, Callable[..., None]] = {
         attention.attention_scores,
         attention.attention_max,
         attention.attention_exp,
+        attention.attention_max_by_column,
+        attention.attention_exp_by_column,
         attention.attention_values,
         attention.attention_online,
         attention.attention_finish,

@@ -14,7 +14,7 @@ turn (round robin among their colours); a router asks its links starting at port
 ``members``  int32 ``[n]``: queues that compete for a link
 ``routers``  int32 ``[router, 5]``: links with several members, by port, -1 for the others
 ``threads``  int32 ``[thread, 8]``: the columns named below; a PE's threads lie side by side
-``ops``      int32 ``[operation, 8]``: vector operations, the columns named below
+``ops``      int32 ``[operation, 9]``: vector operations, the columns named below
 ``times``    int32 ``[operation, 2]``: first cycle of each operation and the cycle after its last; -1 before
 ``memory``   float32 ``[word]``: all PEs' words
 ``spans``    int32 ``[component, 8]``: first and end of the plain queues, routers and threads that are connected, the
@@ -32,12 +32,12 @@ import numpy as np
 # What changes with every wavelet lies apart: two such words beside each other would be loaded as one, and wait.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
-THREAD_WORDS, OP_WORDS = 8, 8
+THREAD_WORDS, OP_WORDS = 8, 9
 INDEX = 0x7FFFFFFF  # a mask that tells the compiler that an index is not negative, so that it need not wrap round
 ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
 TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
-CURRENT, LAST, NOT_BEFORE, DONE, CHOICE = 0, 1, 2, 3, 4
-RECEIVE, SEND, ARRIVAL, ADDRESS, WORDS, AFTER, MARK, GAP = 0, 1, 2, 3, 4, 5, 6, 7
+CURRENT, LAST, NOT_BEFORE, DONE, CHOICE, DELAYED = 0, 1, 2, 3, 4, 5
+RECEIVE, SEND, ARRIVAL, ADDRESS, WORDS, AFTER, MARK, GAP, DELAY = 0, 1, 2, 3, 4, 5, 6, 7, 8
 REPLACE, ADD, LARGER, LARGER_PAIR, DROP = 0, 1, 2, 3, 6
 NEVER = 2**30
 
@@ -149,6 +149,12 @@ def run_wavelets(
                     slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
                     if state[slot] >> 1 > t:
                         wake = min(wake, state[slot] >> 1)
+                        continue
+                    delay = op_list[o + DELAY]
+                    if done == 0 and delay > 0 and thread_state[h + DELAYED] <= op:
+                        thread_state[h + DELAYED] = op + 1
+                        thread_state[h + NOT_BEFORE] = t + delay
+                        wake = min(wake, t + delay)
                         continue
                 if target >= 0:
                     s = (target & INDEX) * QUEUE_WORDS

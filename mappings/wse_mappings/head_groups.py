@@ -2,7 +2,8 @@
 
 With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at
 most one), and a column of the group holds the same features, whole rotary pairs, of the head's keys, values and
-all its queries. With fewer columns, each holds whole kv heads.
+all its queries. With fewer columns, each holds whole kv heads. Cut evenly instead, as the kernels of WaferLLM (OSDI
+2025) that were measured do, features may part from their rotary partners: right for times, wrong for values.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class HeadGroups:
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding.
-        features: int32 ``[cols, F]``: local features within a head, F / 2 first members and then their partners;
-            -1 for padding.
+        features: int32 ``[cols, F]``: local features within a head, F / 2 first members and then their partners; in
+            order where they are cut evenly. -1 for padding.
         segments: (first column, columns) of each group; the columns of a group sum their scores.
     """
 
@@ -51,21 +52,34 @@ class HeadGroups:
         return np.where(padding, np.int32(-1), index).reshape(cols, held * queries_per_kv * self.features.shape[1])
 
 
-def head_groups(cols: int, kv_head_count: int, head_size: int) -> HeadGroups:
+def head_groups(cols: int, kv_head_count: int, head_size: int, *, whole_pairs: bool = True) -> HeadGroups:
     """Assign ``kv_head_count`` heads of ``head_size`` features (even) to ``cols`` columns."""
-    pairs = head_size // 2
     if cols < kv_head_count:
         held = padded_blocks(kv_head_count, cols)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         return HeadGroups(kv_heads=held, features=features, segments=tuple((c, 1) for c in range(cols)))
     segments = balanced_segments(cols, kv_head_count)
+    kv_heads = np.repeat(np.arange(kv_head_count, dtype=np.int32), [count for _, count in segments])[:, None]
+    cut = _pairs if whole_pairs else _even
+    return HeadGroups(kv_heads=kv_heads, features=cut(head_size, segments), segments=tuple(segments))
+
+
+def _even(head_size: int, segments: list[tuple[int, int]]) -> I32:
+    """The features of every column in blocks of one size."""
+    width = max(ceil_div(head_size, count) for _, count in segments)
+    place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
+    index = place[:, None] * width + np.arange(width, dtype=np.int32)
+    return np.where(index < head_size, index, np.int32(-1))
+
+
+def _pairs(head_size: int, segments: list[tuple[int, int]]) -> I32:
+    """The features of every column in whole rotary pairs."""
+    pairs = head_size // 2
     width = max(ceil_div(pairs, count) for _, count in segments)
-    kv_heads = np.zeros((cols, 1), np.int32)
-    features = np.full((cols, 2 * width), -1, np.int32)
-    for head, (start, count) in enumerate(segments):
-        kv_heads[start : start + count] = head
+    features = np.full((sum(count for _, count in segments), 2 * width), -1, np.int32)
+    for start, count in segments:
         for place, (pair, taken) in enumerate(balanced_segments(pairs, count)):
             first = np.arange(pair, pair + taken, dtype=np.int32)
             features[start + place, :taken] = first
             features[start + place, width : width + taken] = first + pairs
-    return HeadGroups(kv_heads=kv_heads, features=features, segments=tuple(segments))
+    return features

@@ -63,8 +63,8 @@ def test_decode_gemv_streams_float16_weights(
     act, acc = arena.view("float16"), arena.view("float32")
     act[:, (x_bytes + out_bytes) // 2 :] = np.float16(0.5).view(np.uint16)
     act[:, : x_bytes // 2] = np.float16(0.25).view(np.uint16)
-    numbers = (0, side, arena.blocks_per_row, 0, (x_bytes + out_bytes) // 2, x_bytes // 4, 1, k, n, n, 1, 0)
-    operands = [*numbers, *[0] * 5]
+    numbers = (0, side, arena.blocks_per_row, 0, (x_bytes + out_bytes) // 2, x_bytes // 4, 1, k, n, n, 1, n, 0)
+    operands = [*numbers, *[0] * 4]
     control = np.zeros((side, 16), np.int32)
     call = (act, act, acc, acc, control, np.array(operands, np.int64))
     matmul = compiled("matmul").parallel

@@ -29,7 +29,7 @@ def span(use: ColourUse) -> set[int]:
 
 
 @pytest.mark.parametrize("colours", [*range(11, 40), 100])
-@pytest.mark.parametrize("prefill", ["mesh-gemm", "thin-gemm"])
+@pytest.mark.parametrize("prefill", ["mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"])
 def test_patterns_keep_to_the_colours_that_the_wafer_gives(colours: int, prefill: str) -> None:
     program = compiled((6, 6), colours, prefill)
     assert all(use.first >= 0 and use.first + use.colours <= colours for use in program.colour_uses)

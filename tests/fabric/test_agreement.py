@@ -21,6 +21,7 @@ CASES = [
     ("region", 2, (16, 16), None),
     ("region", 1, (7, 5), None),
     ("pipeline", 1, (16, 16), Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)),
+    ("region", 1, (9, 9), Choice(stages_per_wafer=1, prefill="mesh-gemm-own-weights", prefill_chunk=9, head_chunk=40)),
     ("region", 3, (9, 9), Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=40)),
     ("pipeline", 3, (6, 9), None),
     ("pipeline", 1, (15, 13), Choice(stages_per_wafer=5, prefill="thin-gemm", prefill_chunk=3, head_chunk=40)),
@@ -28,7 +29,7 @@ CASES = [
 NEW_TOKENS = 30
 
 
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}")
+@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}-{c[3].prefill if c[3] else 'chosen'}")
 def counted(shared: Path, request: pytest.FixtureRequest) -> tuple[Session, list[PhaseCost]]:
     """A finished run, and the fabric model's cost of each of its phase runs."""
     mapping, wafers, mesh, choice = request.param

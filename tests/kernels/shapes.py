@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 
 SIZES: dict[str, tuple[str, ...]] = {
     "matmul": ("M", "K", "N"),
+    "matmul_act": ("M", "K", "N"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half"),
@@ -21,6 +22,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_scores": ("M", "Hk", "share", "F", "capacity"),
     "attention_max": ("M", "H", "capacity"),
     "attention_exp": ("M", "H", "capacity"),
+    "attention_max_by_column": ("M", "H", "capacity"),
+    "attention_exp_by_column": ("M", "H", "capacity"),
     "attention_values": ("M", "Hk", "share", "F", "capacity"),
     "attention_online": ("M", "Hk", "share", "F", "capacity"),
     "attention_finish": ("M", "H", "F"),
@@ -52,6 +55,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "add": int(rng.integers(0, 2)),
         "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
         "n_stride": s.get("K", 1) if strided == 1 else 1,
+        "out_stride": s.get("N", 1) + strided,
         "size": 3 * s.get("K", 1),
         "eps_atto": 10_000_000_000_000,
         "scale_pico": SCALE_PICO,
@@ -65,7 +69,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         counts,
         {name: plain[name] for name, kind in OPERANDS[kernel] if not kind},
         contents,
-        control(rows, capacity, rng),
+        control(max(rows, cols), capacity, rng),
     )
 
 
@@ -88,8 +92,8 @@ def _buffers(
     M, K, N, F, T, H = s.get("M", 1), s.get("K", 1), s.get("N", 1), s["F"], s["T"], s["heads"]
     Hq, Hk, capacity, n, V = s.get("Hq", 1), s.get("Hk", 1), s.get("capacity", 1), s.get("n", 1), s.get("V", 1)
     line = (rows, cols)
-    if kernel == "matmul":
-        return {"x": M * K, "w": K * (N + 2), "out": M * N}, {}
+    if kernel in ("matmul", "matmul_act"):
+        return {"x": M * K, "w": K * (N + 2), "out": M * (N + 2)}, {}
     if kernel == "sum_squares":
         return {"x": M * K, "sums": M}, {}
     if kernel == "rms_scale":
@@ -103,9 +107,9 @@ def _buffers(
         return {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["E"], "k_cache": cache, "v_cache": cache}, {}
     if kernel == "attention_scores":
         return {"q": M * H * F, "k": capacity * Hk * F, "out": M * H * T}, {}
-    if kernel == "attention_max":
+    if kernel in ("attention_max", "attention_max_by_column"):
         return {"scores": M * H * T, "out": M * H}, {}
-    if kernel == "attention_exp":
+    if kernel in ("attention_exp", "attention_exp_by_column"):
         sizes = {"scores": M * H * T, "maxima": M * H, "out": M * H * T, "sums": M * H}
         return sizes, {"maxima": rng.uniform(1, 4, (*line, M * H))}
     if kernel == "attention_values":
@@ -141,7 +145,7 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
         return {name: error[name] + stored * np.abs(case.values(name, want)) for name in "qk"}
     if case.kernel == "swiglu":
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
-    if case.kernel == "attention_exp":
+    if case.kernel in ("attention_exp", "attention_exp_by_column"):
         sums = np.abs(case.values("sums", want))
         return {
             "out": (4 * single + stored) * np.abs(case.values("out", want)) + tiny,

@@ -69,7 +69,7 @@ def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(k
 def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed: int) -> None:
     """|got - x @ w| <= 2 K eps |x| @ |w|, x @ w taken in float64."""
     rng = np.random.default_rng(seed)
-    plain = {"M": M, "K": K, "N": N, "k_stride": N, "n_stride": 1, "add": 0}
+    plain = {"M": M, "K": K, "N": N, "k_stride": N, "n_stride": 1, "out_stride": N, "add": 0}
     shape = Shape({"x": M * K, "w": K * N, "out": M * N}, plain, {}, np.zeros((1, 8), np.int32))
     case = make_case("matmul", shape, 1, 1, (0, 1), ("float32", "float32"), rng)
     x, w = case.values("x").reshape(M, K), case.values("w").reshape(K, N)

@@ -17,6 +17,8 @@ from wse_kernels import _jit, attention, elementwise, linear, norm, vocabulary
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
     (linear, "matmul", "a[8], a[9], a[10]", "a[8], a[10], a[9]"),
+    (linear, "matmul_act", "e in range(out + m * out_stride,", "e in range(out + m * N,"),
+    (attention, "attention_max_by_column", "held = ctl[col + lane,", "held = ctl[block // a[2],"),
     (attention, "attention_max", "held <= ctl[row, 0]", "held < ctl[row, 0]"),
     (attention, "attention_scores", "oldest = ctl[block // a[2], OLDEST]", "oldest = 0"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, a[4] + e, lane]), old)", "added = old"),

@@ -46,15 +46,16 @@ def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
     arrival=st.sampled_from([Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR]),
     pairs=st.integers(1, 6),
     gap=st.integers(0, 20),
+    relay=st.sampled_from([0, 1, 17]),
     seed=st.integers(0, 2**16),
 )
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_kernel_and_oracle_agree(
-    wafer: str, rows: int, cols: int, chosen: list[int], arrival: Arrival, pairs: int, gap: int, seed: int
+    wafer: str, rows: int, cols: int, chosen: list[int], arrival: Arrival, pairs: int, gap: int, relay: int, seed: int
 ) -> None:
     words = 2 * pairs
     machine = Machine(load_wafer(wafer), rows, cols, 2 * words)
-    lines, colour = Lines(machine=machine, gap_cycles=gap), 0
+    lines, colour = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay), 0
     for i in chosen:
         if colour <= 12:
             across = i % 2 and rows > 1

@@ -99,3 +99,13 @@ def test_nothing_is_padded_when_everything_divides(kv_heads: int, many: int, pai
     assert (head_groups(kv_heads * many, kv_heads, head_size).rows(head_size, 1) >= 0).all()
     fewer = [cols for cols in range(1, kv_heads + 1) if kv_heads % cols == 0]
     assert all((head_groups(cols, kv_heads, head_size).rows(head_size, 1) >= 0).all() for cols in fewer)
+
+
+@given(size=sizes())
+def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(size: tuple[int, int, int]) -> None:
+    _, kv_heads, head_size = size
+    even, pairs = head_groups(*size, whole_pairs=False), head_groups(*size)
+    assert held_once(even.rows(head_size, 1)) == list(range(kv_heads * head_size))
+    assert even.segments == pairs.segments
+    assert even.features_per_head == max(ceil_div(head_size, count) for _, count in even.segments)
+    assert pairs.features_per_head - even.features_per_head in (0, 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
-from wse_mappings.ring import ring_pe, ring_place
+from wse_mappings.ring import ring_pe, ring_place, skew
 
 LENGTHS = st.integers(1, 200)
 
@@ -68,3 +68,10 @@ def test_ring_align_costs_every_line_the_same_hops_in_every_round(length: int) -
     for line in range(length):
         assert {tuple(sorted(hops(align, line, r))) for r in range(rounds)} == {tuple(sorted(hops(align)))}
     assert max(hops(align)) <= 2
+
+
+@given(length=st.integers(1, 64), line=st.integers(0, 63))
+def test_a_skewed_line_is_what_the_alignment_brings_to_it(length: int, line: int) -> None:
+    line %= length
+    places = [ring_place(int(k), length) for k in skew(line, length)]
+    assert places == [(ring_place(line, length) + ring_place(pe, length)) % length for pe in range(length)]

@@ -16,11 +16,14 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.hardware.load import load_software
+from wse.hardware.spec import SoftwareProfile
 from wse.program import Kind
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse_mappings.cache_balance import CacheBalance
 
+ACADEMIC = load_software("academic", "wse2")
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
 FOUR_STAGES = Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)
@@ -54,10 +57,12 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
     )
 
 
-def decoded(compiled: Session, length: int, *, eager: bool = False) -> tuple[PhaseCost, PhaseRun]:
-    program = compiled.program
-    ran = phase_run(program, program.decode, length, compiled.machine, SOFTWARE, eager=eager)
-    return compiled.fabric().decode_cost(length), ran
+def decoded(
+    compiled: Session, length: int, *, software: SoftwareProfile = SOFTWARE, eager: bool = False
+) -> tuple[PhaseCost, PhaseRun]:
+    program, machine = compiled.program, compiled.machine
+    ran = phase_run(program, program.decode, length, machine, software, eager=eager)
+    return Fabric(program, machine, software).decode_cost(length), ran
 
 
 def on_wafer(cost: PhaseCost) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -80,9 +85,12 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
         assert ran.hops.sum() == cost.hops.sum() == ran.links.sum()
 
 
-def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(compiled: Session) -> None:
+@pytest.mark.parametrize("software", [SOFTWARE, ACADEMIC], ids=lambda software: software.name)
+def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
+    compiled: Session, software: SoftwareProfile
+) -> None:
     """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included."""
-    cost, ran = decoded(compiled, passing_length(compiled))
+    cost, ran = decoded(compiled, passing_length(compiled), software=software)
     fast = on_wafer(cost)
     kind = compiled.program.decode.kind
     exact = (kind == Kind.COMPUTE) | (kind == Kind.CACHE_SHIFT)

@@ -176,11 +176,12 @@ def _spans(phase: SymPhase) -> dict[int, list[tuple[int, int]]]:
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
     """The buffers of a step, and whether what they held before the step or its loop is of no use; those come last.
 
-    The buffer of odd rounds is always filled by the round before.
+    The buffer of odd rounds is always filled by the round before. What is made from inside a buffer on joins what
+    stands before it.
     """
     made = _made(step)
     addresses = [(place in made, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
-    first = [(operand.buffer, is_made) for is_made, operand in addresses]
+    first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
     turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
     return sorted(first + turns, key=lambda use: use[1])
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 import networkx as nx
 
 from wse.compiler.allocate import meet
-from wse.compiler.options import MESH_GEMM, MODEL
+from wse.compiler.options import MODEL, THIN_GEMM
 from wse.compiler.state import At, State
 from wse.errors import WseBug
 
@@ -53,10 +53,10 @@ def _place(state: State) -> str | None:
 
 def _shard(state: State) -> str | None:
     cut, choice = state.shard, state.choice
-    if cut is None or choice.prefill != MESH_GEMM:
+    if cut is None or choice.prefill == THIN_GEMM:
         return None
     if cut.rows != cut.cols:
-        return f"{MESH_GEMM} needs a square, the region is {cut.rows}x{cut.cols}"
+        return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
     if choice.prefill_chunk % cut.rows and choice.prefill_chunk < state.options.prompt_tokens:
         return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
     return None

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from wse.hardware.spec import WaferSpec
 from wse_mappings.placement import even_regions
 
-MESH_GEMM, THIN_GEMM = "mesh-gemm", "thin-gemm"
-"""The products that prefill may use."""
+MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
+PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
+"""The products that prefill may use: with the weight tiles of decode, with its own, with decode's where they stand."""
 
 REFUSE, REPORT = "refuse", "report"
 """What happens to a Program that needs more SRAM than there is."""
@@ -34,11 +35,13 @@ class Options:
     lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
-    holds ``context`` entries and gains none, there is no embedding, head or hand-off. ``product`` compiles the product
+    holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
+    cut evenly, rotary pairs or not. ``product`` compiles the product
     of ``prompt_tokens`` vectors (prefill) or one (decode) of the model's hidden size with a matrix as wide as its
     feed-forward, and nothing else. Such Programs are timed, never executed. ``phases`` are those that are compiled.
     ``groups`` says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays,
     or, as in the released configurations of WaferLLM (OSDI 2025), equal ones, about as many as PEs in one.
+    ``prefill`` is the product that prefill uses; None lets the compiler choose one that holds weights once.
     """
 
     mapping: str
@@ -54,6 +57,7 @@ class Options:
     scope: str = MODEL
     phases: tuple[str, ...] = (PREFILL, DECODE)
     groups: int = FEWEST_RELAYS
+    prefill: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

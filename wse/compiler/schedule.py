@@ -15,7 +15,7 @@ from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm
 from wse.compiler.lower.product import product
-from wse.compiler.options import DECODE, MESH_GEMM, MODEL, PREFILL
+from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.shard import stage_of
 from wse.compiler.state import State, SymPhase
 from wse.graph import Op, ops_in_order
@@ -60,7 +60,7 @@ def schedule(state: State) -> State:
             buffers=buffers,
             patterns=patterns,
             tiles=tiles,
-            on_mesh=not decoding and state.choice.prefill == MESH_GEMM,
+            on_mesh=not decoding and state.choice.prefill != THIN_GEMM,
             decoding=decoding,
             chunk=chunk,
             cached=cached,

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wse.compiler.allocate import element_bytes, reserved_bytes
-from wse.compiler.options import MESH_GEMM, REFUSE, THIN_GEMM, Choice, Options, region_shape
+from wse.compiler.options import (
+    DECODE,
+    MESH_GEMM_OWN,
+    PREFILL_PRODUCTS,
+    REFUSE,
+    THIN_GEMM,
+    Choice,
+    Options,
+    region_shape,
+)
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.shard import shard
@@ -36,10 +45,12 @@ def compile_model(
     """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
     Raises:
-        UnknownName: there is no such mapping.
-        BadMesh: the region is larger than the mesh, or more stages are asked for than there are layers.
+        UnknownName: there is no such mapping, or no such product for prefill.
+        BadMesh: the region is larger than the mesh, or not the square that the product asked for needs, or more stages
+            are asked for than there are layers.
         DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
     """
+    _check_names(options)
     _check_mesh(spec, wafer, options)
     programs: list[Program] = []
     failures: list[DoesNotFit] = []
@@ -52,6 +63,12 @@ def compile_model(
                 continue
             if cost is None:
                 return programs[0]
+    if not programs and not failures:
+        message = (
+            f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
+            f"choose a square --region, or prefill by {THIN_GEMM}"
+        )
+        raise BadMesh(message)
     if not programs:
         raise min(failures, key=lambda error: getattr(error, "needed", 0))
     return programs[0] if cost is None else min(programs, key=cost)
@@ -59,12 +76,16 @@ def compile_model(
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
     """Whether any choice fits: the least demanding one of every region count is tried."""
+    _check_names(options)
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
     for stages in _stage_counts(spec, wafer, options):
-        choice = Choice(stages_per_wafer=stages, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
+        products = _prefills(wafer, options, stages)
+        if not products:
+            continue
+        choice = Choice(stages_per_wafer=stages, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
         least = replace(options, prompt_tokens=1, capacity=REFUSE)
         if not _weights_fit(spec, wafer, software, least, choice):
             continue
@@ -89,10 +110,14 @@ def _weights_fit(
     return reserved_bytes(state) + max(held.values()) <= wafer.sram_bytes_per_pe
 
 
+def _check_names(options: Options) -> None:
+    if options.mapping not in recipes():
+        raise UnknownName("mapping", options.mapping, recipes())
+    if options.prefill not in (None, *PREFILL_PRODUCTS):
+        raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
+
+
 def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    known = recipes()
-    if options.mapping not in known:
-        raise UnknownName("mapping", options.mapping, known)
     if options.region is not None:
         rows, cols = options.region
         if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
@@ -124,8 +149,14 @@ def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterat
 
 
 def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
+    """The products to try on regions of that shape, the least demanding last; none where only another was asked for.
+
+    Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
+    """
     rows, cols = region_shape(options, wafer, stages)
-    return (MESH_GEMM, THIN_GEMM) if rows == cols else (THIN_GEMM,)
+    unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
+    wanted = unasked if options.prefill is None else [options.prefill]
+    return tuple(product for product in wanted if rows == cols or product == THIN_GEMM)
 
 
 def _largest_chunks(
@@ -133,7 +164,7 @@ def _largest_chunks(
 ) -> Program:
     """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
     rows, cols = region_shape(options, wafer, stages)
-    step = rows if prefill == MESH_GEMM else 1
+    step = 1 if prefill == THIN_GEMM else rows
 
     def attempt(head_chunk: int, prefill_chunk: int) -> Program:
         choice = Choice(stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse.compiler.options import PRODUCT, region_shape
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
-from wse.program import COLUMNS, I32, ROWS, Tile, TilePart
+from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
 from wse_mappings.head_groups import head_groups
 from wse_mappings.split import padded_blocks
 
@@ -25,13 +25,13 @@ def shard(state: State) -> State:
         hidden=padded_blocks(spec.hidden_size, rows),
         ffn=padded_blocks(spec.ffn_size, cols),
         vocab=padded_blocks(spec.vocab_size, cols),
-        heads=head_groups(cols, spec.kv_head_count, spec.head_size),
+        heads=head_groups(cols, spec.kv_head_count, spec.head_size, whole_pairs=state.options.scope != LAYERS),
     )
     tiles = []
     held: set[tuple[int, str]] = set()
     for op in ops_in_order(state.graph):
         stage = stage_of(state, op)
-        for tile in _tiles(op, cut, spec.queries_per_kv, spec.head_size, stage):
+        for tile in _wanted(state, op, cut, stage):
             if (stage, tile.name) not in held:
                 held.add((stage, tile.name))
                 buffer = SymBuffer(
@@ -58,9 +58,57 @@ def stage_of(state: State, op: Op) -> int:
     return next(i for i, p in enumerate(state.plans) if p.first_layer <= op.layer < p.last_layer)
 
 
-def _tiles(op: Op, cut: Shard, queries_per_kv: int, head_size: int, stage: int) -> list[Tile]:
-    queries = cut.heads.rows(head_size, queries_per_kv)
-    keys = cut.heads.rows(head_size, 1)
+def own_name(tensor: str) -> str:
+    """The tile that prefill holds of a tensor where it has weights of its own."""
+    return f"prefill.{tensor}"
+
+
+def _wanted(state: State, op: Op, cut: Shard, stage: int) -> list[Tile]:
+    """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
+    spec = state.spec
+    queries = cut.heads.rows(spec.head_size, spec.queries_per_kv)
+    keys = cut.heads.rows(spec.head_size, 1)
+    tiles = []
+    apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
+    if not apart or DECODE in state.options.phases:
+        tiles += _tiles(op, cut, queries, keys, stage)
+    if apart and PREFILL in state.options.phases:
+        tiles += _own_tiles(op, cut, queries, keys, stage)
+    return tiles
+
+
+def _own_tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
+    """MeshGEMM's tiles, one for each tensor: contraction skewed, outputs and gains cut over columns."""
+    match op.kind:
+        case "norm":
+            contraction, outputs = None, [cut.hidden]
+        case "qkv":
+            contraction, outputs = cut.hidden, [queries, keys, keys]
+        case "output":
+            contraction, outputs = queries, [cut.hidden]
+        case "product":
+            contraction, outputs = cut.hidden, [cut.ffn]
+        case "gate_up":
+            contraction, outputs = cut.hidden, [cut.ffn, cut.ffn]
+        case "down":
+            contraction, outputs = cut.ffn, [cut.hidden]
+        case "attention":
+            return []
+        case _:
+            raise _unknown(op)
+    outer = None if contraction is None else (contraction, SKEWED)
+    return [
+        replace(_tile((tensor,), stage, outer, [(output, ROWS)], transposed=outer is not None), name=own_name(tensor))
+        for tensor, output in zip(op.weights, outputs, strict=True)
+    ]
+
+
+def _unknown(op: Op) -> WseBug:
+    return WseBug(f"no tiles are known for ops of kind {op.kind}")
+
+
+def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
+    """The tiles that decode and the products in place use."""
     by_row, by_col = (cut.hidden, COLUMNS), (cut.ffn, ROWS)
     match op.kind:
         case "embedding" | "head":
@@ -80,8 +128,7 @@ def _tiles(op: Op, cut: Shard, queries_per_kv: int, head_size: int, stage: int) 
         case "attention":
             return []
         case _:
-            message = f"no tiles are known for ops of kind {op.kind}"
-            raise WseBug(message)
+            raise _unknown(op)
 
 
 def _tile(
@@ -92,7 +139,7 @@ def _tile(
     *,
     transposed: bool,
 ) -> Tile:
-    """A tile ``[outer, sum of inners]``; an index with axis ROWS varies along a row, with COLUMNS down a column."""
+    """A tile ``[outer, sum of inners]``; an index of axis ROWS varies along rows, COLUMNS down columns, SKEWED both."""
     parts, offset = [], 0
     for tensor, (inner, axis) in zip(tensors, inners, strict=True):
         parts.append(

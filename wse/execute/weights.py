@@ -11,7 +11,8 @@ import numpy.typing as npt
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.models.spec import ModelSpec
-from wse.program import ROWS, Program, TilePart
+from wse.program import I32, ROWS, SKEWED, Program, TilePart
+from wse_mappings.ring import skew
 
 Tensor = npt.NDArray[np.generic]
 LARGEST_HALF = 65504
@@ -55,8 +56,15 @@ def _share(part: TilePart, tensor: Tensor, row: int, cols: int) -> Tensor:
     if part.outer is None:
         picked = tensor[np.maximum(inner, 0)][:, None, :]
         return np.where((inner >= 0)[:, None, :], picked, picked.dtype.type(0))
-    outer = part.outer if part.outer_axis == ROWS else np.broadcast_to(part.outer[row], (cols, part.outer.shape[1]))
+    outer = _outer(part.outer, part.outer_axis, row, cols)
     source = tensor.T if part.transposed else tensor
     picked = source[np.maximum(outer, 0)[:, :, None], np.maximum(inner, 0)[:, None, :]]
     real = (outer >= 0)[:, :, None] & (inner >= 0)[:, None, :]
     return np.where(real, picked, picked.dtype.type(0))
+
+
+def _outer(index: I32, axis: int, row: int, cols: int) -> I32:
+    """``[cols, n]``: the outer indices on the PEs of one mesh row."""
+    if axis == SKEWED:
+        return index[skew(row, cols)]
+    return index if axis == ROWS else np.broadcast_to(index[row], (cols, index.shape[1]))

@@ -164,17 +164,19 @@ class _Line:
     def _send(self, pe: int) -> Stream:
         """A PE's next send, at its router; what it received before comes first."""
         received = self.waiting.pop(pe, [])
-        begin, last = self._operate(pe, received)
-        out = self.costs.ramp + 1 + (self.costs.relay if received else 0)
+        begin, last = self._operate(pe, received, sends=True)
+        out = self.costs.ramp + 1
         way = tuple((piece, ago + self.costs.fused) for piece, ago in received[-1].way) if received else ()
         return Stream(begin.after(relays=out), last.after(relays=out), way)
 
-    def _operate(self, pe: int, received: list[Stream]) -> tuple[Moment, Moment]:
+    def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[Moment, Moment]:
         """The cycles of the first and last word of the PE's last operation: the last receive, or words of its own."""
         costs, begin, last = self.costs, START, START
         for i, stream in enumerate(received):
             ready = stream.first.after(relays=costs.ramp)
             begin = max(self._free(pe), ready)
+            if sends and i + 1 == len(received):
+                begin = begin.after(relays=costs.relay)
             piece, ago = stream.way[-1]
             before = begin.total - costs.ramp - ago
             behind = self._behind(piece, Window(before, before + self.tail, self.words))

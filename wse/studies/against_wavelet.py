@@ -60,7 +60,7 @@ class Agreement:
 
 def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
     """Time one configuration by both readers."""
-    costs = LineCosts.of(wafer, software.reduce_gap_cycles)  # the reference has no relays in software
+    costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     fast = _fast(case, costs)
     wavelet = _wavelet(case, wafer, software)
     return Agreement(
@@ -95,14 +95,15 @@ def _slowest(laid: Laid, times: PatternTimes) -> Transfer:
 
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Result:
     machine = Machine(wafer, case.rows, case.cols, sum(2 * laid.words for group in case.groups for laid in group))
-    one_by_one = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles)
+    gap, relay = software.reduce_gap_cycles, software.relay_cycles
+    one_by_one = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay)
     colour, address = 0, 0
     for group in case.groups:
         for i, laid in enumerate(group):
             lines = one_by_one
             if len(group) > 1:
                 main = 2 * wafer.colours * i
-                lines = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles, main=main)
+                lines = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
             target = address if laid.reduces else address + laid.words
             free = [
                 lines.path(

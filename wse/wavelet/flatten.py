@@ -132,10 +132,11 @@ class _Flattening:
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)
         new[op_order], new[NONE] = np.arange(len(op_order)), NONE
-        arrival, address, words, mark, gap = self.wiring.op_columns[op_order].T
+        arrival, address, words, mark, gap, delay = self.wiring.op_columns[op_order].T
         for column, queue in ((k.RECEIVE, self.wiring.receive[op_order]), (k.SEND, self.wiring.send[op_order])):
             table[:, column] = np.where(queue >= 0, self.renumbered[queue], NONE) if len(self.wiring.key) else NONE
-        table[:, k.ARRIVAL], table[:, k.WORDS], table[:, k.MARK], table[:, k.GAP] = arrival, words, mark, gap
+        table[:, k.ARRIVAL], table[:, k.WORDS], table[:, k.MARK] = arrival, words, mark
+        table[:, k.GAP], table[:, k.DELAY] = gap, delay
         table[:, k.ADDRESS] = self.wiring.op_pe[op_order] * machine.memory_words + address
         table[:, k.AFTER] = new[self.wiring.op_after[op_order]]
         return table

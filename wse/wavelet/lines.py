@@ -53,6 +53,7 @@ class Lines:
     Attributes:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
+        relay_cycles: What software adds to a receive that is fused with a send.
         main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
             those that follow one another use the same threads again.
         written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
@@ -62,6 +63,7 @@ class Lines:
 
     machine: Machine
     gap_cycles: int
+    relay_cycles: int = 0
     main: int = 0
     written: dict[int, I32] = field(default_factory=dict)
     read: dict[int, I32] = field(default_factory=dict)
@@ -211,6 +213,7 @@ class Lines:
                 words=words,
                 mark=step.send is not None and plan.marked(step.send),
                 gap_cycles=self.gap_cycles,
+                delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )
             thread = SENDS if step.send and cut.parts > 1 else 0
             made = self.machine.operate(pes, self.main + thread, operation, self._last(self.written, address)[pes])

@@ -66,6 +66,7 @@ class Operation:
         words: Length.
         mark: Whether the last word sent carries the control bit.
         gap_cycles: From the end of the thread's previous operation, if there is one, to the earliest start of this one.
+        delay_cycles: From the arrival of the first word, where one is received, to its being worked on.
     """
 
     receive: int = -1
@@ -75,6 +76,7 @@ class Operation:
     words: int = 1
     mark: bool = False
     gap_cycles: int = 0
+    delay_cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class _Walk:
         rows = program.stages[0].rect.rows
         self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
         self.passing = CacheBalance.passing_rows(length, rows)
-        self.runs = StepRuns(program=program, wafer=wafer, gap_cycles=software.reduce_gap_cycles, workers=workers)
+        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers)
+        self.issue = math.ceil(software.vector_issue_cycles)
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
@@ -170,13 +171,13 @@ class _Walk:
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
-        start, base = _relative(begin + self.software.vector_issue_cycles)
+        start, base = _relative(begin + self.issue)
         ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
         self._ended(int(self.phase.stage[steps[0]]), base, ran)
 
     def _stream(self, step: int, turn: int, begin: I64) -> None:
         """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
-        stage, issue = int(self.phase.stage[step]), self.software.vector_issue_cycles
+        stage, issue = int(self.phase.stage[step]), self.issue
         self.free[stage] += issue
         words = self.runs.words(self.phase, step, self.slots, turn)
         if self.phase.kind[step] == Kind.CACHE_SHIFT:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
@@ -41,14 +41,14 @@ class StepRuns:
     Attributes:
         program: What was compiled.
         wafer: The machine.
-        gap_cycles: Between two vector operations of a PE inside a pattern.
+        software: What its software costs.
         workers: Cores.
         known: Results by what they depend on.
     """
 
     program: Program
     wafer: WaferSpec
-    gap_cycles: int
+    software: SoftwareProfile
     workers: int = 1
     known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class StepRuns:
             machine = self._machine(start, max(1, 2 * sum(words for *_, words, _ in each)))
             colour, address = 0, 0
             for i, (code, axis, round_, first, rows, words, in_place) in enumerate(each):
-                lines = Lines(machine=machine, gap_cycles=self.gap_cycles, main=2 * self.wafer.colours * i)
+                lines = self._lines(machine, main=2 * self.wafer.colours * i)
                 lay = lines.rows if axis == ROWS else lines.columns
                 chosen = slice(first, first + rows) if axis == ROWS else slice(None)
                 target = address if in_place else address + words
@@ -87,7 +87,7 @@ class StepRuns:
             rows, cols = start.shape
             machine = self._machine(start, 2 * words)
             schedule = cache_shift(rows, cols, passing)
-            Lines(machine=machine, gap_cycles=self.gap_cycles).columns(schedule, words, target=words)
+            self._lines(machine).columns(schedule, words, target=words)
             self.known[key] = self._run(machine)
         return self.known[key]
 
@@ -97,7 +97,7 @@ class StepRuns:
         if key not in self.known:
             machine = self._machine(start, 2 * words)
             schedule = translation(machine.rows, machine.cols, source, target)
-            Lines(machine=machine, gap_cycles=self.gap_cycles).plane(schedule, words, target=words)
+            self._lines(machine).plane(schedule, words, target=words)
             self.known[key] = self._run(machine)
         return self.known[key]
 
@@ -107,13 +107,17 @@ class StepRuns:
         if key not in self.known:
             machine = self._machine(start, words)
             schedule = edge_stream(machine.cols - 1, machine.rows)
-            Lines(machine=machine, gap_cycles=self.gap_cycles).rows(schedule, words)
+            self._lines(machine).rows(schedule, words)
             self.known[key] = self._run(machine)
         return self.known[key]
 
     def _machine(self, start: I32, memory_words: int) -> Machine:
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
+
+    def _lines(self, machine: Machine, main: int = 0) -> Lines:
+        gap, relay = self.software.reduce_gap_cycles, self.software.relay_cycles
+        return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
 
     def _run(self, machine: Machine) -> Ran:
         result: Result = run(machine, workers=self.workers)

@@ -165,6 +165,7 @@ class Wiring:
             [op.words for op in ops],
             [op.mark for op in ops],
             [op.gap_cycles for op in ops],
+            [op.delay_cycles for op in ops],
         ]
         self.op_columns = np.stack([_each(blocks, column) for column in columns], axis=1)
         thread = self.op_pe * np.int64(2**32) + _each(blocks, [block.thread for block in blocks])

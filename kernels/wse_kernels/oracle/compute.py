@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.oracle.memory import F32, I64, Sram
+from wse_kernels.oracle.memory import F32, I64, Pe, Sram
 
 I32 = npt.NDArray[np.int32]
 
@@ -16,15 +16,26 @@ ATTO = 1e-18
 
 def matmul(pes: Sram, ctl: I32, a: I64) -> None:
     """acc[M, N] (+)= act[M, K] @ wgt[K, N]."""
-    x, w, out, M, K, N, k_stride, n_stride, add = a[3:12]
+    _product(pes, "wgt", a)
+
+
+def matmul_act(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, N] (+)= act[M, K] @ act[K, N]."""
+    _product(pes, "act", a)
+
+
+def _product(pes: Sram, right: str, a: I64) -> None:
+    x, w, out, M, K, N, k_stride, n_stride, out_stride, add = a[3:13]
     for pe in pes.pes(a):
         X = pe.read("act", x, M, K)
-        total = pe.read("acc", out, M, N) if add else np.zeros((M, N), np.float32)
+        rows = [out + m * out_stride for m in range(M)]
+        total = np.array([pe.read("acc", row, N) if add else np.zeros(N, np.float32) for row in rows])
         for k in range(K):
             for n in range(N):
-                product = X[:, k] * pe.read("wgt", w + k * k_stride + n * n_stride, 1)
+                product = X[:, k] * pe.read(right, w + k * k_stride + n * n_stride, 1)
                 total[:, n] = pe.rounded("acc", total[:, n] + product)
-        pe.write("acc", out, total)
+        for row, sums in zip(rows, total, strict=True):
+            pe.write("acc", row, sums)
 
 
 def sum_squares(pes: Sram, ctl: I32, a: I64) -> None:
@@ -89,31 +100,55 @@ def attention_scores(pes: Sram, ctl: I32, a: I64) -> None:
 
 def attention_max(pes: Sram, ctl: I32, a: I64) -> None:
     """f32[M, H] = the largest visible score, times the scale."""
-    scores, out, M, H, T, scale_pico, capacity = a[3:10]
+    *places, scale_pico, capacity = a[3:10]
     for pe in pes.pes(a):
-        scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-        held = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
-        seen = np.where(_visible(ctl, pe.row, M, held)[:, None, :], scaled, LOWEST)
-        top = np.full((M, H), LOWEST)
-        for t in range(T):
-            top = np.where(seen[..., t] > top, seen[..., t], top)
-        pe.write("f32", out, top)
+        held = ctl[pe.row, 8 + _slots(ctl, pe.row, a[7], capacity)]
+        _max(pe, ctl, places, scale_pico, held)
+
+
+def attention_max_by_column(pes: Sram, ctl: I32, a: I64) -> None:
+    """The same with the entries of the row that has the number of the PE's column."""
+    *places, scale_pico = a[3:9]
+    for pe in pes.pes(a):
+        _max(pe, ctl, places, scale_pico, ctl[pe.col, 8 : 8 + a[7]])
+
+
+def _max(pe: Pe, ctl: I32, places: list[np.int64], scale_pico: np.int64, held: I32) -> None:
+    scores, out, M, H, T = map(int, places)
+    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+    seen = np.where(_visible(ctl, pe.row, M, held)[:, None, :], scaled, LOWEST)
+    top = np.full((M, H), LOWEST)
+    for t in range(T):
+        top = np.where(seen[..., t] > top, seen[..., t], top)
+    pe.write("f32", out, top)
 
 
 def attention_exp(pes: Sram, ctl: I32, a: I64) -> None:
     """act[M, H, T] = exp(scale * score - max) where visible, else 0; f32[M, H] = its sum."""
-    scores, maxima, out, sums, M, H, T, scale_pico, capacity = a[3:12]
+    *places, scale_pico, capacity = a[3:12]
     for pe in pes.pes(a):
-        scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-        held = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
-        visible = _visible(ctl, pe.row, M, held)[:, None, :]
-        exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
-        weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
-        total = np.zeros((M, H), np.float32)
-        for t in range(T):
-            total += weights[..., t]
-        pe.write("act", out, weights)
-        pe.write("f32", sums, total)
+        held = ctl[pe.row, 8 + _slots(ctl, pe.row, a[9], capacity)]
+        _exp(pe, ctl, places, scale_pico, held)
+
+
+def attention_exp_by_column(pes: Sram, ctl: I32, a: I64) -> None:
+    """The same with the entries of the row that has the number of the PE's column."""
+    *places, scale_pico = a[3:11]
+    for pe in pes.pes(a):
+        _exp(pe, ctl, places, scale_pico, ctl[pe.col, 8 : 8 + a[9]])
+
+
+def _exp(pe: Pe, ctl: I32, places: list[np.int64], scale_pico: np.int64, held: I32) -> None:
+    scores, maxima, out, sums, M, H, T = map(int, places)
+    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+    visible = _visible(ctl, pe.row, M, held)[:, None, :]
+    exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
+    weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+    total = np.zeros((M, H), np.float32)
+    for t in range(T):
+        total += weights[..., t]
+    pe.write("act", out, weights)
+    pe.write("f32", sums, total)
 
 
 def attention_values(pes: Sram, ctl: I32, a: I64) -> None:

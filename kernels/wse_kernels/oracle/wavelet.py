@@ -134,12 +134,15 @@ class _Machine:
         """The next word of a thread's operation, if it can be done."""
         h = self.threads[thread]
         op, done = int(h[0]), int(h[3])
-        receive, send, arrival, address, words, after, mark, _ = self.ops[op].tolist()
+        receive, send, arrival, address, words, after, mark, _, delay = self.ops[op].tolist()
         if h[2] > t or (done == 0 and after >= 0 and not 0 <= self.times[after, 1] <= t):
             return
         source = self.queues[receive] if receive >= 0 else None
         target = self.queues[send] if send >= 0 else None
         if source and not source.ready(t):
+            return
+        if source and done == 0 and delay and h[5] <= op:
+            h[2], h[5] = t + delay, op + 1
             return
         if target and (len(target.waiting) >= target.capacity or self.links[target.link, 0] == t):
             return

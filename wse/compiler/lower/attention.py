@@ -8,12 +8,13 @@ placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.mesh_gemm import into_stream, mesh_gemm, stationary
+from wse.compiler.lower.linear import into_stream, project
+from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.options import MODEL
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import Num, SymBuffer
 from wse.graph import Op
 from wse.program import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.k_tree import k_tree
@@ -26,12 +27,8 @@ def qkv(c: Context, op: Op) -> None:
     """normed to rotated queries, keys and the values of the new tokens."""
     H, Hk, _, F = c.heads
     d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
-    normed, w = c.temp("normed", M * d, "act"), c.tile("+".join(op.weights))
     projected = c.temp("qkv", M * N, "acc")
-    if c.on_mesh:
-        mesh_gemm(c, normed, w, projected, d, N)
-    else:
-        stationary(c, normed, w, projected, d, N, COLUMNS)
+    project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d)
     c.builder.compute(
         "rope",
         x=projected,
@@ -54,7 +51,9 @@ def attention(c: Context, op: Op) -> None:
     caches = [c.cache(f"layers.{op.layer}.{n}_cache", capacity * entry) for n in ("k", "v")]
     if c.options.scope == MODEL:
         _append(c, caches, entry, capacity)
-    if c.on_mesh:
+    if c.own_weights and c.spec.kv_head_count == 1:
+        _skewed(c, caches, capacity)
+    elif c.on_mesh:
         _ring(c, caches, capacity)
     else:
         _replicated(c, caches, capacity)
@@ -81,11 +80,7 @@ def _append(c: Context, caches: list[SymBuffer], entry: int, capacity: int) -> N
 def output(c: Context, op: Op) -> None:
     """The output projection, added to the residual stream."""
     H, _, _, F = c.heads
-    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), c.tile(op.weights[0]), H * F)
-
-
-def _scale_pico(c: Context) -> int:
-    return round(1e12 / math.sqrt(c.spec.head_size))
+    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), op.weights[0], H * F)
 
 
 def _reduce_scores(c: Context, scores: SymBuffer) -> None:
@@ -103,7 +98,7 @@ def _reduce_scores(c: Context, scores: SymBuffer) -> None:
 def _replicated(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, b = c.tokens, c.builder
-    T, scale = Num(per_slot=1), _scale_pico(c)
+    T, scale = Num(per_slot=1), c.scale_pico
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
@@ -141,18 +136,14 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
     mixed = c.temp("mixed", M * H * F, "acc")
-    travelling = []
-    for name, cache in zip("kv", caches, strict=True):
-        pair = [c.temp(f"{name}_moving_{i}", capacity * Hk * F, "act", "buffers") for i in range(2)]
-        b.compute("copy", out=pair[0], x=cache, n=block)
-        travelling.append((At(buffer=pair[0], other=pair[1]), At(buffer=pair[1], other=pair[0])))
+    keys, values = (_copied(c, name, cache, block) for name, cache in zip("kv", caches, strict=True))
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
         with b.together():
             b.compute(
                 "attention_scores",
                 q=q,
-                k=travelling[0][0],
+                k=keys.now,
                 out=scores,
                 M=M,
                 Hk=Hk,
@@ -161,13 +152,13 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
                 T=T,
                 capacity=capacity,
             )
-            for now, after in travelling:
-                b.line(shift, COLUMNS, now, block, target=after)
+            for operand in (keys, values):
+                b.line(shift, COLUMNS, operand.now, block, target=operand.after)
         _reduce_scores(c, scores)
         b.compute(
             "attention_online",
             scores=scores,
-            v=travelling[1][0],
+            v=values.now,
             maxima=maxima,
             sums=sums,
             out=mixed,
@@ -176,8 +167,38 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
             share=share,
             F=F,
             T=T,
-            scale_pico=_scale_pico(c),
+            scale_pico=c.scale_pico,
             round=Num(per_round=1),
             ring=P,
         )
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+
+
+def _skewed(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+    """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
+    H, _, _, F = c.heads
+    rows, b = c.tokens * H, c.builder
+    T, block, tile = Num(per_slot=1), Num(per_slot=F), Num(per_slot=rows)
+    scores = c.temp("scores", rows * capacity, "acc")
+    partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
+    q, keys = c.temp("q", rows * F, "act"), _copied(c, "k", caches[0], block)
+    dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
+    maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
+    softmax: dict[str, Any] = {"M": c.tokens, "H": H, "T": T, "scale_pico": c.scale_pico}
+    b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
+    c.all_reduce(ROWS, maxima, rows, Arrival.LARGER)
+    exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
+    b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
+    c.all_reduce(ROWS, sums, rows)
+    weights, values = align(c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block), COLUMNS))
+    mixed = c.temp("mixed", rows * F, "acc")
+    mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
+    attended = c.temp("attended", rows * F, "act")
+    b.compute("attention_finish", x=mixed, sums=sums, out=attended, M=c.tokens, H=H, F=F)
+
+
+def _copied(c: Context, name: str, cache: SymBuffer, block: Num) -> Moving:
+    """A copy of the cache's entries that moves, while the cache stays."""
+    here, spare = (c.temp(f"{name}_moving_{i}", cache.elements, "act", "buffers") for i in range(2))
+    c.builder.compute("copy", out=here, x=cache, n=block)
+    return moving(here, spare, block)

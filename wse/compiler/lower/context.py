@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
-from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, Choice, Options
+from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
+from wse.compiler.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.models.spec import ModelSpec
 from wse.program import ROWS
@@ -49,6 +51,16 @@ class Context:
         held, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv
         return held * share, held, share, self.cut.heads.features_per_head
 
+    @property
+    def own_weights(self) -> bool:
+        """Whether the phase is on the mesh with weights of its own."""
+        return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
+
+    @property
+    def scale_pico(self) -> int:
+        """What scores are multiplied with, in units of 1e-12."""
+        return round(1e12 / math.sqrt(self.spec.head_size))
+
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
         """A buffer of the current stage that lives where its values are needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
@@ -65,6 +77,10 @@ class Context:
         """A weight tile of the current stage."""
         return self.tiles[self.builder.stage, name]
 
+    def own_tile(self, tensor: str) -> SymBuffer:
+        """Prefill's own tile of a tensor."""
+        return self.tiles[self.builder.stage, own_name(tensor)]
+
     def all_reduce(
         self, axis: int, buffer: At | SymBuffer, elements: int | Num, arrival: Arrival = Arrival.ADD
     ) -> None:
@@ -74,7 +90,9 @@ class Context:
         self.builder.line(pattern, axis, buffer, elements)
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """How an all-reduce over ``length`` PEs is cut into groups."""
+        """How an all-reduce over ``length`` PEs is cut into groups; not at all in prefill as WaferLLM runs it."""
+        if self.own_weights:
+            return ()
         if self.options.groups == FEWEST_RELAYS:
             return None
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)

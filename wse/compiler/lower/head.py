@@ -42,7 +42,7 @@ def head(c: Context, op: Op) -> None:
     for chunk in range(ceil_div(V, size)):
         first, n = chunk * size, min(size, V - chunk * size)
         weights = At(buffer=table, offset=first * d)
-        b.compute("matmul", x=normed, w=weights, out=logits, M=1, K=d, N=n, k_stride=1, n_stride=d, add=0)
+        b.compute("matmul", x=normed, w=weights, out=logits, M=1, K=d, N=n, k_stride=1, n_stride=d, out_stride=n, add=0)
         b.line(reduce_, COLUMNS, logits, n)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
             _to_host(c, At(buffer=logits), n, HostStream.LOGITS_OUT, first, _logit_bytes(c, first, n))

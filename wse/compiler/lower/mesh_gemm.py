@@ -1,6 +1,11 @@
-"""The distributed products: MeshGEMV and thin GEMM (weights stay, partials reduce), MeshGEMM, dist-GEMM-T."""
+"""Products whose operands travel on the interleaved rings of a square: MeshGEMM and dist-GEMM-T.
+
+Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
@@ -9,65 +14,100 @@ from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 
-def stationary(c: Context, x: At | SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:
-    """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
-    M = c.tokens
-    c.builder.compute("matmul", x=x, w=w, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, add=0)
-    c.all_reduce(axis, out, M * N)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """An operand that travels: where it stands, where the next round of its loop puts it, its elements on a PE."""
+
+    now: At
+    after: At
+    elements: int | Num
+
+    def moved(self, rounds: int) -> Moving:
+        """The operand after a loop of ``rounds``: in the other buffer when they are odd."""
+        return self if rounds % 2 == 0 else Moving(now=self.after, after=self.now, elements=self.elements)
 
 
-def mesh_gemm(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int) -> None:
-    """out = X @ W on a square: X cut in tokens by rows and K by columns, W in K by rows and N by columns.
+def moving(here: SymBuffer, spare: SymBuffer, elements: int | Num) -> Moving:
+    """An operand that stands in ``here``."""
+    return Moving(now=At(buffer=here, other=spare), after=At(buffer=spare, other=here), elements=elements)
 
-    Both are aligned by ring steps, then multiplied and shifted ``length`` times; w itself stays where it is. x is
-    overwritten.
-    """
-    P, M, b = c.cut.rows, c.tokens, c.builder
-    spare = c.temp("a_spare", M * K, "act", "buffers")
-    moving = [c.temp(f"b_moving_{i}", K * N, "wgt", "buffers") for i in range(2)]
-    b.compute("copy_weights", out=moving[0], x=w, n=K * N)
-    a_now, a_next = At(buffer=x, other=spare), At(buffer=spare, other=x)
-    b_now, b_next = At(buffer=moving[0], other=moving[1]), At(buffer=moving[1], other=moving[0])
+
+def align(c: Context, *operands: tuple[Moving, int]) -> list[Moving]:
+    """Skew operands, each along its axis, at the same time: floor(P / 2) rounds of ring steps."""
+    P = c.cut.rows
     if P > 1:
-        align = c.patterns.get(ring_align, P)
-        with b.loop(P // 2), b.together():
-            b.line(align, ROWS, a_now, M * K, target=a_next)
-            b.line(align, COLUMNS, b_now, K * N, target=b_next)
-    if (P // 2) % 2 == 1:
-        a_now, a_next, b_now, b_next = a_next, a_now, b_next, b_now
-    shift = c.patterns.get(ring_shift, P, P)
-    with b.loop(P), b.together():
-        b.compute("matmul", x=a_now, w=b_now, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, add=Num(per_round=1))
-        b.line(shift, ROWS, a_now, M * K, target=a_next)
-        b.line(shift, COLUMNS, b_now, K * N, target=b_next)
+        pattern = c.patterns.get(ring_align, P)
+        with c.builder.loop(P // 2), c.builder.together():
+            for operand, axis in operands:
+                c.builder.line(pattern, axis, operand.now, operand.elements, target=operand.after)
+    return [operand.moved(P // 2) for operand, _ in operands]
 
 
-def mesh_gemm_t(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int) -> None:
-    """out = X @ W on a square with W held as decode wants it: K by columns, N by rows (dist-GEMM-T).
+def mesh_gemm(
+    c: Context, kernel: str, a: Moving, b: Moving, out: At | SymBuffer, M: int, K: int | Num, N: int, out_stride: int
+) -> None:
+    """out[M, N] = A @ B, both aligned: P rounds that multiply and shift A along rows and B along columns meanwhile.
 
-    In round t a row multiplies with the tiles of the row t places back on the ring and sums into that column.
+    Afterwards both are where they were before, in the other buffer when P is odd.
     """
-    P, M, b = c.cut.rows, c.tokens, c.builder
-    partial = c.temp("t_partial", M * N, "acc", "buffers")
-    moving = [c.temp(f"b_moving_{i}", K * N, "wgt", "buffers") for i in range(2)]
-    b.compute("copy_weights", out=moving[0], x=w, n=K * N)
-    now, after = At(buffer=moving[0], other=moving[1]), At(buffer=moving[1], other=moving[0])
+    P, builder = c.cut.rows, c.builder
+    shift = c.patterns.get(ring_shift, P, P)
+    with builder.loop(P), builder.together():
+        builder.compute(
+            kernel,
+            x=a.now,
+            w=b.now,
+            out=out,
+            M=M,
+            K=K,
+            N=N,
+            k_stride=N,
+            n_stride=1,
+            out_stride=out_stride,
+            add=Num(per_round=1),
+        )
+        builder.line(shift, ROWS, a.now, a.elements, target=a.after)
+        builder.line(shift, COLUMNS, b.now, b.elements, target=b.after)
+
+
+def dist_gemm_t(
+    c: Context,
+    kernel: str,
+    x: SymBuffer,
+    b: Moving,
+    partial: SymBuffer,
+    out: SymBuffer,
+    M: int,
+    K: int,
+    N: int | Num,
+    *,
+    transposed: bool,
+) -> None:
+    """out[M, N] = X @ B in P rounds without alignment, where B has K cut over columns and N over rows.
+
+    In round t a row multiplies with the tiles of the row t places back on the ring and sums into that column, which
+    keeps the sum. A tile of B is ``[K, N]``, or ``[N, K]`` when ``transposed``.
+    """
+    P, builder = c.cut.rows, c.builder
     shift = c.patterns.get(ring_shift, P, P)
     reduce_, keep = c.patterns.get(ring_reduce, P), c.patterns.get(ring_keep, P)
-    with b.loop(P):
-        with b.together():
-            b.compute("matmul", x=x, w=now, out=partial, M=M, K=K, N=N, k_stride=N, n_stride=1, add=0)
-            b.line(shift, COLUMNS, now, K * N, target=after)
-        b.line(reduce_, ROWS, partial, M * N)
-        b.line(keep, ROWS, partial, M * N, target=out)
-
-
-def into_stream(c: Context, x: SymBuffer, w: SymBuffer, K: int) -> None:
-    """Add x @ w to the residual stream, where x is cut over columns and the product over rows again."""
-    d, M = c.cut.d, c.tokens
-    projected = c.temp("projected_back", M * d, "acc")
-    if c.on_mesh:
-        mesh_gemm_t(c, x, w, projected, K, d)
-    else:
-        stationary(c, x, w, projected, K, d, ROWS)
-    c.builder.compute("residual_add", x=c.stream, addend=projected, n=M * d)
+    k_stride, n_stride = (1, K) if transposed else (N, 1)
+    elements = M * N if isinstance(N, int) else Num(per_slot=M * N.per_slot)
+    with builder.loop(P):
+        with builder.together():
+            builder.compute(
+                kernel,
+                x=x,
+                w=b.now,
+                out=partial,
+                M=M,
+                K=K,
+                N=N,
+                k_stride=k_stride,
+                n_stride=n_stride,
+                out_stride=N,
+                add=0,
+            )
+            builder.line(shift, COLUMNS, b.now, b.elements, target=b.after)
+        builder.line(reduce_, ROWS, partial, elements)
+        builder.line(keep, ROWS, partial, elements, target=out)

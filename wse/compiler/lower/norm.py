@@ -9,10 +9,10 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 
 def norm(c: Context, op: Op) -> None:
-    """x to normed. On the mesh the gain, held by rows, comes to the columns from the diagonal."""
+    """x to normed. On the mesh decode's gain, held by rows, comes to the columns from the diagonal."""
     d, M, b = c.cut.d, c.tokens, c.builder
-    gain = c.tile(op.weights[0])
-    if c.on_mesh:
+    gain = c.own_tile(op.weights[0]) if c.own_weights else c.tile(op.weights[0])
+    if c.on_mesh and not c.own_weights:
         by_column = c.temp("gain_by_column", d, "wgt", "buffers")
         b.line(c.patterns.get(diagonal_multicast, c.cut.rows), COLUMNS, gain, d, target=by_column)
         gain = by_column

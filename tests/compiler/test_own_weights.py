@@ -1,0 +1,223 @@
+"""Prefill with weights of its own: what is held where, the rounds of the source, and when it is chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search import compile_model, fits
+from wse.errors import BadMesh, UnknownName
+from wse.execute.arena import Arena
+from wse.execute.weights import store_weights
+from wse.instructions import KERNELS
+from wse.models.spec import ModelSpec
+from wse.program import Kind, Phase, Program
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.schedule import Arrival
+
+ONE_HEAD = tiny_spec(layers=1, heads=1, kv_heads=1, head_size=40)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+ALONE = replace(OPTIONS, scope=LAYERS, phases=(PREFILL,))
+MATMULS = ("matmul", "matmul_act")
+
+
+def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) -> Program:
+    choice = Choice(stages_per_wafer=1, prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
+    return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
+
+
+def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
+    """Turns of each loop, and its steps: kernels by name, patterns by name and axis, steps that run together joined."""
+    found = []
+    for first, end, turns in phase.loops:
+        steps: list[tuple[int, str]] = []
+        for step in range(first, end):
+            code, axis = int(phase.code[step]), "xy"[int(phase.axis[step])]
+            told = KERNELS[code] if phase.kind[step] == Kind.COMPUTE else f"{program.patterns[code].name} {axis}"
+            steps.append((int(phase.together[step]), told))
+        joined: list[str] = []
+        for index, (group, told) in enumerate(steps):
+            if index and group >= 0 and group == steps[index - 1][0]:
+                joined[-1] += f" | {told}"
+            else:
+                joined.append(told)
+        found.append((int(turns), joined))
+    return found
+
+
+@pytest.mark.parametrize("side", [2, 5, 6, 9])
+def test_a_layer_with_one_head_runs_the_loops_of_its_source(side: int) -> None:
+    program = compiled(side, ALONE)
+    product = "matmul | ring_shift x | ring_shift y"
+    align, back = (side // 2, ["ring_align x"]), (side, [product])
+    assert loops(program, program.phases[0]) == [
+        align,
+        back,  # q
+        back,  # k
+        back,  # v
+        (side, ["matmul_act | ring_shift y", "ring_reduce x", "ring_keep x"]),
+        (side // 2, ["ring_align x | ring_align y"]),
+        (side, [f"matmul_act{product.removeprefix('matmul')}"]),
+        align,
+        back,  # o
+        align,
+        back,  # gate
+        back,  # up
+        align,
+        back,  # down
+    ]
+
+
+@pytest.mark.parametrize("side", [1, 2, 5, 6, 9])
+def test_rounds_of_a_layer_with_one_head_are_nine_p_and_five_times_half_of_p(side: int) -> None:
+    program = compiled(side, ALONE)
+    rounds: Counter[str] = Counter()
+    for turns, steps in loops(program, program.phases[0]):
+        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += turns
+    assert rounds == Counter(compute=9 * side, align=5 * (side // 2))
+
+
+def test_a_product_alone_is_one_alignment_and_one_turn_of_the_rings() -> None:
+    program = compiled(6, replace(ALONE, scope=PRODUCT))
+    assert loops(program, program.phases[0]) == [(3, ["ring_align x"]), (6, ["matmul | ring_shift x | ring_shift y"])]
+    assert [tile.name for tile in program.tiles] == ["prefill.product"]
+
+
+def test_layers_alone_are_padded_to_a_multiple_of_the_mesh_and_models_to_whole_rotary_pairs() -> None:
+    """40 features over 6 columns: 7 on each, or 4 pairs."""
+    shapes = [{t.name: (t.outer, t.inner) for t in compiled(6, options).tiles} for options in (ALONE, OPTIONS)]
+    assert [found["prefill.layers.0.q"] for found in shapes] == [(7, 7), (7, 8)]
+    assert [found["prefill.layers.0.o"] for found in shapes] == [(7, 7), (8, 7)]
+
+
+def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are_not() -> None:
+    side = 9
+    program = compiled(side, replace(OPTIONS, scope=LAYERS))
+    chain = k_tree(side, side, Arrival.ADD, broadcast=True, groups=()).messages[:, :2]
+    found: dict[str, list[bool]] = {"prefill": [], "decode": []}
+    for phase in program.phases:
+        for pattern in (program.patterns[code] for code in phase.code[phase.kind == Kind.LINE]):
+            if pattern.name == "all_reduce":
+                found[phase.name].append(np.array_equal(pattern.messages[:, :2], chain))
+    assert found == {"prefill": [True] * 4, "decode": [False] * 10}
+
+
+def place(pe: int, length: int) -> int:
+    """The place of a PE on the ring that goes out over even PEs and comes back over odd ones."""
+    return [*range(0, length, 2), *reversed(range(1, length, 2))].index(pe)
+
+
+def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
+    """A matrix ``[in, out]`` padded with zeros and cut into ``[side, side]`` tiles."""
+    rows, cols = (-(-extent // side) for extent in matrix.shape)
+    padded = np.zeros((rows * side, cols * side), np.float32)
+    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return padded.reshape(side, rows, side, cols).swapaxes(1, 2)
+
+
+@pytest.mark.parametrize("side", [1, 2, 4, 5])
+def test_tiles_are_stored_skewed(side: int) -> None:
+    """PE (i, j) holds block (k, j) of a matrix ``[in, out]`` where the places of i and j add up to that of k."""
+    program, made = compiled(side), tensors(ONE_HEAD)
+    arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
+    store_weights(program, ONE_HEAD, made.__getitem__, [arena])
+    tiles = {tile.name: tile for tile in program.tiles}
+    for name in ("gate", "up", "down"):
+        tile = tiles[f"prefill.layers.0.{name}"]
+        want = blocks(made[f"layers.0.{name}"].T, side)
+        held = arena.read("float32", tile.address, tile.outer * tile.inner)
+        assert (tile.outer, tile.inner) == want.shape[2:]
+        for i in range(side):
+            for j in range(side):
+                k = next(k for k in range(side) if place(k, side) == (place(i, side) + place(j, side)) % side)
+                np.testing.assert_array_equal(held[i, j].reshape(want.shape[2:]), want[k, j])
+    gain = tiles["prefill.layers.0.mlp_norm"]
+    want = blocks(np.broadcast_to(made["layers.0.mlp_norm"], (side, 40)), side)[:, :, 0]
+    np.testing.assert_array_equal(arena.read("float32", gain.address, gain.inner), want)
+
+
+@pytest.mark.parametrize("heads", [1, 6])
+@pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("phases", [(PREFILL,), (DECODE,), (PREFILL, DECODE)])
+def test_every_phase_holds_every_matrix_element_of_a_layer_once(phases: tuple[str, ...], side: int, heads: int) -> None:
+    spec = tiny_spec(layers=2, heads=heads, kv_heads=1 if heads == 1 else 2)
+    program = compiled(side, replace(OPTIONS, phases=phases), spec)
+    numbers, offset = {}, 1
+    for name, tensor in tensors(spec).items():
+        numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
+        offset += tensor.size
+    arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
+    store_weights(program, spec, numbers.__getitem__, [arena])
+    seen = np.zeros(offset, np.int64)
+    elements = 0
+    for tile in (tile for tile in program.tiles if tile.view == "wgt"):
+        held = arena.read("float32", tile.address, tile.outer * tile.inner)
+        np.add.at(seen, held.astype(np.int64).ravel(), 1)
+        elements += held.size
+    for name, tensor in numbers.items():
+        copies = (side if tensor.ndim == 1 else 1) * (len(phases) if name.startswith("layers.") else 1)
+        assert (seen[tensor.astype(np.int64)] == copies).all(), name
+    assert program.padding_fraction == pytest.approx(seen[0] / elements)
+
+
+def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
+    program = compiled(5, ALONE)
+    phase = program.phases[0]
+    qkv = next(b for b in program.buffers if b.name == "qkv")
+    first = next(int(phase.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0])
+    rope = int(np.flatnonzero((phase.kind == Kind.COMPUTE) & (phase.code == KERNELS.index("rope")))[0])
+    assert qkv.live == ((0, first, rope),)
+
+
+def test_decodes_steps_do_not_depend_on_the_weights_of_prefill() -> None:
+    own = compiled(5).decode
+    choice = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+    shared = compile_choice(ONE_HEAD, wafer(5, 5, 1 << 20), SOFTWARE, OPTIONS, choice).decode
+    for name in ("kind", "axis", "view", "op", "loop", "together"):
+        assert np.array_equal(getattr(own, name), getattr(shared, name)), name
+
+
+def tried(options: Options, side: tuple[int, int] = (6, 6)) -> list[str]:
+    """The products that the search tries and that fit."""
+    names: list[str] = []
+
+    def cost(program: Program) -> float:
+        names.append(program.prefill_name)
+        return 0.0
+
+    compile_model(ONE_HEAD, wafer(*side, 1 << 20), SOFTWARE, options, cost)
+    return names
+
+
+def test_the_search_tries_it_where_decode_is_not_wanted_or_when_it_is_asked_for() -> None:
+    assert tried(OPTIONS) == ["mesh-gemm", "thin-gemm"]
+    assert tried(replace(OPTIONS, phases=(PREFILL,))) == list(PREFILL_PRODUCTS)
+    assert tried(replace(OPTIONS, phases=(PREFILL,)), (6, 5)) == ["thin-gemm"]
+    for product in PREFILL_PRODUCTS:
+        assert tried(replace(OPTIONS, prefill=product)) == [product]
+
+
+def test_twice_the_weights_need_a_larger_mesh() -> None:
+    asked = replace(OPTIONS, prefill=MESH_GEMM_OWN)
+    spec = tiny_spec(layers=4, hidden=96, ffn=256)
+    sizes = {
+        name: next(n for n in range(1, 20) if fits(spec, wafer(n, n), SOFTWARE, options))
+        for name, options in (("shared", OPTIONS), ("own", asked))
+    }
+    assert sizes["own"] > sizes["shared"]
+    compile_model(spec, wafer(sizes["own"], sizes["own"]), SOFTWARE, asked)
+    assert not fits(spec, wafer(sizes["own"], 19), SOFTWARE, asked)
+
+
+def test_products_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UnknownName, match=r"unknown product for prefill 'mesh-gem': did you mean 'mesh-gemm'\?"):
+        compile_model(ONE_HEAD, wafer(6, 6), SOFTWARE, replace(OPTIONS, prefill="mesh-gem"))
+    with pytest.raises(BadMesh, match=r"mesh-gemm-own-weights: needs a square region, and those of 6x5 PEs are not"):
+        compile_model(ONE_HEAD, wafer(6, 5), SOFTWARE, replace(OPTIONS, prefill=MESH_GEMM_OWN))

@@ -1,0 +1,132 @@
+"""Prefill with weights of its own gives what a plain decoder gives, and leaves its tiles where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numpy_decoder import NumpyDecoder
+from session import SOFTWARE, golden, session, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.fabric.phase_cost import Fabric
+from wse.models.spec import ModelSpec
+from wse.program import Program
+
+F32 = npt.NDArray[np.float32]
+
+HEADS = {
+    "one head": {"heads": 1, "kv_heads": 1, "head_size": 10},
+    "one head as wide as the vector": {"heads": 1, "kv_heads": 1, "head_size": 40},
+    "three heads share a key": {"heads": 3, "kv_heads": 1, "head_size": 6},
+    "several heads": {"heads": 6, "kv_heads": 2, "head_size": 6},
+}
+PROMPTS = [(11, 11), (2, 2), (23, 6)]
+"""Tokens, and how many at once: more than the rows of small squares, fewer than those of larger ones, in chunks."""
+NEW_TOKENS = 4
+
+
+def program_of(
+    spec: ModelSpec, side: int, prompt: int, chunk: int, prefill: str, phases: tuple[str, ...] = (PREFILL, DECODE)
+) -> Program:
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float32",
+        accumulate="float32",
+        context=prompt + NEW_TOKENS,
+        prompt_tokens=prompt,
+        logits_out="all",
+        phases=phases,
+    )
+    choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk, head_chunk=9)
+    return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
+
+
+def ids(count: int) -> list[int]:
+    return [int(i) for i in np.random.default_rng(count).integers(3, 60, count)]
+
+
+def forced(engine: Engine, prompt: list[int], following: list[int]) -> F32:
+    """Logits [len(following), vocabulary] that predict each of ``following``."""
+    for _ in engine.prefill(prompt):
+        pass
+    logits = [engine.logits]
+    for token in following[:-1]:
+        engine.decode(token)
+        logits.append(engine.logits)
+    return np.stack(logits)
+
+
+def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
+    """The same by whole matrices."""
+    made = tensors(spec)
+    checkpoint: Any = SimpleNamespace(names=list(made), tensor=made.__getitem__)
+    decoder = NumpyDecoder(spec, checkpoint, len(prompt) + len(following))
+    return np.stack([decoder.step(token) for token in [*prompt, *following[:-1]]])[len(prompt) - 1 :]
+
+
+@pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)
+@pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("heads", HEADS)
+def test_logits_are_those_of_a_plain_decoder_and_of_decodes_weights(
+    heads: str, side: int, prompt: int, chunk: int
+) -> None:
+    spec = tiny_spec(**HEADS[heads])
+    size = chunk if chunk % side == 0 or chunk == prompt else prompt
+    given, following = ids(prompt), ids(NEW_TOKENS)
+    got = {}
+    for prefill in (MESH_GEMM_OWN, MESH_GEMM):
+        engine = Engine(program_of(spec, side, prompt, size, prefill), spec, tensors(spec).__getitem__)
+        got[prefill] = forced(engine, given, following)
+    assert np.abs(got[MESH_GEMM_OWN] - got[MESH_GEMM]).max() < 1e-5
+    assert np.abs(got[MESH_GEMM_OWN] - plain(spec, given, following)).max() < 1e-4
+
+
+@pytest.mark.parametrize("side", [3, 6])
+@pytest.mark.parametrize("heads", ["one head", "several heads"])
+def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads: str, side: int) -> None:
+    spec = tiny_spec(**HEADS[heads])
+    program = program_of(spec, side, 23, 6, MESH_GEMM_OWN)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+
+    def held() -> list[bytes]:
+        read = engine.arenas[0].read
+        return [read("float32", t.address, t.outer * t.inner).tobytes() for t in program.tiles]
+
+    before = held()
+    forced(engine, ids(23), ids(NEW_TOKENS))
+    assert held() == before
+    fabric = Fabric(program, wafer(side, side), SOFTWARE)
+    costs = [fabric.prefill_cost(i) for i in range(4)] + [fabric.decode_cost(23 + i) for i in range(NEW_TOKENS - 1)]
+    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+
+
+def test_prefill_alone_ends_with_the_same_logits() -> None:
+    spec = tiny_spec(**HEADS["one head"])
+    given = ids(11)
+    logits = []
+    for phases in ((PREFILL,), (PREFILL, DECODE)):
+        engine = Engine(program_of(spec, 5, 11, 11, MESH_GEMM_OWN, phases), spec, tensors(spec).__getitem__)
+        logits.append(forced(engine, given, ids(1)))
+    assert logits[0].tobytes() == logits[1].tobytes()
+
+
+@pytest.mark.parametrize(("side", "chunk"), [(16, 16), (7, 63)])
+def test_stories260k_gives_its_golden_tokens(shared: Path, side: int, chunk: int) -> None:
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[2]
+    prompt = case["prompt_ids"]
+    answer = case["token_ids"][len(prompt) :]
+    size = min(chunk, len(prompt))
+    choice = Choice(stages_per_wafer=1, prefill=MESH_GEMM_OWN, prefill_chunk=size, head_chunk=40)
+    run = session(folder, (side, side), prompt=prompt, new_tokens=len(answer), choice=choice, sram_bytes=1 << 18)
+    assert run.greedy(len(answer)) == answer

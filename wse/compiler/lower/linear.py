@@ -1,0 +1,76 @@
+"""The linear layers, whatever holds their weights: in place, moving on the mesh, or prefill's own copy moving.
+
+Weights in place are MeshGEMV and thin GEMM. On the mesh with decode's tiles a copy of them moves: projections that
+contract over rows are aligned at run time, those back are dist-GEMM-T. Prefill's own tiles are stored aligned, so
+that only activations are, once for all products with them; they move themselves, and are back after a whole turn.
+Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.state import At, SymBuffer
+from wse.program import COLUMNS, ROWS
+
+
+def project(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
+    """out[tokens, sum of widths] = x @ the weights, side by side. x is overwritten where it moves."""
+    N, M = sum(widths), c.tokens
+    if c.own_weights:
+        _own(c, x, tensors, widths, out, K)
+        return
+    w = c.tile("+".join(tensors))
+    if c.on_mesh:
+        a, b = align(c, (_spared(c, x, "a_spare", M * K), ROWS), (_copied(c, w, K * N), COLUMNS))
+        mesh_gemm(c, "matmul", a, b, out, M, K, N, N)
+    else:
+        _stationary(c, x, w, out, K, N, COLUMNS)
+
+
+def into_stream(c: Context, x: SymBuffer, tensor: str, K: int) -> None:
+    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows."""
+    d, M = c.cut.d, c.tokens
+    out = c.temp("projected_back", M * d, "acc")
+    if c.own_weights:
+        _own(c, x, [tensor], [d], out, K)
+    elif c.on_mesh:
+        partial = c.temp("t_partial", M * d, "acc", "buffers")
+        dist_gemm_t(c, "matmul", x, _copied(c, c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
+    else:
+        _stationary(c, x, c.tile(tensor), out, K, d, ROWS)
+    c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
+
+
+def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:
+    """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
+    M = c.tokens
+    c.builder.compute("matmul", x=x, w=w, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, out_stride=N, add=0)
+    c.all_reduce(axis, out, M * N)
+
+
+def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
+    """One alignment of x, then a whole turn of the rings for each weight."""
+    P, M, first = c.cut.rows, c.tokens, 0
+    (a,) = align(c, (_spared(c, x, f"{x.name}_spare", M * K), ROWS))
+    for tensor, n in zip(tensors, widths, strict=True):
+        w, spare = c.own_tile(tensor), c.temp("w_spare", K * n, "wgt", "buffers")
+        here = At(buffer=out, offset=first)
+        mesh_gemm(c, "matmul", a, moving(w, spare, K * n), here, M, K, n, sum(widths))
+        if P % 2:
+            c.builder.compute("copy_weights", out=w, x=spare, n=K * n)
+        a, first = a.moved(P), first + n
+
+
+def _spared(c: Context, x: SymBuffer, name: str, elements: int) -> Moving:
+    """Activations that move between their own buffer and a spare one."""
+    return moving(x, c.temp(name, elements, "act", "buffers"), elements)
+
+
+def _copied(c: Context, w: SymBuffer, elements: int) -> Moving:
+    """A copy of a tile that moves, while the tile stays."""
+    here, spare = (c.temp(f"b_moving_{i}", elements, "wgt", "buffers") for i in range(2))
+    c.builder.compute("copy_weights", out=here, x=w, n=elements)
+    return moving(here, spare, elements)
