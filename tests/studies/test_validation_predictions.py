@@ -15,19 +15,19 @@ from wse.studies.validation.measurements import Measurement, parse
 from wse.studies.validation.predict import PREDICTORS, predict
 from wse.studies.validation.stencils import tiled
 from wse.studies.validation.summary import Compared, summarise
-from wse.studies.validation.validate import BUNDLED, default_files, report, validate
+from wse.studies.validation.validate import BUNDLED, compare, default_files, report, validate
 
 Rows = list[Compared]
 
 
 @pytest.fixture(scope="module")
 def bundled() -> Rows:
-    return validate(sorted(BUNDLED.glob("*.csv")))
+    return validate(sorted(BUNDLED.glob("*.csv")), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
 def every(shared: Path) -> Rows:
-    return validate(sorted((shared / "reference").glob("*.csv")))
+    return validate(sorted((shared / "reference").glob("*.csv")), lambda *_: None)
 
 
 def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
@@ -115,6 +115,12 @@ def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
     assert (second["predicted"], second["error_pct"]) == (None, None)
     assert second["reason"]
     assert facts["summary"]["predicted"] == 1
+
+
+def test_what_is_heard_while_rows_are_predicted() -> None:
+    heard: list[tuple[int, int, str]] = []
+    compare(list(parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")), lambda *told: heard.append(told))
+    assert heard == [(0, 2, "reduce"), (1, 2, "sort"), (2, 2, "")]
 
 
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:

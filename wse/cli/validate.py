@@ -41,6 +41,7 @@ def validate(
       wse validate --page validation.md
     """
     from wse.report.as_json import as_json
+    from wse.report.progress import PREDICTING, progress_on
     from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import report
@@ -49,7 +50,8 @@ def validate(
     check_rows_option(rows)
     if page is not None:
         check_page_option(Path(page))
-    found = compared([Path(file) for file in data or []])
+    with progress_on(sys.stderr, PREDICTING) as heard:
+        found = compared([Path(file) for file in data or []], heard)
     facts = report(found)
     if page is not None:
         write_page(facts, Path(page))
