@@ -21,11 +21,11 @@ from wse.studies.validation.validate import BUNDLED
 FACTS: Final = (
     r"whole-simulation",
     r"(first|second) code version|preloaded|loaded per operation",
-    r"group_num\s*=\s*\d+",
+    r"group_?num(ber)?\s*=\s*\d+",
+    r"compute repeated \d+ times",
     r"shift distance L\s*=\s*\d+ columns?",
     r"tile \d+x\d+",
-    r"repeated \d+ times",
-    r"prefill \d+x\d+,? decode \d+x\d+",
+    r"prefill\s+\d+\s*x\s*\d+\D+decode\s+\d+\s*x\s*\d+",
     r"re-?corrected",
 )
 ASIDE: Final = " (own arithmetic)"
@@ -38,11 +38,13 @@ def packed(m: Measurement) -> dict[str, str]:
     return {**m.input, **source, "note": "; ".join(facts)}
 
 
-def pack(path: Path) -> str:
-    """The text of a packed file; empty where nothing of it can be predicted."""
-    rows = [m for m in read(path) if predict(m).value is not None]
-    if not rows:
-        return ""
+def predicted(path: Path) -> list[Measurement]:
+    """The rows of a file that can be predicted."""
+    return [m for m in read(path) if predict(m).value is not None]
+
+
+def text_of(rows: list[Measurement]) -> str:
+    """The text of a packed file of these rows of one file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
     writer.writeheader()
@@ -53,10 +55,11 @@ def pack(path: Path) -> str:
 def main(folder: Path) -> None:
     """Pack every file of a folder."""
     for path in sorted(folder.glob("*.csv")):
-        text = pack(path)
-        if text:
+        rows = predicted(path)
+        if rows:
+            text = text_of(rows)
             (BUNDLED / path.name).write_text(text, encoding="utf-8")
-            print(f"{path.name}: {text.count(chr(10)) - 1} rows, {len(text):,} bytes")
+            print(f"{path.name}: {len(rows)} rows, {len(text):,} bytes")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
 def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) -> None:
     outcome = wse("validate", "--data", data)
     assert outcome.code == 0, outcome
-    assert outcome.err == ""
+    assert outcome.err in ("", "predicting measurements...\n")  # said where it takes more than a second
     assert max(len(line) for line in outcome.out.splitlines()) <= 80
     words = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert "2 chain, 1x512, 4 B cycles 3,128 3,128 +0.0 %" in words

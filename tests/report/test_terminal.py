@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.report.as_json import as_json
-from wse.report.progress import kernel_progress
+from wse.report.progress import COMPILING, progress_on
 from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, seconds, shown, stream_text
 
 
@@ -85,7 +85,7 @@ def test_json_is_strict() -> None:
 
 def test_progress_says_nothing_where_kernels_are_ready() -> None:
     stream = io.StringIO()
-    with kernel_progress(stream) as heard:
+    with progress_on(stream, COMPILING) as heard:
         for done in range(4):
             heard(done, 3, "matmul")
     assert stream.getvalue() == ""
@@ -95,17 +95,27 @@ def test_progress_says_one_line_where_it_takes_long(monkeypatch: pytest.MonkeyPa
     times = iter(range(100))
     monkeypatch.setattr("time.perf_counter", lambda: next(times) * 0.8)
     stream = io.StringIO()
-    with kernel_progress(stream) as heard:
+    with progress_on(stream, COMPILING) as heard:
         for done in range(10):
             heard(done, 9, "matmul")
     assert stream.getvalue().count("\n") == 1
     assert "compiling kernels" in stream.getvalue()
 
 
+def test_progress_names_pieces_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with progress_on(stream, COMPILING) as heard:
+        heard(1, 2, "[red]x\x1b]0;title\x07")
+        heard(2, 2, "[red]x\x1b]0;title\x07")
+    assert "[red]x" in stream.getvalue()
+    assert "\x1b]0;" not in stream.getvalue()
+
+
 def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with kernel_progress(stream) as heard:
+    with progress_on(stream, COMPILING) as heard:
         heard(1, 2, "_matmul")
         heard(2, 2, "")
     assert "compiling kernels" in stream.getvalue()

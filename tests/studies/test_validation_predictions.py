@@ -15,19 +15,19 @@ from wse.studies.validation.measurements import Measurement, parse
 from wse.studies.validation.predict import PREDICTORS, predict
 from wse.studies.validation.stencils import tiled
 from wse.studies.validation.summary import Compared, summarise
-from wse.studies.validation.validate import BUNDLED, default_files, report, validate
+from wse.studies.validation.validate import BUNDLED, compare, default_files, report, validate
 
 Rows = list[Compared]
 
 
 @pytest.fixture(scope="module")
 def bundled() -> Rows:
-    return validate(sorted(BUNDLED.glob("*.csv")))
+    return validate(sorted(BUNDLED.glob("*.csv")), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
 def every(shared: Path) -> Rows:
-    return validate(sorted((shared / "reference").glob("*.csv")))
+    return validate(sorted((shared / "reference").glob("*.csv")), lambda *_: None)
 
 
 def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
@@ -117,6 +117,12 @@ def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
     assert facts["summary"]["predicted"] == 1
 
 
+def test_what_is_heard_while_rows_are_predicted() -> None:
+    heard: list[tuple[int, int, str]] = []
+    compare(list(parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")), lambda *told: heard.append(told))
+    assert heard == [(0, 2, "reduce"), (1, 2, "sort"), (2, 2, "")]
+
+
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
     (m,) = parse(file_of({**GOOD, "value": "3000"}), "m.csv")
     assert Compared(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
@@ -132,8 +138,11 @@ ALGORITHMS = [
     ("2D reduce", "X-Y chain"),
     ("reduce", "snake"),
     ("reduce", "K-tree, group_num=3"),
+    ("all-reduce", "K-tree, K=3"),
+    ("reduce", "K-tree, K=1"),
     ("allreduce", "chain + broadcast"),
     ("all-reduce", "two-way chain"),
+    ("all-reduce", "ring"),
     ("broadcast", "flooding multicast"),
 ]
 
@@ -152,6 +161,15 @@ def test_collectives_of_any_size_on_both_generations(kernel: str, algorithm: str
     line = 1 if not algorithm.startswith(("X-Y", "snake")) else 3
     assert cycles(33, line, 10) < cycles(33, line, 100)
     assert cycles(12, line, 10) < cycles(33, line, 10)
+
+
+def test_a_time_is_cycles_over_the_clock_of_the_preset() -> None:
+    cycles = predict(row()).value
+    assert cycles is not None
+    assert predict(row(metric="us")).value == pytest.approx(cycles / 850)
+    assert predict(row(metric="ms", platform="WSE-3 simulator")).value == pytest.approx(
+        (predict(row(platform="WSE-3 simulator")).value or 0) / 875_000
+    )
 
 
 def test_the_code_version_decides_the_gap() -> None:
@@ -178,7 +196,11 @@ REASONS = [
     ({"algorithm": "snake", "grid_w": "4096", "grid_h": "4096"}, "message by message"),
     ({"algorithm": "auto-gen", "grid_w": "4096"}, "search"),
     ({"algorithm": "two-phase S=0"}, "groups"),
+    ({"algorithm": "ring"}, "all-reduce along one line"),
+    ({"kernel": "allreduce", "algorithm": "ring", "grid_w": "601"}, "timed one by one"),
     ({"algorithm": "K-tree, group_num=600"}, "groups"),
+    ({"algorithm": "K-tree, group_num=9", "grid_h": "3"}, "groups"),
+    ({"algorithm": "K-tree, K=0"}, "groups"),
     ({"kernel": "point-to-point", "grid_w": "", "grid_h": ""}, "grid"),
     ({"kernel": "point-to-point", "metric": "cycles per word task-based relay"}, "relay"),
     ({"kernel": "stencil 5-pt", "metric": "us for 4 iterations"}, "whole program"),
@@ -186,6 +208,7 @@ REASONS = [
     ({"kernel": "stencil", "metric": "cycles per iteration", "algorithm": "tile 0x3, radius 1"}, "empty"),
     ({"kernel": "GEMM local multiply"}, "M, N and K"),
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "dtype": "f7"}, "element type"),
+    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "neither"),
     ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
     ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
     ({"metric": "speedup"}, "share"),

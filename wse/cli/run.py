@@ -43,7 +43,7 @@ def run(
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
     """
     from wse.report.as_json import as_json
-    from wse.report.progress import kernel_progress
+    from wse.report.progress import COMPILING, progress_on
     from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
     from wse.studies.choose import compiled
@@ -76,7 +76,7 @@ def run(
 
     from wse.studies.run import run as execute
 
-    with kernel_progress(sys.stderr) as on_ready:
+    with progress_on(sys.stderr, COMPILING) as on_ready:
         report = execute(
             prepared,
             program,

@@ -15,7 +15,8 @@ def validate(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE.csv", help="Measurements to predict; may be given again. Default: those that come with wse."
+            metavar="FILE.csv",
+            help="Measurements; may be given again. Default: ../shared/reference, else what comes with wse.",
         ),
     ] = None,
     rows: Annotated[
@@ -27,19 +28,20 @@ def validate(
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Predict published measurements, row by row, and say how far off the predictions are.
+    """Predict published measurements, row by row, and say how far off that is.
 
-    A file has the columns of one of four tables: see docs/formats.md. Rows that no model answers are counted with the
-    reason.
+    Rows that no model answers are counted with the reason. A file has the columns of one of the four tables in
+    docs/validation.md.
 
     Examples:
 
     \b
       wse validate
       wse validate --rows none
-      wse validate --json
+      wse validate --page validation.md
     """
     from wse.report.as_json import as_json
+    from wse.report.progress import PREDICTING, progress_on
     from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import report
@@ -48,7 +50,8 @@ def validate(
     check_rows_option(rows)
     if page is not None:
         check_page_option(Path(page))
-    found = compared([Path(file) for file in data or []])
+    with progress_on(sys.stderr, PREDICTING) as heard:
+        found = compared([Path(file) for file in data or []], heard)
     facts = report(found)
     if page is not None:
         write_page(facts, Path(page))

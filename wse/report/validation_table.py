@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from rich.console import Console
+from rich.table import Table
 
 from wse.errors import UnknownName
 from wse.report.terminal import INDENT, console_on, count, heading, lines, plain_table, several, show, shown
@@ -29,6 +30,7 @@ def check_rows_option(choice: str) -> None:
 def print_validation(facts: Facts, stream: TextIO, *, rows: str) -> None:
     """Print a report of `wse.studies.validation`: the rows that are asked for, the reasons, the errors."""
     console = console_on(stream)
+    _print_files(console, facts["rows"])
     listed = [row for row in facts["rows"] if rows == "all" or (rows == "predicted" and row["reason"] is None)]
     for (file, source), group in _grouped(listed).items():
         heading(console, shown(source), shown(file))
@@ -37,6 +39,19 @@ def print_validation(facts: Facts, stream: TextIO, *, rows: str) -> None:
     _print_groups(console, facts["summary"])
     more = "--rows all: the others too" if rows == "predicted" else "--rows predicted: row by row"
     lines(console, [("", ""), ("more", f"{more}; --json: everything")])
+
+
+def _print_files(console: Console, rows: list[Facts]) -> None:
+    """Which files there are, with how many rows."""
+    heading(console, "Measurements")
+    table = plain_table(header=True)
+    table.add_column("file", overflow="fold")
+    for name in ("rows", "predicted"):
+        table.add_column(name, justify="right", min_width=NUMBER_WIDTH, no_wrap=True)
+    for file in dict.fromkeys(row["file"] for row in rows):
+        mine = [row for row in rows if row["file"] == file]
+        table.add_row(shown(file), count(len(mine)), count(sum(row["reason"] is None for row in mine)))
+    show(console, table)
 
 
 def _grouped(rows: Iterable[Facts]) -> dict[tuple[str, str], list[Facts]]:
@@ -49,22 +64,46 @@ def _grouped(rows: Iterable[Facts]) -> dict[tuple[str, str], list[Facts]]:
 
 
 def _print_rows(console: Console, rows: list[Facts]) -> None:
+    predicted = [row for row in rows if row["reason"] is None]
+    others = [row for row in rows if row["reason"] is not None]
     room = console.width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
+    if predicted:
+        _print_predicted(console, predicted, room)
+    if others:
+        _print_others(console, others, room)
+
+
+def _print_predicted(console: Console, rows: list[Facts], room: int) -> None:
+    table = _row_table(room)
+    for name in ("predicted", "error"):
+        table.add_column(name, justify="right", width=NUMBER_WIDTH, no_wrap=True)
+    for row in rows:
+        table.add_row(*_described(row, room), number(row["predicted"]), signed(row["error_pct"]))
+    show(console, table)
+
+
+def _print_others(console: Console, rows: list[Facts], room: int) -> None:
+    table = _row_table(room)
+    table.add_column("not predicted", style="bright_black")
+    for row in rows:
+        table.add_row(*_described(row, room), shown(row["reason"]))
+    show(console, table)
+
+
+def _row_table(room: int) -> Table:
+    """The columns that every row has."""
     table = plain_table(header=True)
     table.add_column("line", justify="right", width=LINE_WIDTH, no_wrap=True)
     table.add_column("what", width=room, no_wrap=True)
     table.add_column("metric", width=METRIC_WIDTH, no_wrap=True)
-    for name in ("measured", "predicted", "error"):
-        table.add_column(name, justify="right", width=NUMBER_WIDTH, no_wrap=True)
-    for row in rows:
-        given = row["input"]
-        measured = clipped(given["value"], NUMBER_WIDTH) if row["measured"] is None else number(row["measured"])
-        answer = ("", "") if row["reason"] else (number(row["predicted"]), signed(row["error_pct"]))
-        name, metric = clipped(what(given), room), clipped(given["metric"], METRIC_WIDTH)
-        table.add_row(str(row["line"]), name, metric, measured, *answer)
-        if row["reason"]:
-            table.add_row("", clipped(row["reason"], room), style="bright_black")
-    show(console, table)
+    table.add_column("measured", justify="right", width=NUMBER_WIDTH, no_wrap=True)
+    return table
+
+
+def _described(row: Facts, room: int) -> tuple[str, ...]:
+    given = row["input"]
+    measured = clipped(given["value"], NUMBER_WIDTH) if row["measured"] is None else number(row["measured"])
+    return str(row["line"]), clipped(what(given), room), clipped(given["metric"], METRIC_WIDTH), measured
 
 
 def what(given: dict[str, str]) -> str:

@@ -29,6 +29,7 @@ _NAMES: Final = (
 """The first that a text has is meant: ``snake chain`` is a snake, ``chain + broadcast`` a chain."""
 
 _GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
+_LEVELS: Final = re.compile(r"\bk\s*=\s*([0-9])\b")
 _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\b")
 
 
@@ -40,13 +41,15 @@ class Collective:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
         algorithm: A name of the models, empty where the text has none of them.
         group: PEs in a group of a two-phase reduce; None for the square root of the line.
-        groups: Groups of a K-tree; None for those with the fewest relays.
+        groups: Groups of a K-tree of two levels; None for those with the fewest relays.
+        levels: Levels of a K-tree, its K; None where the row does not say.
     """
 
     kind: str
     algorithm: str
     group: int | None
     groups: int | None
+    levels: int | None
 
 
 def collective_of(m: Measurement) -> Collective | None:
@@ -57,10 +60,11 @@ def collective_of(m: Measurement) -> Collective | None:
     text = m.text("algorithm").lower()
     algorithm = next((name for name, words in _NAMES if words.search(text)), "")
     told = f"{text} {m.text('note').lower()}"
-    group, groups = _GROUP.search(text), _GROUP_COUNT.search(told)
+    group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(told), _LEVELS.search(text)
     return Collective(
         kind=kind,
         algorithm=algorithm,
         group=int(group[1]) if group else None,
         groups=int(groups[1]) if groups else None,
+        levels=int(levels[1]) if levels else None,
     )

@@ -15,8 +15,8 @@ from wse.studies.validation.algorithms import Collective, collective_of
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
-from wse.studies.validation.units import is_cycles
+from wse.studies.validation.prediction import NO_GENERATION, NO_SIZE, Prediction, because
+from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import collective_software
 from wse.studies.validation.windows import clock_starts_apart, program_window
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
@@ -24,6 +24,7 @@ from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import Reduce, x_y
@@ -34,6 +35,9 @@ MOST_PES: Final = 300_000
 
 LONGEST_SEARCH: Final = 1024
 """PEs in the longest line that the auto-gen search takes a second for."""
+
+LONGEST_RING: Final = 600
+"""PEs in the longest ring, whose messages grow with the square, that is timed within a few seconds."""
 
 STAR_BATCH_WORDS: Final = 4
 """Words that a star's root takes in one operation where every PE sends one (github.com/pr0f3ss/SpMM_Cerebras)."""
@@ -49,19 +53,20 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     if clock_starts_apart(m):
         return because("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
-    if not is_cycles(m.text("metric")):
-        return because("not the cycles of a whole collective, which is what the fast model gives")
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
+    if of_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
+        return because("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
-        return because("the row does not give the grid and the bytes of the vector on each PE")
+        return NO_SIZE
     software = collective_software(m, wafer, alike=collective.algorithm in _ALIKE)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()
     if isinstance(cycles, str):
         return because(cycles)
-    return Prediction(value=cycles + program_window(m), method="fast model", software=software.name)
+    value = of_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
+    return Prediction(value=value, method="fast model", software=software.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +82,14 @@ class _Run:
     def cycles(self) -> float | str:
         """Cycles, or why they are not known."""
         what, longest = self.collective, max(self.rows, self.cols)
-        through_all = what.algorithm in ("snake", "flooding")
-        if through_all and self.rows * self.cols > MOST_PES:
-            return f"a way through more than {MOST_PES:,} PEs is more than is timed message by message"
+        if what.algorithm == "snake" and self.rows * self.cols > MOST_PES:
+            return f"a snake through more than {MOST_PES:,} PEs is more than is timed message by message"
+        if what.algorithm == "ring":
+            return self._ring(longest)
         if what.algorithm == "auto_gen" and longest > LONGEST_SEARCH:
             return f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long"
-        if what.group == 0 or not 0 < (what.groups or 1) <= longest:
+        shortest = min((n for n in (self.rows, self.cols) if n > 1), default=1)
+        if what.group == 0 or not 0 < (1 if what.groups is None else what.groups) <= shortest or what.levels == 0:
             return "the groups that the row names do not fit its line of PEs"
         if (what.kind == "broadcast") != (what.algorithm == "flooding"):
             return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
@@ -98,6 +105,13 @@ class _Run:
         if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
             return into  # a K-tree of an all-reduce has its multicast in it
         return into + self.costs.gap + in_turn(self.costs, self.words, self._flooding())
+
+    def _ring(self, length: int) -> float | str:
+        if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
+            return "a ring here is an all-reduce along one line of PEs"
+        if length > LONGEST_RING:
+            return f"a ring of more than {LONGEST_RING} PEs has more messages than are timed one by one"
+        return in_turn(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flooding(self) -> LineSchedule:
         """A corner's words reach the farthest PE over as many hops as on a straight line."""
@@ -116,18 +130,26 @@ class _Run:
     def _one_line(self) -> Reduce | None:
         """The reduce of a line."""
         what = self.collective
-        groups = None if what.groups is None else (what.groups,)
-        broadcast = what.kind == "all_reduce"
         reduces: dict[str, Reduce] = {
             "chain": chain,
             "star": star,
             "binary_tree": binary_tree,
             "two_phase": partial(two_phase, group=what.group),
             "auto_gen": self._auto_gen,
-            "k_tree": partial(k_tree, broadcast=broadcast, groups=groups),
-            "two_way": partial(k_tree, broadcast=broadcast, groups=()),
+            "k_tree": self._k_tree,
+            "two_way": partial(k_tree, broadcast=what.kind == "all_reduce", groups=()),
         }
         return reduces.get(what.algorithm)
+
+    def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
+        """With the groups that the row names, or as many levels as it names, each of the same share."""
+        what, groups = self.collective, None
+        if what.groups is not None:
+            groups = (what.groups,)
+        elif what.levels is not None and what.levels != 2:
+            levels = what.levels
+            groups = tuple(round(length ** ((levels - level) / levels)) for level in range(1, levels))
+        return k_tree(length, lines, arrival, broadcast=what.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)

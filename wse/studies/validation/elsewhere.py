@@ -12,7 +12,7 @@ SERVING: Final = "needs the serving model, which wse validate does not use yet"
 
 _OTHER_SYSTEMS: Final = re.compile(r"^(T10|Ladder|SGLang|cuBLAS|WSC-LLM|Ouroboros)", re.IGNORECASE)
 _NO_TIME: Final = re.compile(
-    r"(\b|_)(ratio|speedup|gain|efficiency|fraction|reduction|underutilisation|growth|slowdown|error|percent|capacity)(\b|_)|%"
+    r"(\b|_)(ratio|speedup|gain|efficiency|fraction|underutilisation|growth|slowdown|error|percent|capacity)(\b|_)|%"
 )
 _SPECIFICATION: Final = re.compile(r"\bspec\b|\bclock\b|NoC", re.IGNORECASE)
 _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import line_cycles
+from wse.fabric.part_time import part_time
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import words_per_cycle
@@ -14,10 +15,16 @@ from wse_mappings.schedule import LineSchedule
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
     """Constants of the machine that a row was measured on, simulator or silicon, and of its software."""
-    return replace(LineCosts.of(wafer, software.reduce_gap_cycles), words_per_cycle=words_per_cycle(m, wafer))
+    costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
+    return replace(costs, words_per_cycle=words_per_cycle(m, wafer))
 
 
 def in_turn(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
     """Cycles of patterns one after another with a gap between, all lines of a pattern together."""
-    gaps = (len(patterns) - 1) * costs.gap
-    return gaps + sum(line_cycles(p.messages, words, costs, p.channel).total for p in patterns)
+    return (len(patterns) - 1) * costs.gap + sum(_cycles(costs, words, pattern) for pattern in patterns)
+
+
+def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
+    if pattern.part is not None:
+        return part_time(pattern, 0, words, costs).total
+    return line_cycles(pattern.messages, words, costs, pattern.channel).total

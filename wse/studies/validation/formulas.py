@@ -9,7 +9,7 @@ from wse.studies.validation.algorithms import collective_of
 from wse.studies.validation.collectives import LONGEST_SEARCH
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_SIZE, Prediction, because
 from wse.studies.validation.units import is_cycles
 
 METHOD: Final = "closed form"
@@ -23,7 +23,7 @@ def predict(m: Measurement) -> Prediction | None:
     if collective is None or wafer is None or not is_cycles(m.text("metric")):
         return because("a formula of something else than the cycles of a collective on one wafer generation")
     if m.rows is None or m.cols is None or m.words is None:
-        return because("the row does not give the grid and the bytes of the vector on each PE")
+        return NO_SIZE
     name, rows, cols = collective.algorithm, m.rows, m.cols
     if min(rows, cols) > 1 and name not in ("snake", "flooding", "ring"):
         name = f"x_y_{name}"

@@ -192,7 +192,7 @@ def _table(header: list[str], place: str) -> str:
     if len(shared) < len(columns) // 2:
         msg = (
             f"{place}: its columns begin {', '.join(map(repr, header[:3]))}: not those of a file of measurements; "
-            f"give one with columns {', '.join(TABLES['microbench'])}, or those of `wse validate --help`"
+            f"give one with columns {', '.join(TABLES['microbench'])}, or see docs/validation.md"
         )
         raise BadMeasurements(msg)
     for column in header:
@@ -222,7 +222,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
             msg = f"{place}: column {column} has {len(cell):,} characters; at most {LONGEST_CELL:,}: shorten it"
             raise BadMeasurements(msg)
     sizes = {}
-    for column in LARGEST.keys() & given.keys():
+    for column in (column for column in LARGEST if column in given):
         number = _size(given[column], column, f"{place}: column {column}")
         if number is not None:
             sizes[column] = number

@@ -14,7 +14,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_simulator, wafer_of, words_per_cycle
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import software
 from wse_mappings.schedule import Arrival, uniform
@@ -111,7 +111,7 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     metric = m.text("metric").strip().lower()
     path = _Path(row=m, wafer=wafer, software=software("tuned", wafer.generation))
     for pattern, method, value in _PARTS:
@@ -144,7 +144,7 @@ def multicast_line(m: Measurement) -> Prediction | None:
     if m.text("kernel").lower() not in ("broadcast", "multicast") or wafer is None or on_simulator(m):
         return None
     one_line = m.rows == 1 or m.cols == 1
-    if wafer.name != "wse3" or not is_cycles(m.text("metric")) or m.words is None or not one_line:
+    if wafer.generation != "wse3" or not is_cycles(m.text("metric")) or m.words is None or not one_line:
         return None
     hops = (m.rows or 1) + (m.cols or 1) - 2
     per_hop = wafer.hop_cycles

@@ -13,8 +13,8 @@ from typing import Final
 from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_silicon, wafer_of
-from wse.studies.validation.prediction import Prediction, because
-from wse.studies.validation.units import is_cycles
+from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
+from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import software
 
 SETUP_CYCLES: Final = 16
@@ -25,11 +25,11 @@ READ_BYTES_PER_CYCLE: Final = {"wse2": 8, "wse3": 16}
 """Two reads a cycle, of 32 bits each on WSE-2 (Cerebras SDK, CSL language guide, appendix on SIMD), of 64 bits on
 WSE-3, where copies of 8 fp16 or 4 fp32 elements a cycle need them (FABRICA, as above)."""
 
-SAME_BANKS_SLOWDOWN: Final = 1.94
-"""An operation whose two memory operands meet in the same banks; WSE-3 silicon, FABRICA, as above."""
-
 SAME_BANKS_SHARE: Final = 0.25
-"""Of the alignments of two operands, those that meet: one in four. FABRICA, as above."""
+"""Of the alignments of two operands, those in which they meet in the memory banks: one in four. FABRICA, as above."""
+
+COMPILED: Final = "academic"
+"""The profile whose ratio of bank conflicts holds for operands that a compiler has placed alike."""
 
 METHOD: Final = "PE core model"
 
@@ -44,7 +44,7 @@ class Operation:
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
         """Its rate with operands in different banks."""
-        rates = [self.width, READ_BYTES_PER_CYCLE[wafer.name] / (self.sources * self.element_bytes)]
+        rates = [self.width, READ_BYTES_PER_CYCLE[wafer.generation] / (self.sources * self.element_bytes)]
         if silicon:
             rates.append(wafer.sram_bytes_per_cycle / ((self.sources + 1) * self.element_bytes))
         return min(rates)
@@ -68,10 +68,15 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
     return Operation(width=width, element_bytes=element_bytes, sources=2)
 
 
+def conflicts(wafer: WaferSpec) -> float:
+    """How much longer an operation takes whose two operands meet in the memory banks."""
+    return software(COMPILED, wafer.generation).bank_conflict_ratio
+
+
 def rate_alike(operation: Operation, wafer: WaferSpec, *, silicon: bool) -> float:
     """Elements a cycle where two operands are placed alike and meet in the banks, unless the ports are slower still."""
     free = operation.elements_per_cycle(wafer, silicon=silicon)
-    meeting = operation.width / SAME_BANKS_SLOWDOWN if operation.sources == 2 else free
+    meeting = operation.width / conflicts(wafer) if operation.sources == 2 else free
     return min(free, meeting)
 
 
@@ -88,21 +93,22 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if kind is not None:
         bytes_ = 2 if "16" in (kind[2] or "f32") else 4
         operation = _OPERATIONS[kind[1] or kind[3]](wafer, bytes_)
         rate = rate_alike(operation, wafer, silicon=on_silicon(m))
+        placed = COMPILED if operation.sources == 2 else ""
         if metric == "elements/cycle":
-            return Prediction(value=rate, method=METHOD)
+            return Prediction(value=rate, method=METHOD, software=placed)
         if metric == "cycles per element":
-            return Prediction(value=1 / rate, method=METHOD)
+            return Prediction(value=1 / rate, method=METHOD, software=placed)
         if metric in ("setup cycles", "overhead cycles per call"):
             return Prediction(value=SETUP_CYCLES, method=METHOD)
     if (found := _N_ELEMENTS.fullmatch(metric)) is not None:
         operation = add(wafer, 4 if found[2] == "f32" else 2)
         rate = rate_alike(operation, wafer, silicon=False)
-        return Prediction(value=SETUP_CYCLES + int(found[1]) / rate, method=METHOD)
+        return Prediction(value=SETUP_CYCLES + int(found[1]) / rate, method=METHOD, software=COMPILED)
     if metric == "cycles loop back edge":
         profile = software("tuned", wafer.generation)
         return Prediction(value=profile.loop_cycles, method=METHOD, software=profile.name)
@@ -116,8 +122,12 @@ def local_product(m: Measurement) -> Prediction | None:
     wafer, size = wafer_of(m), m.sizes
     if wafer is None or not {"M", "N", "K"} <= size.keys() or m.rows is None or m.cols is None:
         return because("the row does not give generation, grid, M, N and K")
-    if m.element_bytes is None or not is_cycles(m.text("metric")):
-        return because("the row does not give the cycles of a known element type")
+    if m.element_bytes is None:
+        return because("the row does not give an element type that is known")
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
     rate = rate_alike(fused(wafer, m.element_bytes), wafer, silicon=False)
-    return Prediction(value=depth * size["N"] * (SETUP_CYCLES + rows / rate), method=METHOD)
+    cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
+    value = of_cycles(m.text("metric"), cycles, wafer.clock_hz)
+    if value is None:
+        return because("neither cycles nor a time of the product")
+    return Prediction(value=value, method=METHOD, software=COMPILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from wse.studies.validation.measurements import Measurement
 
@@ -24,6 +25,9 @@ class Prediction:
     software: str = ""
     reason: str = ""
 
+
+NO_GENERATION: Final = Prediction(reason="the row does not name the one wafer generation that it was measured on")
+NO_SIZE: Final = Prediction(reason="the row does not give the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
 """Answers the rows that it knows; None for those of others."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
-from wse.studies.validation.pe_core import METHOD, SAME_BANKS_SHARE, SAME_BANKS_SLOWDOWN, SETUP_CYCLES, add, fused
+from wse.studies.validation.pe_core import COMPILED, METHOD, SAME_BANKS_SHARE, SETUP_CYCLES, add, conflicts, fused
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
@@ -32,14 +32,14 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if m.text("metric").strip().lower() != "cycles per iteration":
         return because("the time of a whole program; only one more step of a running one is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
             return because("an empty tile, or a stencil of radius 0")
-        return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD)
+        return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)
     return because("the row does not say what cells a PE has")
@@ -56,7 +56,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
         alone: Whether all neighbours are on the border. Those only send, and are ahead: nobody waits for them.
     """
     arrive = wafer.ramp_cycles + 1
-    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.name == "wse2" else arrive)
+    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.generation == "wse2" else arrive)
     way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
     return work + (
         0 if alone else way - DEPENDENT_CYCLES
@@ -75,7 +75,7 @@ def tiled(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
         sums = add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
         operations, each_cell = 6, 4 / sums + 2 / MULTIPLY_PER_CYCLE
     else:
-        meet = 1 + SAME_BANKS_SHARE * (SAME_BANKS_SLOWDOWN - 1)
+        meet = 1 + SAME_BANKS_SHARE * (conflicts(wafer) - 1)
         operations = 4 * radius + 1
         each_cell = operations * meet / fused(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
     return operations * SETUP_CYCLES + cells * each_cell + 2 * halo

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,18 +14,27 @@ from wse.studies.validation.summary import Compared, summarise
 BUNDLED: Final = Path(__file__).parents[2] / "data" / "measurements"
 
 
-def compare(rows: Sequence[Measurement]) -> list[Compared]:
+Heard = Callable[[int, int, str], None]
+"""Told of (done, all, kernel) before each row and at the end."""
+
+
+def compare(rows: Sequence[Measurement], heard: Heard) -> list[Compared]:
     """Each row with its answer, in order."""
-    return [Compared(row, predict(row)) for row in rows]
+    found = []
+    for done, row in enumerate(rows):
+        heard(done, len(rows), row.kernel)
+        found.append(Compared(row, predict(row)))
+    heard(len(rows), len(rows), "")
+    return found
 
 
-def validate(files: Sequence[Path]) -> list[Compared]:
+def validate(files: Sequence[Path], heard: Heard) -> list[Compared]:
     """All rows of ``files`` with their answers; of the data at hand where no file is given.
 
     Raises:
         BadMeasurements: a file that cannot be read; with line, column and value.
     """
-    return compare([row for file in files or default_files() for row in read(file)])
+    return compare([row for file in files or default_files() for row in read(file)], heard)
 
 
 def default_files() -> list[Path]:
