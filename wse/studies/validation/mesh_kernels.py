@@ -1,4 +1,7 @@
-"""The kernels of WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) on a grid: MeshGEMV, MeshGEMM and region shifts."""
+"""The kernels of WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) on a grid: MeshGEMV, MeshGEMM and region shifts.
+
+A region shift by L columns is L rounds in which every PE sends its tile to its neighbour and takes in another's.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.rounds import exchange_cycles
 from wse.studies.validation.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of, words_per_cycle
 from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.units import is_cycles
+from wse.studies.validation.versions import software
 
 _GROUPS: Final = re.compile(r"\bgroup_?num(?:ber)?\s*=\s*(\d{1,4})\b")
 _REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
+_SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns, tile (\d{1,4})x(\d{1,4})\b")
 _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
 
 
@@ -50,6 +57,23 @@ def predict(m: Measurement) -> Prediction | None:
         return because("MeshGEMM runs on squares")
     repeats = _REPEATS.search(m.text("note"))
     return _told(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype))
+
+
+def shift(m: Measurement) -> Prediction | None:
+    """Cycles of a region shift."""
+    if not m.text("system").lower().startswith("shift kernel"):
+        return None
+    if not is_cycles(m.text("metric")):
+        return because("not the cycles of a whole shift, which is what the fast model gives")
+    told, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
+    if told is None or wafer is None or m.element_bytes is None:
+        return because("the row does not give the distance, the tile, its type and the wafer generation")
+    distance, tile = int(told[1]), int(told[2]) * int(told[3])
+    profile = software(PROFILE, wafer.generation)
+    rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
+    costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)
+    rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)
+    return _told(profile.task_dispatch_cycles + rounds)
 
 
 def _told(cycles: float) -> Prediction:

@@ -28,6 +28,7 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     paths.multicast_line,
     waferllm.predict,
     mesh_kernels.predict,
+    mesh_kernels.shift,
     collectives.predict,
     pe_core.predict,
     pe_core.local_product,
