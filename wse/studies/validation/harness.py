@@ -24,7 +24,7 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.phase_cost import Fabric
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.models.spec import ModelSpec
 from wse.program import Kind, Phase, Program
@@ -32,7 +32,6 @@ from wse.studies.validation.shapes import Shape
 from wse.studies.validation.versions import software
 
 PROFILE = "academic"
-SQUARE_LIMIT = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,36 +50,34 @@ class Grid:
 
 
 @cache
-def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str) -> float:
+def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of one token through one layer, with ``cached`` entries in the cache."""
     options = _options(grid, dtype, scope=LAYERS, phases=(DECODE,), groups=EQUAL_GROUPS, context=cached)
-    program = _compiled(grid, _one_head(shape), options, THIN_GEMM)
-    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).decode_cost(cached - 1).cycles
+    return Fabric(_compiled(grid, shape, options, THIN_GEMM), grid.wafer, costs).decode_cost(cached - 1).cycles
 
 
 @cache
-def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str) -> float:
+def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of ``tokens`` tokens through one layer."""
     options = _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
-    program = _compiled(grid, _one_head(shape), options, MESH_GEMM_OWN)
-    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
+    return Fabric(_compiled(grid, shape, options, MESH_GEMM_OWN), grid.wafer, costs).prefill_cost(0).cycles
 
 
 @cache
-def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str) -> float:
-    """Cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups."""
+def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
+    """Cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups; 0: equal ones."""
     options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
-    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, THIN_GEMM)
-    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).decode_cost(0).cycles
+    program = _compiled(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
+    return Fabric(program, grid.wafer, costs).decode_cost(0).cycles
 
 
 @cache
-def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str) -> float:
+def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
     options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
-    program = _compiled(grid, _one_head(Shape(hidden_size=K, ffn_size=N, layer_count=1)), options, MESH_GEMM_OWN)
+    program = _compiled(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeated(phase, repeats) for phase in program.phases))
-    return Fabric(program, grid.wafer, software(PROFILE, grid.wafer.generation)).prefill_cost(0).cycles
+    return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
 def _one_head(shape: Shape) -> ModelSpec:
@@ -130,9 +127,12 @@ def _options(
     )
 
 
-def _compiled(grid: Grid, spec: ModelSpec, options: Options, product: str) -> Program:
+@cache
+def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
+    """One compilation; what its software costs plays no part in it but for the bytes of code."""
     choice = Choice(stages_per_wafer=1, prefill=product, prefill_chunk=max(options.prompt_tokens, 1), head_chunk=1)
-    return compile_choice(spec, grid.wafer, software(PROFILE, grid.wafer.generation), options, choice)
+    profile = software(PROFILE, grid.wafer.generation)
+    return compile_choice(_one_head(shape), grid.wafer, profile, options, choice)
 
 
 def _repeated(phase: Phase, repeats: int) -> Phase:

@@ -16,7 +16,7 @@ from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of, words_per_cycle
 from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.units import is_cycles
-from wse.studies.validation.versions import software
+from wse.studies.validation.versions import Profiles, software
 
 _GROUPS: Final = re.compile(r"\bgroup_?num(?:ber)?\s*=\s*(\d{1,4})\b")
 _REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
@@ -24,7 +24,7 @@ _SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns, tile (\d{1,4})x(\d{1,4
 _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
 
 
-def predict(m: Measurement) -> Prediction | None:
+def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     """Cycles of a product."""
     what = f"{m.text('system')} {m.text('algorithm')}".lower()
     kernel = next((name for name in ("meshgemv", "meshgemm") if what.lstrip().startswith(name)), None)
@@ -45,6 +45,7 @@ def predict(m: Measurement) -> Prediction | None:
         return because(grid.trouble() or "the row does not give M, N and K")
     M, K, N = (int(size or 0) for size in sizes)
     dtype = "float16" if m.element_bytes == 2 else "float32"
+    costs = profiles(PROFILE, wafer.generation)
     if kernel == "meshgemv":
         if M != 1:
             return because("MeshGEMV multiplies one vector")
@@ -52,14 +53,14 @@ def predict(m: Measurement) -> Prediction | None:
         groups = int(told[1]) if told else 0
         if groups > min(grid.rows, grid.cols):
             return because("the groups that the row names do not fit its line of PEs")
-        return _told(gemv_cycles(grid, K, N, groups, dtype))
+        return _told(gemv_cycles(grid, K, N, groups, dtype, costs))
     if grid.rows != grid.cols:
         return because("MeshGEMM runs on squares")
     repeats = _REPEATS.search(m.text("note"))
-    return _told(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype))
+    return _told(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
 
 
-def shift(m: Measurement) -> Prediction | None:
+def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     """Cycles of a region shift."""
     if not m.text("system").lower().startswith("shift kernel"):
         return None
@@ -69,7 +70,7 @@ def shift(m: Measurement) -> Prediction | None:
     if told is None or wafer is None or m.element_bytes is None:
         return because("the row does not give the distance, the tile, its type and the wafer generation")
     distance, tile = int(told[1]), int(told[2]) * int(told[3])
-    profile = software(PROFILE, wafer.generation)
+    profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
     costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)
     rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)

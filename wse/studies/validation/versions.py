@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -44,6 +45,10 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, alike: bool) -> Sof
     by_commit = next((name for commit, name in _COMMITS.items() if commit in m.source), SECOND)
     version = by_text or by_commit
     return tuned if version == SECOND else replace(tuned, name=RELOADED, reduce_gap_cycles=GAP_CYCLES[version])
+
+
+Profiles = Callable[[str, str], SoftwareProfile]
+"""Gives the costs of a profile by its name on a generation."""
 
 
 @cache

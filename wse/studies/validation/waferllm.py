@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.harness import PROFILE, Grid, decode_layer_cycles, prefill_layer_cycles
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.shapes import Shape, shape_of
+from wse.studies.validation.versions import Profiles, software
 
 CLOCK_HZ: Final = 1.1e9
 """The clock that the source converts cycles with, on both generations."""
@@ -29,7 +31,7 @@ _GRIDS: Final = re.compile(r"prefill\s+(\d{1,4})\s*x\s*(\d{1,4})\D+decode\s+(\d{
 _PHASES: Final = ("prefill", "decode", "end2end")
 
 
-def predict(m: Measurement) -> Prediction | None:
+def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     """Tokens a second of a model's prefill, decode or whole request."""
     named = m.text("system") or m.text("algorithm")
     phase = m.text("phase") or m.text("kernel").partition(" ")[0]
@@ -46,8 +48,9 @@ def predict(m: Measurement) -> Prediction | None:
     if m.sizes.get("batch", 1) != 1:
         return because("the released kernels run a batch of one")
     dtype = "float16" if m.element_bytes == 2 else "float32"
+    costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
-        return _request(m, shape, name, dtype)
+        return _request(m, wafer, shape, name, dtype, costs)
     if m.rows is None or m.cols is None:
         return because("the row does not give the grid of PEs")
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
@@ -56,31 +59,32 @@ def predict(m: Measurement) -> Prediction | None:
         return because(trouble)
     tokens = m.sizes.get("seq_in", TOKENS)
     if phase == "decode":
-        seconds = shape.layer_count * decode_layer_cycles(grid, shape, tokens, dtype) / CLOCK_HZ
+        seconds = shape.layer_count * decode_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
         return _told(1 / seconds)
-    seconds = shape.layer_count * prefill_layer_cycles(grid, shape, tokens, dtype) / CLOCK_HZ
+    seconds = shape.layer_count * prefill_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
     return _told(tokens / seconds)
 
 
-def _request(m: Measurement, shape: Shape, name: str, dtype: str) -> Prediction:
+def _request(
+    m: Measurement, wafer: WaferSpec, shape: Shape, name: str, dtype: str, costs: SoftwareProfile
+) -> Prediction:
     """Generated tokens over the time of a whole request."""
     prompt, generated = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or generated is None:
         return because("the row does not give the tokens of the prompt and of the answer")
     sides = _grids(m.text("note"), name)
-    wafer = wafer_of(m)
-    if sides is None or wafer is None:
+    if sides is None:
         return because("the grids of prefill and of decode are not stated")
     first, second = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
     trouble = first.trouble() or second.trouble() or _not_square("prefill", first)
     if trouble:
         return because(trouble)
-    cycles = prefill_layer_cycles(first, shape, prompt, dtype)
+    cycles = prefill_layer_cycles(first, shape, prompt, dtype, costs)
     # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
     rows = second.rows
     fullest = [-(-(prompt + done) // rows) for done in range(generated)]
     for slots in sorted(set(fullest)):
-        cycles += fullest.count(slots) * decode_layer_cycles(second, shape, slots * rows, dtype)
+        cycles += fullest.count(slots) * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
     return _told(generated / (shape.layer_count * cycles / CLOCK_HZ))
 
 

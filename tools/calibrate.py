@@ -1,0 +1,138 @@
+"""Fit the constants of the `academic` profile on published measurements, and tell the errors of rows left out.
+
+    python tools/calibrate.py ../shared/reference/waferllm_measured.csv
+
+Least squares on relative errors, every group of rows with the same weight: MeshGEMV, MeshGEMM and region shifts on
+WSE-3, decode on WSE-2. Prefill is not among them: it is predicted. Then each group is left out once, a decode grid, a
+model, a side of the MeshGEMV and MeshGEMM grids, and the rows left out are predicted with constants fitted on the
+others. Nothing is written; what is printed goes into wse/hardware/software/academic.toml by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.hardware.spec import SoftwareProfile
+from wse.studies.validation import mesh_kernels, waferllm
+from wse.studies.validation.measurements import Measurement, read
+from wse.studies.validation.versions import software
+
+F64 = npt.NDArray[np.float64]
+
+STEPS = {
+    "task_dispatch_cycles": 3.0,
+    "reduce_gap_cycles": 3.0,
+    "relay_cycles.wse2": 2.0,
+    "relay_cycles.wse3": 1.0,
+    "function_cycles": 2.0,
+    "mapped_issue_cycles": 0.25,
+    "loop_cycles": 2.0,
+    "transfer_sync_cycles": 3.0,
+}
+"""The constants, and the change of each by which slopes are taken."""
+
+TURNS = 5
+DAMPING = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measurement, what answers it, and the group it is in."""
+
+    measured: Measurement
+    group: str
+
+    def error(self, constants: F64) -> float:
+        """Relative error in percent with these constants."""
+        answer = None
+        for predictor in (waferllm.predict, mesh_kernels.predict, mesh_kernels.shift):
+            answer = answer or predictor(self.measured, lambda _, generation: profile(constants, generation))
+        assert answer is not None
+        assert answer.value is not None, answer.reason
+        assert self.measured.measured is not None
+        return 100 * (answer.value / self.measured.measured - 1)
+
+
+def profile(constants: F64, generation: str) -> SoftwareProfile:
+    """The academic profile with these constants."""
+    values = dict(zip(STEPS, map(float, constants), strict=True))
+    relay = {g: values.pop(f"relay_cycles.{g}") for g in ("wse2", "wse3")}
+    return replace(software("academic", generation), relay_cycles=relay[generation], **values)  # type: ignore[arg-type]
+
+
+def start() -> F64:
+    """The constants of the bundled profile."""
+    two, three = software("academic", "wse2"), software("academic", "wse3")
+    relays = {"relay_cycles.wse2": two.relay_cycles, "relay_cycles.wse3": three.relay_cycles}
+    return np.array([relays.get(name, getattr(two, name, 0.0)) for name in STEPS], np.float64)
+
+
+def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
+    """The rows to calibrate on, and those of prefill."""
+    fitted, predicted = [], []
+    for m in read(path):
+        system, metric = m.text("system"), m.text("metric")
+        if m.text("evidence") == "hardware-log" and metric == "mean_cycles":
+            fitted.append(Row(m, system.split(" ")[0]))
+        elif system == "WaferLLM" and m.text("evidence") == "paper-table" and "repeat" not in m.text("note"):
+            (fitted if m.text("phase") == "decode" else predicted).append(Row(m, m.text("phase")))
+    return fitted, predicted
+
+
+def fit(rows: list[Row]) -> F64:
+    """Damped Gauss-Newton steps from the bundled constants, none below zero."""
+    x, steps = start(), np.array(list(STEPS.values()))
+    sizes = {group: sum(row.group == group for row in rows) for group in {row.group for row in rows}}
+    weights = np.array([sizes[row.group] ** -0.5 for row in rows])
+
+    def errors(x: F64) -> F64:
+        return weights * np.array([row.error(x) for row in rows])
+
+    for _ in range(TURNS):
+        now = errors(x)
+        slopes = np.stack([(errors(x + step) - now) / step.sum() for step in np.diag(steps)], axis=1)
+        held = DAMPING * np.diag(1 / steps)
+        change = np.linalg.lstsq(np.vstack([slopes, held]), np.append(-now, np.zeros(len(x))), rcond=None)[0]
+        x = np.maximum(x + change, 0.0)
+    return x
+
+
+def told(name: str, errors: Iterable[float]) -> None:
+    """One line of errors."""
+    size = np.abs(np.array(list(errors)))
+    print(f"{name:44} {len(size):4} rows   median {np.median(size):5.2f} %   worst {size.max():6.2f} %", flush=True)
+
+
+def left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
+    """Predict the rows of which ``out`` is true with constants fitted on the others."""
+    x = fit([row for row in rows if not out(row)])
+    told(f"left out: {name}", (row.error(x) for row in rows if out(row)))
+
+
+def main() -> None:
+    """Fit, print, and leave out."""
+    rows, prefill = rows_of(Path(sys.argv[1]))
+    for name, x in (("bundled", start()), ("fitted", fit(rows))):
+        print(name, {key: round(float(value), 2) for key, value in zip(STEPS, x, strict=True)})
+        for group in dict.fromkeys(row.group for row in rows):
+            told(group, (row.error(x) for row in rows if row.group == group))
+        told("prefill (never fitted)", (row.error(x) for row in prefill))
+    for group in dict.fromkeys(row.group for row in rows):
+        left_out(rows, group, lambda row, group=group: row.group == group)  # type: ignore[misc]
+    for model in ("LLaMA3-8B", "QWen2-72B"):
+        left_out(rows, f"decode of {model}", lambda row, model=model: row.measured.text("workload") == model)  # type: ignore[misc]
+    for side in (420, 540, 660):
+        left_out(rows, f"decode on {side}", lambda r, side=side: r.group == "decode" and r.measured.cols == side)  # type: ignore[misc]
+    for group, least in (("MeshGEMV", 400), ("MeshGEMM", 400)):
+        big = f"{group} on {least} and more"
+        left_out(rows, big, lambda r, g=group, n=least: r.group == g and (r.measured.cols or 0) >= n)  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    main()
