@@ -29,7 +29,7 @@ from wse_mappings.patterns.x_y import Reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ADD = Arrival.ADD
-RELAY = 5  # two ramps of 2 and one
+LEVEL = 5  # two ramps of 2 and one
 FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_tree, "two_phase": two_phase}
 
 
@@ -45,7 +45,7 @@ def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
     """What a user could have named instead, as its authors size it."""
     if operation == "broadcast":
         return [multicast(length, 1, 0)]
-    reduces = [*FIXED.values(), partial(auto_gen, depth=best_depth(length, words, RELAY))]
+    reduces = [*FIXED.values(), partial(auto_gen, depth=best_depth(length, words, LEVEL))]
     if operation == "reduce":
         trees = [k_tree(length, 1, ADD, broadcast=False, groups=groups) for groups in ((), None)]
         return trees + [reduce(length, 1, ADD) for reduce in reduces]
@@ -62,7 +62,7 @@ def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: i
     def cost(schedule: LineSchedule) -> float:
         return fast(schedule, words, gap)
 
-    chosen = auto(operation, length, 1, ADD, words=words, relay_cycles=RELAY, cost=cost)
+    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost == cost(chosen.schedule)
     costs = {schedule.name: cost(schedule) for schedule in fixed(operation, length, words)}
     assert chosen.cost <= min(costs.values()), f"{chosen.told}: {chosen.cost:.0f}; {costs}"
@@ -74,7 +74,7 @@ def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -
     def cost(schedule: LineSchedule) -> float:
         return cycles(schedule, words)
 
-    chosen = auto(operation, length, 1, ADD, words=words, relay_cycles=RELAY, cost=cost)
+    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.told
 
 
@@ -89,7 +89,7 @@ def test_every_member_of_every_family_does_the_operation(
     operation: Operation, length: int, words: int, pick: object
 ) -> None:
     labels = [(pe,) for pe in range(length)]
-    for family in families(operation, length, 3, ADD, words=words, relay_cycles=RELAY):
+    for family in families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
         assert all(1 <= start <= max(1, family.most) for start in family.starts)
         schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
@@ -125,9 +125,9 @@ def test_patterns_that_leave_colours_open_still_combine() -> None:
 
 
 def test_a_pair_is_not_cut_into_parts() -> None:
-    told = [f.told for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, relay_cycles=RELAY)]
+    told = [f.told for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, level_cycles=LEVEL)]
     assert "ring" not in told
-    assert "ring" in [f.told for f in families("all_reduce", 8, 1, ADD, words=2, relay_cycles=RELAY)]
+    assert "ring" in [f.told for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
 
 
 def test_the_number_is_moved_until_no_step_pays() -> None:
@@ -136,7 +136,7 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
     def cost(schedule: LineSchedule) -> float:
         return abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf
 
-    best = auto("reduce", 100, 1, ADD, words=1, relay_cycles=RELAY, cost=cost)
+    best = auto("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
     assert (best.told, best.cost) == ("two-phase in groups of 18", 0)
 
 
@@ -150,4 +150,4 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
 )
 def test_what_cannot_be_chosen_is_told(operation: Operation, length: int, words: int, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        auto(operation, length, 1, ADD, words=words, relay_cycles=RELAY, cost=lambda _: 0)
+        auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)

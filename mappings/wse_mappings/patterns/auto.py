@@ -68,11 +68,11 @@ class Chosen:
 
 
 def auto(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int, cost: Cost
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int, cost: Cost
 ) -> Chosen:
     """The pattern of the least cost; the first of several. Arguments and errors as of ``families``, and the cost."""
     known: dict[tuple[int, int], Chosen] = {}
-    found = families(operation, length, lines, arrival, words=words, relay_cycles=relay_cycles)
+    found = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles)
 
     def tried(which: int, number: int) -> float:
         if (which, number) not in known:
@@ -96,7 +96,7 @@ def auto(
 
 
 def families(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int
 ) -> list[Family]:
     """All patterns that carry out an operation over every line.
 
@@ -106,7 +106,7 @@ def families(
         lines: Lines that do the same.
         arrival: How two operands combine: ADD, LARGER or LARGER_PAIR.
         words: 32-bit words of each PE.
-        relay_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
+        level_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
 
     Raises:
         ValueError: an operation of another name, or no PE or word.
@@ -143,7 +143,7 @@ def families(
         (
             "auto-gen of depth {}",
             lambda deep: partial(auto_gen, depth=deep),
-            (best_depth(length, words, relay_cycles),),
+            (best_depth(length, words, level_cycles),),
         ),
     ):
         numbers = (_starts(length, *starts), length) if starts else ((1,), 1)
