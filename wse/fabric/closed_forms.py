@@ -99,7 +99,7 @@ def two_phase(length: int, words: int, group: float | None = None) -> Terms:
 
 
 def auto_gen(length: int, words: int, wafer: WaferSpec) -> Terms:
-    """The best tree of any depth, contention ignored: in this model no reduce into an end of the line takes less."""
+    """The tree of the depth that suits the words best, contention ignored: the published lower bound."""
     depth = best_depth(length, words, level_cycles(wafer))
     return _line(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 
@@ -187,9 +187,11 @@ def closed_form(
 
 
 def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Cycles that no reduce of a line takes less than, in the published model with contention ignored.
+    """Cycles of the best tree for a line, contention ignored: the published lower bound of a reduce into its end.
 
-    Into one end it is the cost of the best tree. A root elsewhere has to wait for the longer of its two sides.
+    A root elsewhere has to wait for the longer of its two sides. The bound adds the mean load of a link to the whole
+    way and depth, though the full links need not lie on the longest way: with free launches the wavelet reference
+    goes below it by up to 7 % (searched trees of 64 to 512 PEs, 16 to 64 words).
 
     Args:
         length: PEs in the line.
