@@ -92,7 +92,9 @@ def distances() -> list[str]:
         row.append(distance_to_bound(cost(tree), length, words, WAFER, root=root_of(length)))
         best = auto("reduce", length, 1, ADD, words=words, level_cycles=level_cycles(WAFER), cost=cost)
         row.append(distance_to_bound(best.cost, length, words, WAFER, root=best.root))
-        rows.append([str(length), str(words), *(f"{value:.2f}" for value in row), best.told])
+        rows.append(
+            [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.told}: {best.cost:,.0f} cycles"]
+        )
     return table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
 
 
