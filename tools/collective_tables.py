@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from wse.fabric.closed_forms import Grouping, closed_form, distance_to_bound, level_cycles
-from wse.fabric.line_time import LineCosts, line_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.together import PatternTimes, Transfer
 from wse.hardware.load import load_software, load_wafer
+from wse.program import ROWS
 from wse_mappings.patterns.auto import auto
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
@@ -26,12 +28,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 BEGIN, END = "<!-- tables: python tools/collective_tables.py docs/collectives.md -->", "<!-- end of tables -->"
 WAFER = load_wafer("wse2")
-COSTS = LineCosts(
-    hop=WAFER.hop_cycles,
-    ramp=WAFER.ramp_cycles,
-    gap=load_software("tuned", WAFER.generation).reduce_gap_cycles,
-    words_per_cycle=WAFER.stream_words_per_cycle,
-)
+COSTS = LineCosts.of(WAFER, load_software("tuned", WAFER.generation).reduce_gap_cycles)
 SIZES = [(length, words) for length in (8, 64, 256) for words in (1, 64, 1024)]
 ADD = Arrival.ADD
 Pattern = Callable[[int, int], LineSchedule]
@@ -54,7 +51,7 @@ INTO_THE_END: dict[str, Pattern] = {
 
 def cycles(words: int, pattern: LineSchedule) -> float:
     """The fast model's."""
-    return line_cycles(pattern.messages, words, COSTS).total
+    return PatternTimes(COSTS).time([Transfer(pattern, 0, words, ROWS)]).cycles.total
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

@@ -28,6 +28,7 @@ def test_the_page_is_as_the_script_writes_it(script: ModuleType) -> None:
 
 
 def test_writing_twice_changes_nothing(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "SIZES", [(8, 16)])
     page = tmp_path / "page.md"
     page.write_text(f"before\n{script.BEGIN}old{script.END}\nafter\n", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["collective_tables.py", str(page)])
