@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator_logs import logs
 
+from tests.wavelet.lay import cycles as wavelet_cycles
 from wse.errors import BadInput, UnknownName
 from wse.fabric.closed_forms import (
     ALGORITHMS,
@@ -51,7 +52,7 @@ PUBLISHED = {
     ("allreduce", "ring"): ("all_reduce", "ring"),
     ("allreduce", "chain + broadcast"): ("all_reduce", "chain"),
 }
-LENGTHS, WORDS = (4, 16, 64, 256), (1, 16, 256, 4096)
+LENGTHS, WORDS = (4, 16, 64, 256), (1, 16, 64, 256, 4096)
 
 
 def published(shared: Path) -> list[dict[str, str]]:
@@ -139,7 +140,9 @@ def test_groupings_differ_where_a_pe_takes_more_words_than_a_link(length: int) -
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_no_pattern_goes_below_the_bound(length: int, words: int) -> None:
+def test_no_pattern_goes_far_below_the_bound_and_searched_trees_of_some_words_stay_near_it(
+    length: int, words: int
+) -> None:
     into_the_end = [
         star_pattern(length, 1, Arrival.ADD),
         chain(length, 1, Arrival.ADD),
@@ -148,13 +151,19 @@ def test_no_pattern_goes_below_the_bound(length: int, words: int) -> None:
         auto_gen(length, 1, Arrival.ADD, best_depth(length, words, 5)),
     ]
     distances = {p.name: distance_to_bound(cycles(p, words), length, words, WSE2) for p in into_the_end}
-    assert min(distances.values()) >= 1, distances
+    assert min(distances.values()) >= 0.93, distances
     if words >= 16:  # a word's bound has no launch gaps, which are most of what a tree of short messages takes
-        assert distances["auto_gen"] <= 2, distances
+        assert distances["auto_gen"] <= 1.4, distances
     for groups in ((), None):
         tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
         root = root_of(length, groups)
-        assert distance_to_bound(cycles(tree, words), length, words, WSE2, root=root) >= 1
+        assert distance_to_bound(cycles(tree, words), length, words, WSE2, root=root) >= 0.93
+
+
+def test_the_bound_is_no_strict_one() -> None:
+    """Wavelet by wavelet, a searched tree takes less: what fills the links is not on the longest way."""
+    taken = wavelet_cycles(auto_gen(256, 1, Arrival.ADD, 13), 64, gap=0)
+    assert 0.93 <= distance_to_bound(taken, 256, 64, WSE2) < 0.94
 
 
 def test_a_root_in_the_middle_waits_for_its_longer_side() -> None:

@@ -47,7 +47,7 @@ def test_every_pe_sends_its_tile_once_and_straight_across_its_bend(side: int) ->
     assert sorted(sent) == list(np.ndindex(side, side))
 
 
-@given(side=st.integers(2, 90))
+@given(side=st.integers(2, 50))
 def test_no_bend_carries_more_tiles_than_the_share_that_two_hooks_leave(side: int) -> None:
     schedule = transpose(side)
     most = max(len(hops(schedule, line)) // 2 for line in range(2 * side))
@@ -59,9 +59,9 @@ def test_tiles_of_one_colour_come_to_every_pe_from_the_bend_outward(side: int) -
     """Who has sent or received its own lets the others pass: its two switch positions."""
     schedule = transpose(side)
     for line in range(2 * side):
-        _, channel, _ = schedule.of_variant(int(schedule.variants[0, line]))
+        messages, channel, _ = schedule.of_variant(line)
         assert channel is not None
-        travelling = channel[schedule.of_line(line)[:, 2] != Arrival.KEEP]
+        travelling = channel[messages[:, 2] != Arrival.KEEP]
         for colour in (0, 1, 2, 3):
             far = np.array(hops(schedule, line))[travelling == colour]
             assert (np.diff(far) > 0).all()

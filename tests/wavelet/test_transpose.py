@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from wse.fabric.line_costs import LineCosts
 from wse.fabric.loads import line_loads
+from wse.fabric.together import PatternTimes, Transfer
 from wse.hardware.spec import WaferSpec
+from wse.program import ROWS
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
@@ -61,6 +64,23 @@ def test_it_takes_the_words_over_its_fullest_bend_and_at_most_the_longest_way(si
     ends = 2 * WSE2.ramp_cycles + 1
     most = int(result.link_words.max())
     assert most + ends < result.cycles <= most + 2 * (side - 1) + ends
+
+
+@pytest.mark.parametrize("wafer", [WSE2, WSE3])
+@pytest.mark.parametrize(("side", "words"), [(1, 9), (2, 5), (5, 10), (8, 300), (13, 64), (24, 4), (32, 16)])
+def test_the_fast_model_is_exact_and_times_no_more_hooks_than_it_has_to(
+    wafer: WaferSpec, side: int, words: int
+) -> None:
+    schedule = transpose(side)
+    times = PatternTimes(LineCosts.of(wafer, GAP))
+
+    def slowest(lines: list[int]) -> float:
+        return max(times.time([Transfer(schedule, line, words, ROWS)]).cycles.total for line in lines)
+
+    lines = schedule.variants[0]
+    assert len(schedule.critical(lines)) <= 5
+    fast = slowest(schedule.critical(lines))
+    assert fast == slowest(lines.tolist()) == transposed(wafer, side, words)[1].cycles
 
 
 @pytest.mark.parametrize(("source", "target"), [((0, 0), (4, 6)), ((4, 6), (0, 0)), ((3, 1), (3, 5)), ((0, 2), (4, 2))])

@@ -2,7 +2,8 @@
 
 A family is a pattern with a whole number to choose: the group of a two-phase reduce, the groups or levels of a K-tree,
 the depth of a searched tree. It is tried at the powers of two and at the number that its authors choose; then the best
-family's number is moved by half of itself, a quarter and so on, as long as that pays.
+family's number is moved by half of itself, a quarter and so on, as long as that pays. What cannot be cheaper than the
+best so far, for its longest way or for the words that a PE takes in, is not timed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 Operation = Literal["reduce", "all_reduce", "broadcast"]
 Cost = Callable[[LineSchedule], float]
-"""Cycles of a pattern on its lines, for the words, the machine and the software that the caller has in mind."""
+"""Cycles of a pattern on its lines, for the words, the machine and the software that the caller has in mind.
+
+No hop takes less than one, no relay less than a level, and a PE takes in no more than a word a cycle.
+"""
 Made = tuple[LineSchedule, int]
 """A pattern and its root."""
 
@@ -42,12 +46,14 @@ class Family:
         make: From the number to the pattern.
         starts: Numbers to try first.
         most: The largest number.
+        least: Cycles that none of them goes below, where that is known without making one.
     """
 
     told: str
     make: Callable[[int], Made]
     starts: tuple[int, ...] = (1,)
     most: int = 1
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +74,62 @@ class Chosen:
 
 
 def auto(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int, cost: Cost
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int, cost: Cost
 ) -> Chosen:
-    """The pattern of the least cost; the first of several. Arguments and errors as of ``families``, and the cost."""
-    known: dict[tuple[int, int], Chosen] = {}
-    found = families(operation, length, lines, arrival, words=words, relay_cycles=relay_cycles)
-
-    def tried(which: int, number: int) -> float:
-        if (which, number) not in known:
-            family = found[which]
-            schedule, root = family.make(number)
-            known[which, number] = Chosen(family.told.format(number), schedule, root, cost(schedule))
-        return known[which, number].cost
-
-    which, number = min(
-        ((i, start) for i, family in enumerate(found) for start in family.starts), key=lambda key: tried(*key)
-    )
+    """The pattern of the least cost. Arguments and errors as of ``families``, and ``cost``."""
+    found = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles)
+    search = _Search(found, words, level_cycles, cost)
+    starts = [(which, start) for which, family in enumerate(found) for start in family.starts]
+    for start in sorted(starts, key=search.least):
+        search.tries(*start)
+    which, number = search.at
     step = number // 2
     while step:
         near = [n for n in (number - step, number + step) if 1 <= n <= found[which].most]
-        better = min(near, key=lambda n: tried(which, n), default=number)
-        if tried(which, better) < tried(which, number):
-            number = better
-        else:
-            step //= 2
-    return known[which, number]
+        better = [search.tries(which, n) for n in near]
+        step = step if any(better) else step // 2
+        number = search.at[1]
+    return search.best
+
+
+class _Search:
+    """What has been tried, and the best of it."""
+
+    best: Chosen
+
+    def __init__(self, found: list[Family], words: int, level_cycles: int, cost: Cost) -> None:
+        self.found, self.words, self.level_cycles, self.cost = found, words, level_cycles, cost
+        self.at = (-1, -1)  # which family, and its number
+        self._made: dict[tuple[int, int], Made] = {}
+        self._least: dict[tuple[int, int], int] = {}
+
+    def least(self, key: tuple[int, int]) -> int:
+        """Cycles that the pattern of a family and a number cannot go below."""
+        if key not in self._least:
+            family = self.found[key[0]]
+            self._least[key] = family.least or least_cycles(self._make(key)[0], self.words, self.level_cycles)
+        return self._least[key]
+
+    def tries(self, which: int, number: int) -> bool:
+        """Whether it is better than all before."""
+        key, known = (which, number), self.at[0] >= 0
+        if known and self.least(key) >= self.best.cost:
+            return False
+        schedule, root = self._make(key)
+        cost = self.cost(schedule)
+        if known and cost >= self.best.cost:
+            return False
+        self.best, self.at = Chosen(self.found[which].told.format(number), schedule, root, cost), key
+        return True
+
+    def _make(self, key: tuple[int, int]) -> Made:
+        if key not in self._made:
+            self._made[key] = self.found[key[0]].make(key[1])
+        return self._made[key]
 
 
 def families(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, relay_cycles: int
+    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int
 ) -> list[Family]:
     """All patterns that carry out an operation over every line.
 
@@ -106,7 +139,7 @@ def families(
         lines: Lines that do the same.
         arrival: How two operands combine: ADD, LARGER or LARGER_PAIR.
         words: 32-bit words of each PE.
-        relay_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
+        level_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
 
     Raises:
         ValueError: an operation of another name, or no PE or word.
@@ -143,7 +176,7 @@ def families(
         (
             "auto-gen of depth {}",
             lambda deep: partial(auto_gen, depth=deep),
-            (best_depth(length, words, relay_cycles),),
+            (best_depth(length, words, level_cycles),),
         ),
     ):
         numbers = (_starts(length, *starts), length) if starts else ((1,), 1)
@@ -154,8 +187,21 @@ def families(
     )
     found.append(Family("K-tree of {} levels", partial(treed, partial(_even_groups, length)), (3,), 8))
     if everywhere and arrival != Arrival.LARGER_PAIR:  # whose two words a part could tear apart
-        found.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0)))
+        rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
+        least = rounds * (level_cycles + max(1, words // length))
+        found.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
     return found
+
+
+def least_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
+    """Cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
+    ready = [0] * schedule.length
+    taken = [0] * schedule.length
+    for source, target, arrival in schedule.messages.tolist():
+        if source != target:
+            ready[target] = max(ready[target], ready[source] + level_cycles + abs(target - source))
+            taken[target] += words * (arrival != Arrival.MULTICAST)
+    return max(max(ready) + words, *taken) if max(ready) else 0
 
 
 def _starts(most: int, *authors: int) -> tuple[int, ...]:

@@ -70,22 +70,22 @@ def least_energy(length: int) -> I32:
     return energy
 
 
-def depth_cycles(length: int, words: int, relay_cycles: int) -> F64:
+def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """float64 ``[length - 1]``: cycles at depth 1, 2, ... by the published model, but for the hops of the way.
 
-    That is the mean load of a link, ``words E* / (length - 1)``, and ``relay_cycles`` a level.
+    That is the mean load of a link, ``words E* / (length - 1)``, and ``level_cycles`` a level.
     """
     depths = np.arange(1, length)
-    return words * least_energy(length)[length, 1:] / max(length - 1, 1) + relay_cycles * depths
+    return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
 
 
-def best_depth(length: int, words: int, relay_cycles: int) -> int:
+def best_depth(length: int, words: int, level_cycles: int) -> int:
     """The depth with the fewest cycles, the smallest of several; 0 for one PE.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
     """
-    return 0 if length == 1 else 1 + int(depth_cycles(length, words, relay_cycles).argmin())
+    return 0 if length == 1 else 1 + int(depth_cycles(length, words, level_cycles).argmin())
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:

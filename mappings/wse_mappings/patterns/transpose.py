@@ -42,7 +42,8 @@ def transpose(side: int) -> LineSchedule:
         first = 0 if line < side else 2
         channel += [first] * (len(kept) + len(there)) + [first + 1] * len(there)
     lines = np.arange(2 * side, dtype=np.int32)[None, :]
-    return varied("transpose", 2 * side - 1, groups, lines, COLOURS, channel=channel)
+    slowest = _farthest([distances for _, distances in arms], side)
+    return varied("transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest, channel=channel)
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
@@ -54,6 +55,18 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
     hooks = [[(k, col) for col in range(side - 1, k, -1)] + [(row, k) for row in range(k, side)] for k in range(side)]
     mirrored = [[(row, k) for row in range(k)] + [(k, col) for col in range(k, -1, -1)] for k in range(side)]
     return hooks + mirrored
+
+
+def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
+    """Lines of which for each other line one has as many pairs, from the outermost inward all at least as far."""
+    inward = np.zeros((len(distances), side), np.int64)
+    for line, far in enumerate(distances):
+        inward[line, : len(far)] = far[::-1]
+    kept: list[int] = []
+    for line in np.argsort(-inward.sum(axis=1), kind="stable").tolist():
+        if not any((inward[other] >= inward[line]).all() for other in kept):
+            kept.append(line)
+    return tuple(kept)
 
 
 def _hooks(side: int) -> Bool:

@@ -1,0 +1,115 @@
+"""The tables of docs/collectives.md: closed forms beside the fast model, and distances to the lower bound.
+
+Example:
+    python tools/collective_tables.py docs/collectives.md
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from wse.fabric.closed_forms import Grouping, closed_form, distance_to_bound, level_cycles
+from wse.fabric.line_costs import LineCosts
+from wse.fabric.together import PatternTimes, Transfer
+from wse.hardware.load import load_software, load_wafer
+from wse.program import ROWS
+from wse_mappings.patterns.auto import auto
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth
+from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.schedule import Arrival, LineSchedule
+
+BEGIN, END = "<!-- tables: python tools/collective_tables.py docs/collectives.md -->", "<!-- end of tables -->"
+WAFER = load_wafer("wse2")
+COSTS = LineCosts.of(WAFER, load_software("tuned", WAFER.generation).reduce_gap_cycles)
+SIZES = [(length, words) for length in (8, 64, 256) for words in (1, 64, 1024)]
+ADD = Arrival.ADD
+Pattern = Callable[[int, int], LineSchedule]
+"""From PEs and words to a pattern of one line."""
+
+
+def searched(length: int, words: int) -> LineSchedule:
+    """Auto-gen at the depth that its closed form chooses."""
+    return auto_gen(length, 1, ADD, best_depth(length, words, level_cycles(WAFER)))
+
+
+INTO_THE_END: dict[str, Pattern] = {
+    "star": lambda length, _: star(length, 1, ADD),
+    "chain": lambda length, _: chain(length, 1, ADD),
+    "binary_tree": lambda length, _: binary_tree(length, 1, ADD),
+    "two_phase": lambda length, _: two_phase(length, 1, ADD),
+    "auto_gen": searched,
+}
+
+
+def cycles(words: int, pattern: LineSchedule) -> float:
+    """The fast model's."""
+    return PatternTimes(COSTS).time([Transfer(pattern, 0, words, ROWS)]).cycles.total
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    names = list(head)
+    lines = [names, ["---"] * len(names), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def forms() -> list[str]:
+    """Closed forms as published and in both groupings, and the fast model."""
+    rows = []
+    shown: list[tuple[str, str, Pattern]] = [("broadcast", "flooding", lambda length, _: multicast(length, 1, 0))]
+    shown += [("reduce", name, pattern) for name, pattern in INTO_THE_END.items()]
+    for collective, name, pattern in shown:
+        for length, words in SIZES:
+            form = partial(closed_form, collective, name, 1, length, words, WAFER)
+            fast, published = cycles(words, pattern(length, words)), form()
+            sums = [f"{form(grouping=grouping):,.0f}" for grouping in Grouping]
+            off = f"{100 * (published - fast) / fast:+.1f} %"
+            rows.append([name, str(length), str(words), f"{published:,.0f}", *sums, f"{fast:,.0f}", off])
+    head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fast model", "published against it")
+    return table(head, rows)
+
+
+def distances() -> list[str]:
+    """Fast-model cycles of each reduce over the lower bound of its root."""
+    rows = []
+    for length, words in SIZES:
+        cost = partial(cycles, words)
+        row = [
+            distance_to_bound(cost(pattern(length, words)), length, words, WAFER) for pattern in INTO_THE_END.values()
+        ]
+        tree = k_tree(length, 1, ADD, broadcast=False)
+        row.append(distance_to_bound(cost(tree), length, words, WAFER, root=root_of(length)))
+        best = auto("reduce", length, 1, ADD, words=words, level_cycles=level_cycles(WAFER), cost=cost)
+        row.append(distance_to_bound(best.cost, length, words, WAFER, root=best.root))
+        rows.append(
+            [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.told}: {best.cost:,.0f} cycles"]
+        )
+    return table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
+
+
+def tables() -> str:
+    """Both tables with their headings, from marker to marker."""
+    lines = [BEGIN, "", "### Closed forms and the fast model", "", *forms()]
+    lines += ["", "### Distance of reduces to the lower bound", "", *distances(), "", END]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Put the tables where the page has them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=Path)
+    page = parser.parse_args().page
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(before + tables() + rest.partition(END)[2], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
