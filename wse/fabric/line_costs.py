@@ -44,7 +44,7 @@ class LineCosts:
     @property
     def fused(self) -> int:
         """From a word's arrival at a router to its leaving, through a PE that receives and sends on."""
-        return 2 * self.ramp + 1 + self.relay
+        return 2 * self.ramp + 1
 
     @property
     def waiting_words(self) -> int:

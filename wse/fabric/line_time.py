@@ -23,35 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from wse.fabric.causes import Cycles
 from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
 from wse.fabric.line_costs import LineCosts
-from wse.fabric.sharing import Held, Pace, Window, held_up, passed
-
-
-class Moment(NamedTuple):
-    """A time, the total first, so that ``max`` finds the critical one; and what it was spent on.
-
-    ``hops`` has the cycles that sharing adds in it; ``shared`` says how many they are.
-    """
-
-    total: float = 0.0
-    hops: float = 0.0
-    relays: float = 0.0
-    launch: float = 0.0
-    shared: float = 0.0
-
-    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> Moment:
-        """So much later."""
-        total, own, passed, launched, shared = self
-        return Moment(total + hops + relays + launch, own + hops, passed + relays, launched + launch, shared)
-
-    def held(self, cycles: float) -> Moment:
-        """So much later for words of others."""
-        total, own, passed, launched, shared = self
-        return Moment(total + cycles, own + cycles, passed, launched, shared + cycles)
+from wse.fabric.moments import START, Moment, Stream
+from wse.fabric.sharing import Met, Pace, Shares, Window, held_cycles, held_up, passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +44,6 @@ class LineTime:
     cycles: Cycles
     contention_cycles: float = 0.0
     streams: int = 1
-
-
-class Stream(NamedTuple):
-    """Words at the router of a PE: the first and the last of them, and the way that they have come.
-
-    ``way``: the pieces since the words were in some PE's memory, and how long ago they left each one's source.
-    """
-
-    first: Moment
-    last: Moment
-    way: tuple[tuple[int, float], ...]
-
-    def on(self, piece: int, hops: int, relays: int) -> Stream:
-        """Behind a piece that takes so many cycles."""
-        later = {"hops": hops, "relays": relays}
-        way = tuple((before, ago + hops + relays) for before, ago in (*self.way, (piece, 0.0)))
-        return Stream(self.first.after(**later), self.last.after(**later), way)
-
-
-START = Moment()
 
 
 Meetings = Mapping[tuple[int, int], list[list[Meeting]]]
@@ -120,7 +77,7 @@ def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, meet
             line.leg(leg)
         line.finish()
         lines.append(line)
-    end = max((moment for line in lines for moment in line.ends), default=START)
+    end = max((line.end() for line in lines), default=START)
     streams = max((line.streams for line in lines), default=1)
     cycles = Cycles(total=end.total, hops=end.hops, relays=end.relays, launch=end.launch)
     return LineTime(cycles, end.shared, streams if end.shared else 1)
@@ -132,11 +89,12 @@ class _Line:
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.fused, words_per_cycle=costs.words_per_cycle)
+        self.pace = Pace(hop=costs.hop, relay=costs.fused)
         self.free: dict[int, Moment] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
-        self.ends: list[Moment] = [START]
+        self.stored: dict[int, Moment] = {}  # when the words of a piece were in memory beside the main thread
+        self.later: dict[int, Shares] = {}  # what stored pieces share with those that were worked out after them
         self.streams = 1
 
     def leg(self, leg: Leg) -> None:
@@ -145,21 +103,28 @@ class _Line:
         stream = self._send(leg.source)
         if leg.relays >= 0:
             count = pieces[leg.relays].hops
-            stream = self._through((leg.relays,), stream).on(leg.relays, count * costs.hop, count * costs.fused)
+            passing = count * costs.hop, count * costs.fused, count * costs.relay
+            stream = self._through((leg.relays,), stream).on(leg.relays, *passing)
         if leg.target < 0:
             stream = self._through(leg.pieces, stream)
         for number in leg.pieces:
             hops = pieces[number].hops * costs.hop
             if leg.target >= 0:
-                self.waiting.setdefault(leg.target, []).append(stream.on(number, hops, 0))
+                self.waiting.setdefault(leg.target, []).append(stream.on(number, hops))
             else:
-                self.ends.append(stream.last.after(hops=hops, relays=costs.ramp + 1))
+                self.stored[number] = stream.last.after(hops=hops, relays=costs.ramp + 1)
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
         for pe in list(self.waiting):
             self._operate(pe, self.waiting.pop(pe))
-        self.ends += self.free.values()
+
+    def end(self) -> Moment:
+        """When the last operation ended."""
+        stored = dict(self.stored)
+        for piece, shares in self.later.items():
+            stored[piece] = stored[piece].held(held_cycles(shares)[0])
+        return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> Stream:
         """A PE's next send, at its router; what it received before comes first."""
@@ -182,15 +147,12 @@ class _Line:
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
                 begin, before = begin.held(behind), before + behind
-            if begin.total > ready.total:
-                self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
-            held = self._held(piece, Window(before, before + self.tail, self.words))
+            self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
+            held = self._held(stream.way, piece, Window(before, before + self.tail, self.words))
             taken = self._taken(stream, received[i + 1 :], begin)
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
-            last = max(last, begin.after(hops=self.tail).held(held.cycles + taken))
-            self.windows[piece] = Window(before, before + last.total - begin.total, self.words)
-            if last.total > stream.last.total + costs.ramp:
-                self._push_back(stream, begin.total - costs.ramp, last.total - costs.ramp)
+            last = max(last, begin.after(hops=self.tail).held(held + taken))
+            self._push_back(stream, begin.total - costs.ramp, last.total - costs.ramp)
             self.free[pe] = last.after(relays=1)
         if not received:
             begin = self._free(pe)
@@ -199,7 +161,7 @@ class _Line:
         return begin, last
 
     def _push_back(self, stream: Stream, first: float, last: float) -> None:
-        """Words that wait for their operation stand all the way back to the memory that they come from."""
+        """Words go as the operation takes them, all the way from the memory that they come from."""
         for piece, ago in stream.way:
             self.windows[piece] = Window(first - ago, last - ago, self.words)
 
@@ -232,7 +194,7 @@ class _Line:
         if behind > 0:
             stream = stream._replace(first=stream.first.held(behind), last=stream.last.held(behind))
             alone = Window(stream.first.total, stream.last.total, self.words)
-        cycles = max(self._held(piece, alone).cycles for piece in pieces)
+        cycles = max(self._held(stream.way, piece, alone) for piece in pieces)
         last = max(stream.last, stream.first.after(hops=self.tail).held(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
@@ -240,16 +202,28 @@ class _Line:
 
     def _behind(self, piece: int, mine: Window) -> float:
         """Cycles for which words on the same colour are still before these."""
-        return passed(mine, self._met(self.plan.meetings[piece], self.windows), self.pace)
+        return passed(mine, self._met(self.plan.meetings[piece], ()), self.pace)
 
-    def _held(self, piece: int, mine: Window) -> Held:
-        met = self._met(self.plan.meetings[piece], self.windows)
+    def _held(self, way: tuple[tuple[int, int], ...], piece: int, mine: Window) -> float:
+        """Cycles that sharing adds to a piece's words; those that they share with are held up as well."""
+        met = self._met(self.plan.meetings[piece], way)
         for line, meetings in self.others:
-            met += self._met(meetings[piece], line.windows)
-        held = held_up(mine, met, self.pace) if met else Held(0.0, 1)
+            met += line._met(meetings[piece], ())
+        if not met:
+            return 0.0
+        held = held_up(mine, met, self.pace)
         self.streams = max(self.streams, held.streams)
-        return held
+        for other, cycles in held.others:
+            other.line.hold(other.meeting, cycles)
+        return held.cycles
 
-    @staticmethod
-    def _met(meetings: list[Meeting], windows: list[Window | None]) -> list[tuple[Meeting, Window]]:
-        return [(m, window) for m in meetings if (window := windows[m.other]) is not None]
+    def hold(self, meeting: Meeting, cycles: float) -> None:
+        """Hold up a stored piece, which was worked out without those that it meets there."""
+        if meeting.other in self.stored:
+            shares = self.later.setdefault(meeting.other, {})
+            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, cycles))
+
+    def _met(self, meetings: list[Meeting], way: tuple[tuple[int, int], ...]) -> list[Met[_Line]]:
+        feeding = {before for before, _ in way}
+        known = ((m, self.windows[m.other]) for m in meetings)
+        return [Met(m, window, m.other in feeding, self) for m, window in known if window is not None]

@@ -11,9 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from wse.fabric.legs import Meeting, Offset, Over
+
+Line = TypeVar("Line")
+"""Whatever the caller keeps a line's pieces in."""
+
+
+Shares = dict[Over, list[tuple[int, int, float]]]
+"""By what is shared: first and last place of each stretch where a stream meets others, and cycles that they hold it up."""
 
 
 class Window(NamedTuple):
@@ -23,84 +30,117 @@ class Window(NamedTuple):
     last: float
     words: int
 
+    @property
+    def rate(self) -> float:
+        """Words a cycle."""
+        return self.words / (self.last - self.first + 1)
 
-class Held(NamedTuple):
-    """Cycles that sharing adds to a stream, and how many streams are on the busiest link then."""
+
+class Met(NamedTuple, Generic[Line]):
+    """Another piece that a stream meets: where and when, whether it ``feeds`` this one, and the line that it is on."""
+
+    meeting: Meeting
+    window: Window
+    feeds: bool
+    line: Line
+
+
+class Held(NamedTuple, Generic[Line]):
+    """What sharing does.
+
+    ``cycles`` are added to a stream, ``streams`` are on the busiest link then; ``others`` are held up by cycles too.
+    """
 
     cycles: float
     streams: int
+    others: list[tuple[Met[Line], float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Cycles of a hop, of a relay, and words a cycle of a vector operation."""
+    """Cycles of a hop and of a relay."""
 
     hop: int
     relay: int
-    words_per_cycle: float
 
     def at(self, offset: Offset) -> float:
         """How long after a piece's start its words are at an offset."""
         return offset.hops * self.hop + offset.relays * self.relay
 
 
-def held_up(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace) -> Held:
-    """What sharing adds to a stream that would be at its source's router as ``mine`` says.
+def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
+    """What sharing adds to a stream that would be at its source's router as ``mine`` says, were it alone."""
+    shares: Shares = {}
+    others: list[tuple[Met[Line], float]] = []
+    after = {(id(each.line), each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
+    for each in met:
+        meeting = each.meeting
+        if meeting.in_order:
+            continue
+        own, its = _delays(mine, each, pace)
+        if own > 0:
+            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, own))
+        if its > 0 and (id(each.line), meeting.other) not in after:
+            others.append((each, its))
+    return Held(*held_cycles(shares), others)
 
-    Args:
-        mine: When it would be there alone.
-        meetings: Where it meets others, and when those are at their sources.
-        pace: Costs.
-    """
-    shares: dict[Over, list[tuple[int, int, float]]] = {}
-    for meeting, theirs in meetings:
-        words = 0.0 if meeting.in_order else _words(mine, theirs, meeting, pace)
-        if words > 0:
-            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, words))
-    held = Held(0.0, 1)
-    for over, among in shares.items():
+
+def held_cycles(shares: Shares) -> tuple[float, int]:
+    """Cycles that others hold up a stream, and how many streams are where that is worst."""
+    worst = (0.0, 1)
+    for among in shares.values():
         for low, _, _ in among:  # the sum is greatest where some stretch begins
-            here = [words for a, b, words in among if a <= low <= b]
-            cycles = _cycles(here, pace.words_per_cycle, in_order=over == Over.OUT_OF_PE)
-            held = max(held, Held(cycles, 1 + len(here)))
-    return held
+            here = [cycles for a, b, cycles in among if a <= low <= b]
+            worst = max(worst, (sum(here), 1 + len(here)))
+    return worst
 
 
-def passed(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace) -> float:
-    """Cycles that a stream waits for those before it on its own colour to pass; arguments as of ``held_up``."""
+def passed(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> float:
+    """Cycles that a stream waits for those before it on its own colour to pass."""
     behind = [
         theirs.last + pace.at(there) + 1 - mine.first - pace.at(here)
-        for meeting, theirs in meetings
+        for meeting, theirs, _, _ in met
         if meeting.in_order
         for here, there in meeting.offsets
     ]
     return max([0.0, *behind])
 
 
-def _cycles(words: list[float], rate: float, *, in_order: bool) -> float:
-    """Cycles for other streams' words. Two that take turns leave each other no more pauses than they would make."""
-    if in_order:
-        return sum(words) * (2 * rate - 1) / rate**2
-    return sum(words) - max(words) * (1 / rate - 1)
+def _delays(mine: Window, other: Met[Line], pace: Pace) -> tuple[float, float]:
+    """Cycles by which two streams hold up each other, where that is worst.
 
-
-def _words(mine: Window, theirs: Window, meeting: Meeting, pace: Pace) -> float:
-    """Words of the other stream that hold up this one, where that is worst."""
-    most = 0.0
-    sooner = None
+    A stream that is fed by the one that it meets comes some lag behind it. What holds up the other makes gaps in this
+    one when it comes round, which the other fills while they last, until as many words as take half of the lag are on
+    their way; those still come at half the rate when the other has ended.
+    """
+    most, sooner = (0.0, 0.0), None
+    meeting, theirs = other.meeting, other.window
+    in_order = meeting.over == Over.OUT_OF_PE
     for here, there in meeting.offsets:
-        shift = pace.at(here)
-        first, last = mine.first + shift, mine.last + shift
-        shift = pace.at(there)
-        other_first, other_last = theirs.first + shift, theirs.last + shift
-        if sooner is not None and sooner != (first <= other_first):
-            return float(min(mine.words, theirs.words))  # between these places both come at once
-        sooner = first <= other_first
-        both = max(first, other_first)
-        if both > min(last, other_last):
+        shift = pace.at(there) - pace.at(here)
+        their_first, their_last = theirs.first + shift, theirs.last + shift
+        if sooner is not None and sooner != (mine.first <= their_first):
+            return _turns(mine.rate, mine.words, theirs.rate, theirs.words, in_order=in_order)  # both come at once
+        sooner = mine.first <= their_first
+        both = max(mine.first, their_first)
+        if both > min(mine.last, their_last):
             continue
-        left = theirs.words * (other_last - both + 1) / (other_last - other_first + 1)
-        if meeting.over != Over.OUT_OF_PE:
-            left = min(left, mine.words * (last - both + 1) / (last - first + 1))
-        most = max(most, left)
+        left = mine.rate * (mine.last - both + 1)
+        delays = _turns(mine.rate, left, theirs.rate, theirs.rate * (their_last - both + 1), in_order=in_order)
+        if other.feeds:
+            delays = delays[0] + min(delays[0], (mine.first - their_first) / 2), delays[1]
+        most = max(most, delays)
     return most
+
+
+def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[float, float]:
+    """Cycles by which two streams of so many words, and of so many a cycle were they alone, hold up each other.
+
+    While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
+    """
+    share = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
+    other_share = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
+    while_both = other_words / other_share
+    if share > 0:
+        while_both = min(while_both, words / share)
+    return while_both * (1 - share / rate), while_both * (1 - other_share / other_rate)

@@ -1,4 +1,4 @@
-"""Decode layers of small models on small meshes, for both timing readers: LINE steps, kernels, shifts and hand-overs."""
+"""Decode layers of small models on small meshes, for both timing readers."""
 
 from __future__ import annotations
 
