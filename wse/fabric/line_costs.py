@@ -47,6 +47,16 @@ class LineCosts:
         return 2 * self.ramp + 1
 
     @property
+    def hop_room(self) -> int:
+        """Words that wait at most between two routers: in the queue of their colour, and on the wire."""
+        return self.queue_words + self.hop - 1
+
+    @property
+    def relay_room(self) -> int:
+        """Words that wait at most on both ramps of a PE that receives and sends on."""
+        return 2 * self.queue_words + 2 * self.ramp - 1
+
+    @property
     def waiting_words(self) -> int:
         """Words that a PE takes in before it does the operation that wants them: its queue's, and the ramp's."""
         return self.queue_words + self.ramp - 1

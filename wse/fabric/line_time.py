@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from wse.fabric.causes import Cycles
 from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
 from wse.fabric.line_costs import LineCosts
-from wse.fabric.moments import START, Moment, Stream
+from wse.fabric.moments import START, Moment, Passed, Stream
 from wse.fabric.sharing import Met, Pace, Shares, Window, held_cycles, held_up, passed
 
 
@@ -89,7 +89,7 @@ class _Line:
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.fused)
+        self.pace = Pace(hop=costs.hop, relay=costs.fused, hop_room=costs.hop_room, relay_room=costs.relay_room)
         self.free: dict[int, Moment] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
@@ -102,17 +102,24 @@ class _Line:
         costs, pieces = self.costs, self.plan.pieces
         stream = self._send(leg.source)
         if leg.relays >= 0:
+            stream = self._through((leg.relays,), stream)
             count = pieces[leg.relays].hops
-            passing = count * costs.hop, count * costs.fused, count * costs.relay
-            stream = self._through((leg.relays,), stream).on(leg.relays, *passing)
+            room = count * (costs.hop_room + costs.relay_room)
+            times = {"hops": count * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
+            stream = self._by(leg.relays, stream).later(room, **times)
         if leg.target < 0:
             stream = self._through(leg.pieces, stream)
         for number in leg.pieces:
-            hops = pieces[number].hops * costs.hop
+            count = pieces[number].hops
+            arrived = self._by(number, stream).later(count * costs.hop_room, hops=count * costs.hop)
             if leg.target >= 0:
-                self.waiting.setdefault(leg.target, []).append(stream.on(number, hops))
+                self.waiting.setdefault(leg.target, []).append(arrived)
             else:
-                self.stored[number] = stream.last.after(hops=hops, relays=costs.ramp + 1)
+                self.stored[number] = arrived.last.after(relays=costs.ramp + 1)
+
+    @staticmethod
+    def _by(piece: int, stream: Stream) -> Stream:
+        return stream._replace(way=(*stream.way, Passed(piece, 0, 0)))
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
@@ -130,8 +137,9 @@ class _Line:
         """A PE's next send, at its router; what it received before comes first."""
         received = self.waiting.pop(pe, [])
         begin, last = self._operate(pe, received, sends=True)
+        fused, room = self.costs.fused, self.costs.relay_room
+        way = tuple(Passed(piece, ago + fused, had + room) for piece, ago, had in received[-1].way) if received else ()
         out = self.costs.ramp + 1
-        way = tuple((piece, ago + self.costs.fused) for piece, ago in received[-1].way) if received else ()
         return Stream(begin.after(relays=out), last.after(relays=out), way)
 
     def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[Moment, Moment]:
@@ -142,17 +150,18 @@ class _Line:
             begin = max(self._free(pe), ready)
             if sends and i + 1 == len(received):
                 begin = begin.after(relays=costs.relay)
-            piece, ago = stream.way[-1]
+            piece, ago, _ = stream.way[-1]
             before = begin.total - costs.ramp - ago
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
                 begin, before = begin.held(behind), before + behind
-            self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
+            stall = begin.total - ready.total
+            self._push_back(stream, begin.total, begin.total + self.tail, stall)
             held = self._held(stream.way, piece, Window(before, before + self.tail, self.words))
             taken = self._taken(stream, received[i + 1 :], begin)
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
             last = max(last, begin.after(hops=self.tail).held(held + taken))
-            self._push_back(stream, begin.total - costs.ramp, last.total - costs.ramp)
+            self._push_back(stream, begin.total, last.total, stall)
             self.free[pe] = last.after(relays=1)
         if not received:
             begin = self._free(pe)
@@ -160,10 +169,16 @@ class _Line:
             self.free[pe] = last.after(relays=1)
         return begin, last
 
-    def _push_back(self, stream: Stream, first: float, last: float) -> None:
-        """Words go as the operation takes them, all the way from the memory that they come from."""
-        for piece, ago in stream.way:
-            self.windows[piece] = Window(first - ago, last - ago, self.words)
+    def _push_back(self, stream: Stream, begin: float, last: float, stall: float) -> None:
+        """Words go as the operation takes them, all the way from the memory that they come from.
+
+        While they wait for it to begin they fill the room on the way; only what finds none there still has to come.
+        """
+        ramp = self.costs.ramp
+        for piece, ago, room in stream.way:
+            first, gone = begin - ramp - ago, ago + ramp + stall if stall > 0 else 0.0
+            window = Window(first, last - ramp - ago, self.words, gone, room + self.costs.waiting_words)
+            self.windows[piece] = window
 
     def _taken(self, stream: Stream, later: list[Stream], begin: Moment) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
@@ -180,7 +195,7 @@ class _Line:
         return taken
 
     def _channel(self, stream: Stream) -> int:
-        return self.plan.pieces[stream.way[-1][0]].channel
+        return self.plan.pieces[stream.way[-1].piece].channel
 
     def _free(self, pe: int) -> Moment:
         """When the PE can start another operation."""
@@ -204,7 +219,7 @@ class _Line:
         """Cycles for which words on the same colour are still before these."""
         return passed(mine, self._met(self.plan.meetings[piece], ()), self.pace)
 
-    def _held(self, way: tuple[tuple[int, int], ...], piece: int, mine: Window) -> float:
+    def _held(self, way: tuple[Passed, ...], piece: int, mine: Window) -> float:
         """Cycles that sharing adds to a piece's words; those that they share with are held up as well."""
         met = self._met(self.plan.meetings[piece], way)
         for line, meetings in self.others:
@@ -223,7 +238,7 @@ class _Line:
             shares = self.later.setdefault(meeting.other, {})
             shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, cycles))
 
-    def _met(self, meetings: list[Meeting], way: tuple[tuple[int, int], ...]) -> list[Met[_Line]]:
-        feeding = {before for before, _ in way}
+    def _met(self, meetings: list[Meeting], way: tuple[Passed, ...]) -> list[Met[_Line]]:
+        feeding = {passed.piece for passed in way}
         known = ((m, self.windows[m.other]) for m in meetings)
         return [Met(m, window, m.other in feeding, self) for m, window in known if window is not None]

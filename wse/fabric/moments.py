@@ -31,19 +31,27 @@ class Moment(NamedTuple):
 START: Final = Moment()
 
 
-class Stream(NamedTuple):
-    """Words at the router of a PE: the first and the last of them, and the way that they have come.
+class Passed(NamedTuple):
+    """A piece that words have come by.
 
-    ``way``: the pieces since the words were in some PE's memory, and how long ago words that stream on without a stop
-    left each one's source.
+    ``ago``: how long ago words that stream on without a stop left its source; ``room``: how many find place on the way
+    from there, in queues and on wires, when they have to wait at its end.
     """
+
+    piece: int
+    ago: int
+    room: int
+
+
+class Stream(NamedTuple):
+    """Words at the router of a PE: the first and the last of them, and the way from the memory that they come from."""
 
     first: Moment
     last: Moment
-    way: tuple[tuple[int, int], ...]
+    way: tuple[Passed, ...]
 
-    def on(self, piece: int, hops: int, relays: int = 0, software: int = 0) -> Stream:
-        """Behind a piece that takes so many cycles, and of software as many before the first word is relayed."""
-        first = self.first.after(hops=hops, relays=relays + software)
-        last = self.last.after(hops=hops, relays=relays + software)
-        return Stream(first, last, tuple((before, ago + hops + relays) for before, ago in (*self.way, (piece, 0))))
+    def later(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
+        """Farther by so many cycles, and of software as many for the first word alone, with room for so many words."""
+        spent = {"hops": hops, "relays": relays + software}
+        way = tuple(Passed(piece, ago + hops + relays, had + room) for piece, ago, had in self.way)
+        return Stream(self.first.after(**spent), self.last.after(**spent), way)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from wse.fabric.legs import Meeting, Offset, Over
@@ -20,20 +21,32 @@ Line = TypeVar("Line")
 
 
 Shares = dict[Over, list[tuple[int, int, float]]]
-"""By what is shared: first and last place of each stretch where a stream meets others, and cycles that they hold it up."""
+"""By what is shared: first and last place of each stretch where a stream meets others, and cycles of being held up."""
 
 
 class Window(NamedTuple):
-    """When a piece's words leave its source's router: the first, the last, and how many there are."""
+    """When a piece's words leave its source's router: the first, the last, and how many there are.
+
+    They go as an operation takes them at the end of their way. Where they have stood before it, ``gone`` words at most
+    have left the source until then, and no more than find ``room`` on the way.
+    """
 
     first: float
     last: float
     words: int
+    gone: float = 0.0
+    room: int = 0
 
     @property
     def rate(self) -> float:
         """Words a cycle."""
         return self.words / (self.last - self.first + 1)
+
+    def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
+        """When words begin to flow there as the operation takes them, and when the last comes."""
+        shift = pace.at(offset)
+        filled = max(0.0, min(self.gone - shift, self.room - pace.room(offset)))
+        return self.first + shift + filled / self.rate, self.last + shift
 
 
 class Met(NamedTuple, Generic[Line]):
@@ -58,14 +71,20 @@ class Held(NamedTuple, Generic[Line]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Cycles of a hop and of a relay."""
+    """Cycles of a hop and of a relay, and words that wait on each."""
 
     hop: int
     relay: int
+    hop_room: int
+    relay_room: int
 
     def at(self, offset: Offset) -> float:
         """How long after a piece's start its words are at an offset."""
         return offset.hops * self.hop + offset.relays * self.relay
+
+    def room(self, offset: Offset) -> int:
+        """Words that wait at most between a piece's start and an offset."""
+        return offset.hops * self.hop_room + offset.relays * self.relay_room
 
 
 def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
@@ -113,24 +132,33 @@ def _delays(mine: Window, other: Met[Line], pace: Pace) -> tuple[float, float]:
     one when it comes round, which the other fills while they last, until as many words as take half of the lag are on
     their way; those still come at half the rate when the other has ended.
     """
-    most, sooner = (0.0, 0.0), None
-    meeting, theirs = other.meeting, other.window
-    in_order = meeting.over == Over.OUT_OF_PE
-    for here, there in meeting.offsets:
-        shift = pace.at(there) - pace.at(here)
-        their_first, their_last = theirs.first + shift, theirs.last + shift
-        if sooner is not None and sooner != (mine.first <= their_first):
-            return _turns(mine.rate, mine.words, theirs.rate, theirs.words, in_order=in_order)  # both come at once
-        sooner = mine.first <= their_first
-        both = max(mine.first, their_first)
-        if both > min(mine.last, their_last):
+    most = (0.0, 0.0)
+    theirs = other.window
+    in_order = other.meeting.over == Over.OUT_OF_PE
+    for first, last, their_first, their_last, lag in _places(mine, other, pace):
+        both = max(first, their_first)
+        if both > min(last, their_last):
             continue
-        left = mine.rate * (mine.last - both + 1)
-        delays = _turns(mine.rate, left, theirs.rate, theirs.rate * (their_last - both + 1), in_order=in_order)
+        left, its = mine.rate * (last - both + 1), theirs.rate * (their_last - both + 1)
+        delays = _turns(mine.rate, left, theirs.rate, its, in_order=in_order)
         if other.feeds:
-            delays = delays[0] + min(delays[0], (mine.first - their_first) / 2), delays[1]
+            delays = delays[0] + min(delays[0], lag / 2), delays[1]
         most = max(most, delays)
     return most
+
+
+def _places(mine: Window, other: Met[Line], pace: Pace) -> list[tuple[float, ...]]:
+    """First and last word of both, and the other's lead, where they meet, and between where both come at once."""
+    found: list[tuple[float, ...]] = []
+    for here, there in other.meeting.offsets:
+        lag = mine.first + pace.at(here) - other.window.first - pace.at(there)
+        found.append((*mine.left_after(here, pace), *other.window.left_after(there, pace), lag))
+    for one, two in pairwise(tuple(found)):
+        before, behind = one[0] - one[2], two[0] - two[2]
+        if before * behind < 0:
+            part = before / (before - behind)
+            found.append(tuple(a + part * (b - a) for a, b in zip(one, two, strict=True)))
+    return found
 
 
 def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[float, float]:
