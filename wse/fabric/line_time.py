@@ -184,15 +184,15 @@ class _Line:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
-        waiting = min(self.costs.waiting_words, self.words)
-        queues, taken = {self._channel(stream)} - {-1}, 0
+        queues, others = {self._channel(stream)} - {-1}, 0
         for other in later:
             channel = self._channel(other)
             if channel in queues:
                 continue  # behind words on the same colour, outside of the PE
             queues |= {channel} - {-1}
-            taken += waiting if begin.total - ramp <= other.first.total <= end else 0
-        return taken
+            others += begin.total - ramp <= other.first.total <= end
+        self.streams = max(self.streams, 1 + others)
+        return others * min(self.costs.waiting_words, self.words)
 
     def _channel(self, stream: Stream) -> int:
         return self.plan.pieces[stream.way[-1].piece].channel
