@@ -7,7 +7,8 @@ from collections import deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.legs import Meeting, Offset, Over
+from wse.fabric.meetings import Meeting, Offset
+from wse.fabric.pieces import Over
 from wse.fabric.sharing import Held, Met, Pace, Window, held_up
 
 PACE = Pace(hop=1, relay=5, hop_room=2, relay_room=7)

@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wse.fabric.causes import Cycles
-from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
+from wse.fabric.legs import I32, Leg, LinePlan, plan_legs
 from wse.fabric.line_costs import LineCosts
+from wse.fabric.meetings import Meeting
 from wse.fabric.moments import START, Moment, Passed, Stream
 from wse.fabric.sharing import Met, Pace, Shares, Window, held_cycles, held_up, passed
 

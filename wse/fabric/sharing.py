@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from wse.fabric.legs import Meeting, Offset, Over
+from wse.fabric.meetings import Meeting, Offset
+from wse.fabric.pieces import Over
 
 Line = TypeVar("Line")
 """Whatever the caller keeps a line's pieces in."""
