@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.meetings import Meeting, meetings
-from wse.fabric.pieces import Piece, piece_of
+from wse.fabric.pieces import Piece, one_message, side_by_side
 from wse_mappings.schedule import Arrival
 
 I32 = npt.NDArray[np.int32]
@@ -100,7 +100,7 @@ class _Planning:
             end += 1
         source = int(self.source[i])
         pieces = tuple(
-            self.plan.add(piece_of([source], [target], relayed=False, everywhere=True, main=False, leaves=n == 0))
+            self.plan.add(one_message(source, target, relayed=False, everywhere=True, main=False, leaves=n == 0))
             for n, target in enumerate(self.target[i:end].tolist())
         )
         self.plan.legs.append(Leg(source, -1, pieces, -1))
@@ -111,9 +111,9 @@ class _Planning:
         before, target = int(self.source[last]), int(self.target[last])
         relays = -1
         if last > i:
-            relays = self.plan.add(piece_of([source], [before], relayed=True, everywhere=True, main=True))
+            relays = self.plan.add(one_message(source, before, relayed=True, everywhere=True, main=True))
         channel = int(self.channel[last])
-        last_piece = piece_of([before], [target], relayed=False, everywhere=False, main=main, channel=channel)
+        last_piece = one_message(before, target, relayed=False, everywhere=False, main=main, channel=channel)
         piece = self.plan.add(last_piece)
         self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1))
         return last + 1
@@ -133,5 +133,5 @@ class _Planning:
         return True
 
     def _side_by_side(self) -> None:
-        piece = self.plan.add(piece_of(self.source, self.target, relayed=False, everywhere=False, main=False))
+        piece = self.plan.add(side_by_side(self.source.tolist(), self.target.tolist()))
         self.plan.legs.append(Leg(int(self.source[0]), -1, (piece,), -1))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from wse.fabric.pieces import Over, Piece
 
 Bools = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
 
 
 class Offset(NamedTuple):
@@ -63,8 +64,8 @@ def meetings(mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links
     return found
 
 
-def _spans(pieces: Sequence[Piece], over: Over) -> npt.NDArray[np.int64]:
-    return np.array([piece.span(over) for piece in pieces], np.int64).reshape(-1, 2)
+def _spans(pieces: Sequence[Piece], over: Over) -> I64:
+    return np.array([piece.spans[over] for piece in pieces], np.int64).reshape(-1, 2)
 
 
 def _serial(pieces: Sequence[Piece], over: Over) -> Bools:
@@ -72,46 +73,50 @@ def _serial(pieces: Sequence[Piece], over: Over) -> Bools:
     main = np.array([piece.main for piece in pieces])
     both: Bools = main[:, None] & main[None, :]
     if over != Over.INTO_PE:
-        into = np.array([int(piece.targets[0]) for piece in pieces])
+        into = np.array([piece.targets[0] for piece in pieces])
         both &= into[:, None] == into[None, :]
     return both
 
 
 def _meeting(mine: Piece, theirs: Piece, number: int, over: Over, *, in_order: bool) -> Meeting | None:
-    (a, b), (c, d) = mine.span(over), theirs.span(over)
+    (a, b), (c, d) = mine.spans[over], theirs.spans[over]
     low, high = max(a, c), min(b, d)
     if len(mine.sources) == len(theirs.sources) == 1:
         ends = (low, high) if low < high else (low,)
         offsets = tuple((_offset(mine, p, over), _offset(theirs, p, over)) for p in ends)
         return Meeting(number, over, low, high, offsets, in_order)
-    places = [p for p in range(low, high + 1) if _uses(mine, p, over) and _uses(theirs, p, over)]
-    if not places:
+    distance, their_distance = _distances(mine, over, low, high), _distances(theirs, over, low, high)
+    places = np.flatnonzero((distance >= 0) & (their_distance >= 0))
+    if not len(places):
         return None
-    pairs = {(_offset(mine, p, over), _offset(theirs, p, over)): None for p in places}
-    return Meeting(number, over, places[0], places[-1], tuple(pairs), in_order)
+    pairs = np.unique(np.stack([distance, their_distance])[:, places], axis=1).T.tolist()
+    found = tuple((_at(mine, one, over), _at(theirs, other, over)) for one, other in pairs)
+    return Meeting(number, over, low + int(places[0]), low + int(places[-1]), found, in_order)
 
 
-def _user(piece: Piece, place: int, over: Over) -> int:
-    """Which message of a piece uses something of a PE; -1 for none."""
-    if over == Over.OUT_OF_PE:
-        found = np.flatnonzero(piece.sources == place)
-    elif over == Over.INTO_PE:
-        found = np.flatnonzero(piece.targets == place)
-    elif over == Over.UP:
-        found = np.flatnonzero((piece.sources <= place) & (place < piece.targets))
-    else:
-        found = np.flatnonzero((piece.targets < place) & (place <= piece.sources))
-    return int(found[0]) if len(found) else -1
-
-
-def _uses(piece: Piece, place: int, over: Over) -> bool:
-    low, high = piece.span(over)
-    return low <= place <= high if len(piece.sources) == 1 else _user(piece, place, over) >= 0
+def _distances(piece: Piece, over: Over, low: int, high: int) -> I64:
+    """Hops from the source of the message that uses something of each PE from ``low`` to ``high``; -1 for none."""
+    found = np.full(high - low + 1, -1, np.int64)
+    if len(piece.sources) == 1:
+        return np.abs(np.arange(low, high + 1) - piece.sources[0])
+    for source, target in zip(piece.sources, piece.targets, strict=True):
+        if over == Over.OUT_OF_PE:
+            used = range(source, source + 1)
+        elif over == Over.INTO_PE:
+            used = range(target, target + 1)
+        else:
+            used = range(source, target) if over == Over.UP else range(source, target, -1)
+        for place in used:
+            if low <= place <= high:
+                found[place - low] = abs(place - source)
+    return found
 
 
 def _offset(piece: Piece, place: int, over: Over) -> Offset:
-    i = 0 if len(piece.sources) == 1 else _user(piece, place, over)
-    hops = abs(place - int(piece.sources[i]))
+    return _at(piece, abs(place - piece.sources[0]), over)
+
+
+def _at(piece: Piece, hops: int, over: Over) -> Offset:
     if not piece.relayed:
         return Offset(hops, 0)
     return Offset(hops, hops - 1 if over == Over.INTO_PE else hops)

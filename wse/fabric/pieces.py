@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-I32 = npt.NDArray[np.int32]
+Span = tuple[int, int]
+NOTHING: Final = (0, -1)
 
 
 class Over(IntEnum):
@@ -25,59 +24,52 @@ class Piece:
     """Words on their way along the line, at one pace.
 
     Attributes:
-        sources, targets: int64 ``[messages]``; more than one where a leg has messages side by side.
+        sources, targets: Of its messages; more than one where a leg has messages side by side.
         relayed: Whether the PEs between receive and send on, and do not just pass.
-        everywhere: Whether the words go into every PE on the way, or into the last alone.
         main: Whether the receiver takes them in its main thread, which does one operation after another.
-        leaves: Whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
         channel: The colour that they come on, -1 for one of their own.
+        hops: Links of the longest message.
+        spans: First and last PE of what it uses, by ``Over``: links are numbered by the PE that they leave. (0, -1)
+            where it uses nothing.
     """
 
-    sources: npt.NDArray[np.int64]
-    targets: npt.NDArray[np.int64]
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
     relayed: bool
-    everywhere: bool
     main: bool
-    leaves: bool
     channel: int
-
-    @property
-    def hops(self) -> int:
-        """Links of the longest message."""
-        return int(np.abs(self.targets - self.sources).max())
-
-    def span(self, over: Over) -> tuple[int, int]:
-        """First and last PE of what it uses: links are numbered by the PE that they leave. Empty: (0, -1)."""
-        low, high = int(min(self.sources.min(), self.targets.min())), int(max(self.sources.max(), self.targets.max()))
-        if over == Over.OUT_OF_PE:
-            if not self.leaves:
-                return 0, -1
-            if not self.relayed:
-                return int(self.sources.min()), int(self.sources.max())
-            return (low, high - 1) if self.targets[0] > self.sources[0] else (low + 1, high)
-        if over == Over.INTO_PE:
-            if not self.everywhere:
-                return int(self.targets.min()), int(self.targets.max())
-            return (low + 1, high) if self.targets[0] > self.sources[0] else (low, high - 1)
-        forward = self.targets > self.sources
-        mine = forward if over == Over.UP else ~forward
-        if not mine.any():
-            return 0, -1
-        ends = self.sources[mine], self.targets[mine]
-        low, high = int(np.minimum(*ends).min()), int(np.maximum(*ends).max())
-        return (low, high - 1) if over == Over.UP else (low + 1, high)
+    hops: int
+    spans: tuple[Span, Span, Span, Span]
 
 
-def piece_of(
-    sources: I32 | list[int],
-    targets: I32 | list[int],
-    *,
-    relayed: bool,
-    everywhere: bool,
-    main: bool,
-    leaves: bool = True,
-    channel: int = -1,
+def one_message(
+    source: int, target: int, *, relayed: bool, everywhere: bool, main: bool, leaves: bool = True, channel: int = -1
 ) -> Piece:
-    """A piece whose messages go from ``sources`` to ``targets``, int ``[messages]``; the rest as in ``Piece``."""
-    ends = np.asarray(sources, np.int64), np.asarray(targets, np.int64)
-    return Piece(*ends, relayed, everywhere, main, leaves, channel)
+    """A piece of one message, whose words go into ``everywhere`` on the way or into the last PE alone.
+
+    ``leaves``: whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
+    """
+    rises = target > source
+    links = (source, target - 1) if rises else (target + 1, source)
+    into = (target, target)
+    if everywhere:
+        into = (source + 1, target) if rises else (target, source - 1)
+    out = NOTHING
+    if leaves:
+        out = links if relayed else (source, source)
+    spans = (links, NOTHING, into, out) if rises else (NOTHING, links, into, out)
+    return Piece((source,), (target,), relayed, main, channel, abs(target - source), spans)
+
+
+def side_by_side(sources: list[int], targets: list[int]) -> Piece:
+    """A piece of messages that are all stored, and use no link or PE twice."""
+    both = list(zip(sources, targets, strict=True))
+    up = [(a, b - 1) for a, b in both if b > a]
+    down = [(b + 1, a) for a, b in both if b < a]
+    spans = (_hull(up), _hull(down), (min(targets), max(targets)), (min(sources), max(sources)))
+    hops = max(abs(b - a) for a, b in both)
+    return Piece(tuple(sources), tuple(targets), relayed=False, main=False, channel=-1, hops=hops, spans=spans)
+
+
+def _hull(spans: list[Span]) -> Span:
+    return (min(low for low, _ in spans), max(high for _, high in spans)) if spans else NOTHING
