@@ -48,6 +48,8 @@ def meetings(mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links
         links: Whether both lie on the same line, or cross it at each of its PEs.
     """
     found: list[list[Meeting]] = [[] for _ in mine]
+    if same and len(mine) == 1:
+        return found
     for over in Over:
         if (over in (Over.UP, Over.DOWN) and not links) or (same and over == Over.OUT_OF_PE):
             continue
