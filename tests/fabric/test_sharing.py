@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.fabric.meetings import Meeting, Offset
 from wse.fabric.pieces import Over
-from wse.fabric.sharing import Held, Met, Pace, Window, held_up
+from wse.fabric.sharing import Met, Pace, Window, held_cycles, held_up
 
 PACE = Pace(hop=1, relay=5, hop_room=2, relay_room=7)
 HERE = Offset(0, 0)
+Offsets = tuple[tuple[Offset, Offset], ...]
 FULL = st.tuples(st.integers(0, 300), st.integers(1, 400))  # first cycle and words of a stream of a word a cycle
 
 
-def shared(mine: Window, theirs: Window, over: Over = Over.UP) -> Held[None]:
-    meeting = Meeting(other=0, over=over, low=0, high=0, offsets=((HERE, HERE),), in_order=False)
-    return held_up(mine, [Met(meeting, theirs, feeds=False, line=None)], PACE)
+class Outcome(NamedTuple):
+    """Cycles that a stream waits, how many are on the link, and what each of the others waits for it."""
+
+    cycles: float
+    streams: int
+    others: list[float]
+
+
+def shared(mine: Window, *theirs: Window, over: Over = Over.UP, offsets: Offsets = ((HERE, HERE),)) -> Outcome:
+    meeting = Meeting(other=0, over=over, low=0, high=0, offsets=offsets, in_order=False)
+    held = held_up(mine, [Met(meeting, window, feeds=False, line=None) for window in theirs], PACE)
+    return Outcome(*held_cycles(held.shares), [turns.cycles for _, turns in held.others])
 
 
 def taken_in_turn(streams: list[list[int]], *, in_order: bool) -> list[int]:
@@ -53,7 +64,7 @@ def test_two_streams_of_a_word_a_cycle_end_when_a_link_in_turns_says(
     held = shared(window(one), window(other))
     ends = taken_in_turn([one, other], in_order=False)
     assert abs(one[-1] + held.cycles - ends[0]) <= 1
-    theirs_held = sum(cycles for _, cycles in held.others)
+    theirs_held = sum(held.others)
     assert abs(other[-1] + theirs_held - ends[1]) <= 1
     assert held.streams == (1 if held.cycles == 0 else 2)
 
@@ -75,7 +86,7 @@ def test_streams_that_pause_leave_each_other_their_pauses(
 @settings(deadline=None)
 def test_out_of_a_pe_the_first_thread_goes_first(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     one, other = arrivals(*mine), arrivals(*theirs)
-    held = shared(window(one), window(other), Over.OUT_OF_PE)
+    held = shared(window(one), window(other), over=Over.OUT_OF_PE)
     end = taken_in_turn([other, one], in_order=True)[1]
     if (
         theirs[0] <= mine[0]
@@ -86,14 +97,22 @@ def test_out_of_a_pe_the_first_thread_goes_first(mine: tuple[int, int], theirs: 
 
 def test_a_stream_slow_enough_fits_between_the_words_of_another() -> None:
     slow, fast = Window(0, 199, 100), Window(10, 59, 25)
-    assert shared(slow, fast) == Held(0.0, 1, [])
+    assert shared(slow, fast) == (0.0, 1, [])
 
 
 def test_places_that_streams_pass_at_different_times_are_apart() -> None:
     """Two streams toward each other's sources never meet where one has gone before the other comes."""
     mine, theirs = Window(0, 9, 10), Window(0, 9, 10)
     far = ((Offset(0, 0), Offset(20, 0)), (Offset(20, 0), Offset(0, 0)))
-    ends = Meeting(other=0, over=Over.INTO_PE, low=0, high=20, offsets=far, in_order=False)
-    assert held_up(mine, [Met(ends, theirs, feeds=False, line=None)], PACE).cycles == 10  # half-way both come at once
-    apart = Meeting(other=0, over=Over.INTO_PE, low=0, high=0, offsets=far[:1], in_order=False)
-    assert held_up(mine, [Met(apart, theirs, feeds=False, line=None)], PACE).cycles == 0
+    assert shared(mine, theirs, offsets=far).cycles == 10  # half-way both come at once
+    assert shared(mine, theirs, offsets=far[:1]).cycles == 0
+
+
+@given(words=st.integers(1, 200), streams=st.integers(2, 6), pause=st.sampled_from([0, 8]))
+def test_the_last_of_several_streams_ends_when_the_link_has_carried_all_words(
+    words: int, streams: int, pause: int
+) -> None:
+    each = [arrivals(0, words, pause) for _ in range(streams)]
+    held = shared(window(each[0]), *map(window, each[1:]))
+    assert held.streams == streams
+    assert abs(each[0][-1] + held.cycles + 1 - streams * words) <= 1

@@ -29,7 +29,7 @@ from wse.fabric.legs import I32, Leg, LinePlan, plan_legs
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.meetings import Meeting
 from wse.fabric.moments import START, Moment, Passed, Stream
-from wse.fabric.sharing import Met, Pace, Shares, Window, held_cycles, held_up, passed
+from wse.fabric.sharing import Met, Pace, Shares, Turns, Window, held_cycles, held_up, passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ class _Line:
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
         self.stored: dict[int, Moment] = {}  # when the words of a piece were in memory beside the main thread
-        self.later: dict[int, Shares] = {}  # what stored pieces share with those that were worked out after them
+        self.shares: dict[int, Shares] = {}  # of each piece with those before it
+        self.later: dict[int, Shares] = {}  # of stored ones with those that were worked out after them
         self.streams = 1
 
     def leg(self, leg: Leg) -> None:
@@ -130,8 +131,10 @@ class _Line:
     def end(self) -> Moment:
         """When the last operation ended."""
         stored = dict(self.stored)
-        for piece, shares in self.later.items():
-            stored[piece] = stored[piece].held(held_cycles(shares)[0])
+        for piece, later in self.later.items():
+            before = self.shares.get(piece, {})
+            both = {over: before.get(over, []) + later.get(over, []) for over in {**before, **later}}
+            stored[piece] = stored[piece].held(held_cycles(both)[0] - held_cycles(before)[0])
         return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> Stream:
@@ -228,16 +231,18 @@ class _Line:
         if not met:
             return 0.0
         held = held_up(mine, met, self.pace)
-        self.streams = max(self.streams, held.streams)
-        for other, cycles in held.others:
-            other.line.hold(other.meeting, cycles)
-        return held.cycles
+        self.shares[piece] = held.shares
+        cycles, streams = held_cycles(held.shares)
+        self.streams = max(self.streams, streams)
+        for other, turns in held.others:
+            other.line.hold(other.meeting, turns)
+        return cycles
 
-    def hold(self, meeting: Meeting, cycles: float) -> None:
+    def hold(self, meeting: Meeting, turns: Turns) -> None:
         """Hold up a stored piece, which was worked out without those that it meets there."""
         if meeting.other in self.stored:
             shares = self.later.setdefault(meeting.other, {})
-            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, cycles))
+            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, turns))
 
     def _met(self, meetings: list[Meeting], way: tuple[Passed, ...]) -> list[Met[_Line]]:
         feeding = {passed.piece for passed in way}

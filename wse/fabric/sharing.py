@@ -21,8 +21,15 @@ Line = TypeVar("Line")
 """Whatever the caller keeps a line's pieces in."""
 
 
-Shares = dict[Over, list[tuple[int, int, float]]]
-"""By what is shared: first and last place of each stretch where a stream meets others, and cycles of being held up."""
+class Turns(NamedTuple):
+    """What taking turns with another stream does: cycles of being held up, in which it brings so many words."""
+
+    cycles: float
+    words: float
+
+
+Shares = dict[Over, list[tuple[int, int, Turns]]]
+"""By what is shared: first and last place of each stretch where a stream meets another, and what that does."""
 
 
 class Window(NamedTuple):
@@ -60,14 +67,10 @@ class Met(NamedTuple, Generic[Line]):
 
 
 class Held(NamedTuple, Generic[Line]):
-    """What sharing does.
+    """What a stream shares, and what it does to others that it meets."""
 
-    ``cycles`` are added to a stream, ``streams`` are on the busiest link then; ``others`` are held up by cycles too.
-    """
-
-    cycles: float
-    streams: int
-    others: list[tuple[Met[Line], float]]
+    shares: Shares
+    others: list[tuple[Met[Line], Turns]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,27 +94,32 @@ class Pace:
 def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
     """What sharing adds to a stream that would be at its source's router as ``mine`` says, were it alone."""
     shares: Shares = {}
-    others: list[tuple[Met[Line], float]] = []
+    others: list[tuple[Met[Line], Turns]] = []
     after = {(id(each.line), each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
     for each in met:
         meeting = each.meeting
         if meeting.in_order:
             continue
-        own, its = _delays(mine, each, pace)
-        if own > 0:
+        own, its = _worst(mine, each, pace)
+        if own.cycles > 0:
             shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, own))
-        if its > 0 and (id(each.line), meeting.other) not in after:
+        if its.cycles > 0 and (id(each.line), meeting.other) not in after:
             others.append((each, its))
-    return Held(*held_cycles(shares), others)
+    return Held(shares, others)
 
 
 def held_cycles(shares: Shares) -> tuple[float, int]:
-    """Cycles that others hold up a stream, and how many streams are where that is worst."""
+    """Cycles that others hold up a stream, and how many streams are where that is worst.
+
+    One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
+    """
     worst = (0.0, 1)
     for among in shares.values():
         for low, _, _ in among:  # the sum is greatest where some stretch begins
-            here = [cycles for a, b, cycles in among if a <= low <= b]
-            worst = max(worst, (sum(here), 1 + len(here)))
+            here = [turns for a, b, turns in among if a <= low <= b]
+            pauses = [turns.words - turns.cycles for turns in here]
+            cycles = sum(turns.words for turns in here) - max(pauses)
+            worst = max(worst, (cycles, 1 + len(here)))
     return worst
 
 
@@ -126,14 +134,14 @@ def passed(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> float:
     return max([0.0, *behind])
 
 
-def _delays(mine: Window, other: Met[Line], pace: Pace) -> tuple[float, float]:
-    """Cycles by which two streams hold up each other, where that is worst.
+def _worst(mine: Window, other: Met[Line], pace: Pace) -> tuple[Turns, Turns]:
+    """What two streams do to each other where that is worst.
 
     A stream that is fed by the one that it meets comes some lag behind it. What holds up the other makes gaps in this
     one when it comes round, which the other fills while they last, until as many words as take half of the lag are on
     their way; those still come at half the rate when the other has ended.
     """
-    most = (0.0, 0.0)
+    most = Turns(0.0, 0.0), Turns(0.0, 0.0)
     theirs = other.window
     in_order = other.meeting.over == Over.OUT_OF_PE
     for first, last, their_first, their_last, lag in _places(mine, other, pace):
@@ -141,10 +149,12 @@ def _delays(mine: Window, other: Met[Line], pace: Pace) -> tuple[float, float]:
         if both > min(last, their_last):
             continue
         left, its = mine.rate * (last - both + 1), theirs.rate * (their_last - both + 1)
-        delays = _turns(mine.rate, left, theirs.rate, its, in_order=in_order)
+        turns = _turns(mine.rate, left, theirs.rate, its, in_order=in_order)
         if other.feeds:
-            delays = delays[0] + min(delays[0], lag / 2), delays[1]
-        most = max(most, delays)
+            cycles, words = turns[0]
+            behind = min(cycles, lag / 2)
+            turns = Turns(cycles + behind, words + behind), turns[1]
+        most = max(most, turns)
     return most
 
 
@@ -162,14 +172,15 @@ def _places(mine: Window, other: Met[Line], pace: Pace) -> list[tuple[float, ...
     return found
 
 
-def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[float, float]:
-    """Cycles by which two streams of so many words, and of so many a cycle were they alone, hold up each other.
+def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[Turns, Turns]:
+    """What two streams do to each other that have so many words left, and bring so many a cycle where they are alone.
 
     While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
     """
     share = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
     other_share = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
-    while_both = other_words / other_share
+    both = other_words / other_share
     if share > 0:
-        while_both = min(while_both, words / share)
-    return while_both * (1 - share / rate), while_both * (1 - other_share / other_rate)
+        both = min(both, words / share)
+    mine = Turns(both * (1 - share / rate), both * other_share)
+    return mine, Turns(both * (1 - other_share / other_rate), both * share)
