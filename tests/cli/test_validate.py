@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.studies.test_validation_measurements import GOOD, file_of
+from wse.studies import against_wavelet
 
 UNKNOWN = {**GOOD, "kernel": "sort \x1b[31m", "algorithm": "<b>|[x](y)", "value": "1234567"}
 
@@ -114,3 +115,48 @@ def test_what_is_refused(wse: Wse, empty: Path, options: list[str], says: list[s
     line = wse("validate", *options).refusal()
     assert files_below(empty) == before
     assert [part for part in says if part not in line] == [], line
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two patterns instead of all."""
+    monkeypatch.setattr(against_wavelet, "PATTERNS", ("chain", "k_tree all-reduce"))
+    monkeypatch.setattr(against_wavelet, "EACH", 1)
+
+
+@pytest.mark.usefixtures("few")
+def test_against_the_wavelets_errors_by_pattern_and_then_the_worst(wse: Wse) -> None:
+    outcome = wse("validate", "--against", "wavelet")
+    assert outcome.code == 0, outcome
+    assert max(len(line) for line in outcome.out.splitlines()) <= 80
+    words = [" ".join(line.split()) for line in outcome.out.splitlines()]
+    assert "chain 4 4 0.0 % 0.0 %" in words
+    assert any(line.startswith("decode layers 4 4 ") for line in words)
+    assert any(line.startswith("all 12 12 ") for line in words)
+    assert any("farthest apart" in line for line in words)
+
+
+@pytest.mark.usefixtures("few")
+def test_against_the_wavelets_as_json(wse: Wse) -> None:
+    facts = json.loads(wse("validate", "--against", "wavelet", "--json").out)
+    assert facts["summary"]["rows"] == facts["summary"]["loads_equal"] == len(facts["rows"]) == 12
+    assert [group["pattern"] for group in facts["summary"]["by_pattern"]] == [
+        "chain",
+        "k_tree all-reduce",
+        "decode layers",
+    ]
+    for row in facts["rows"]:
+        error = 100 * (row["fast_cycles"] - row["wavelet_cycles"]) / row["wavelet_cycles"]
+        assert row["error_pct"] == pytest.approx(error)
+        assert (row["streams"] > 1) == (row["contention_cycles"] > 0)
+    errors = [abs(row["error_pct"]) for row in facts["rows"] if row["wavelet_cycles"] > facts["judged_above_cycles"]]
+    assert facts["summary"]["worst_abs_error_pct"] == max(errors)
+
+
+def test_against_something_else_or_measurements_is_refused(wse: Wse, data: Path) -> None:
+    assert wse("validate", "--against", "bookism").refusal() == (
+        "wse: --against: unknown reference 'bookism': known: wavelet"
+    )
+    assert wse("validate", "--against", "wavelet", "--data", data).refusal() == (
+        "wse: --against wavelet compares two models, no measurements: leave out --data and --page"
+    )

@@ -26,6 +26,12 @@ def validate(
     page: Annotated[
         str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="wavelet", help="Compare the fast model with the cycle-by-cycle reference, not with measurements."
+        ),
+    ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Predict published measurements, row by row, and say how far off that is.
@@ -39,6 +45,7 @@ def validate(
       wse validate
       wse validate --rows none
       wse validate --page validation.md
+      wse validate --against wavelet
     """
     from wse.report.as_json import as_json
     from wse.report.progress import PREDICTING, progress_on
@@ -48,6 +55,9 @@ def validate(
     from wse.studies.validation.validate import validate as compared
 
     check_rows_option(rows)
+    if against is not None:
+        _against(against, with_measurements=bool(data or page), json=json)
+        return
     if page is not None:
         check_page_option(Path(page))
     with progress_on(sys.stderr, PREDICTING) as heard:
@@ -59,3 +69,22 @@ def validate(
         sys.stdout.write(as_json(facts))
     else:
         print_validation(facts, sys.stdout, rows=rows)
+
+
+def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
+    from wse.errors import BadInput
+    from wse.report.against_wavelet import check_against_option, print_agreement
+    from wse.report.as_json import as_json
+    from wse.report.progress import COMPARING, progress_on
+    from wse.studies.against_wavelet import EACH, SEED, agreements, report
+
+    check_against_option(reference)
+    if with_measurements:
+        msg = f"--against {reference} compares two models, no measurements: leave out --data and --page"
+        raise BadInput(msg)
+    with progress_on(sys.stderr, COMPARING) as heard:
+        facts = report(agreements(EACH, SEED, heard), EACH, SEED)
+    if json:
+        sys.stdout.write(as_json(facts))
+    else:
+        print_agreement(facts, sys.stdout)

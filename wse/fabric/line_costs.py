@@ -44,7 +44,17 @@ class LineCosts:
     @property
     def fused(self) -> int:
         """From a word's arrival at a router to its leaving, through a PE that receives and sends on."""
-        return 2 * self.ramp + 1 + self.relay
+        return 2 * self.ramp + 1
+
+    @property
+    def hop_room(self) -> int:
+        """Words that wait at most between two routers: in the queue of their colour, and on the wire."""
+        return self.queue_words + self.hop - 1
+
+    @property
+    def relay_room(self) -> int:
+        """Words that wait at most on both ramps of a PE that receives and sends on."""
+        return 2 * self.queue_words + 2 * self.ramp - 1
 
     @property
     def waiting_words(self) -> int:

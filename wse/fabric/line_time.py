@@ -23,35 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from wse.fabric.causes import Cycles
-from wse.fabric.legs import I32, Leg, LinePlan, Meeting, plan_legs
+from wse.fabric.legs import I32, Leg, LinePlan, plan_legs
 from wse.fabric.line_costs import LineCosts
-from wse.fabric.sharing import Held, Pace, Window, held_up, passed
-
-
-class Moment(NamedTuple):
-    """A time, the total first, so that ``max`` finds the critical one; and what it was spent on.
-
-    ``hops`` has the cycles that sharing adds in it; ``shared`` says how many they are.
-    """
-
-    total: float = 0.0
-    hops: float = 0.0
-    relays: float = 0.0
-    launch: float = 0.0
-    shared: float = 0.0
-
-    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> Moment:
-        """So much later."""
-        total, own, passed, launched, shared = self
-        return Moment(total + hops + relays + launch, own + hops, passed + relays, launched + launch, shared)
-
-    def held(self, cycles: float) -> Moment:
-        """So much later for words of others."""
-        total, own, passed, launched, shared = self
-        return Moment(total + cycles, own + cycles, passed, launched, shared + cycles)
+from wse.fabric.meetings import Meeting
+from wse.fabric.moments import START, Moment, Passed, Stream
+from wse.fabric.sharing import Met, Pace, Shares, Turns, Window, held_cycles, held_up, passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +45,6 @@ class LineTime:
     cycles: Cycles
     contention_cycles: float = 0.0
     streams: int = 1
-
-
-class Stream(NamedTuple):
-    """Words at the router of a PE: the first and the last of them, and the way that they have come.
-
-    ``way``: the pieces since the words were in some PE's memory, and how long ago they left each one's source.
-    """
-
-    first: Moment
-    last: Moment
-    way: tuple[tuple[int, float], ...]
-
-    def on(self, piece: int, hops: int, relays: int) -> Stream:
-        """Behind a piece that takes so many cycles."""
-        later = {"hops": hops, "relays": relays}
-        way = tuple((before, ago + hops + relays) for before, ago in (*self.way, (piece, 0.0)))
-        return Stream(self.first.after(**later), self.last.after(**later), way)
-
-
-START = Moment()
 
 
 Meetings = Mapping[tuple[int, int], list[list[Meeting]]]
@@ -120,7 +78,7 @@ def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, meet
             line.leg(leg)
         line.finish()
         lines.append(line)
-    end = max((moment for line in lines for moment in line.ends), default=START)
+    end = max((line.end() for line in lines), default=START)
     streams = max((line.streams for line in lines), default=1)
     cycles = Cycles(total=end.total, hops=end.hops, relays=end.relays, launch=end.launch)
     return LineTime(cycles, end.shared, streams if end.shared else 1)
@@ -132,11 +90,13 @@ class _Line:
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.fused, words_per_cycle=costs.words_per_cycle)
+        self.pace = Pace(hop=costs.hop, relay=costs.fused, hop_room=costs.hop_room, relay_room=costs.relay_room)
         self.free: dict[int, Moment] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
-        self.ends: list[Moment] = [START]
+        self.stored: dict[int, Moment] = {}  # when the words of a piece were in memory beside the main thread
+        self.shares: dict[int, Shares] = {}  # of each piece with those before it
+        self.later: dict[int, Shares] = {}  # of stored ones with those that were worked out after them
         self.streams = 1
 
     def leg(self, leg: Leg) -> None:
@@ -144,29 +104,46 @@ class _Line:
         costs, pieces = self.costs, self.plan.pieces
         stream = self._send(leg.source)
         if leg.relays >= 0:
+            stream = self._through((leg.relays,), stream)
             count = pieces[leg.relays].hops
-            stream = self._through((leg.relays,), stream).on(leg.relays, count * costs.hop, count * costs.fused)
+            room = count * (costs.hop_room + costs.relay_room)
+            times = {"hops": count * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
+            stream = self._by(leg.relays, stream).later(room, **times)
         if leg.target < 0:
             stream = self._through(leg.pieces, stream)
         for number in leg.pieces:
-            hops = pieces[number].hops * costs.hop
+            count = pieces[number].hops
+            arrived = self._by(number, stream).later(count * costs.hop_room, hops=count * costs.hop)
             if leg.target >= 0:
-                self.waiting.setdefault(leg.target, []).append(stream.on(number, hops, 0))
+                self.waiting.setdefault(leg.target, []).append(arrived)
             else:
-                self.ends.append(stream.last.after(hops=hops, relays=costs.ramp + 1))
+                self.stored[number] = arrived.last.after(relays=costs.ramp + 1)
+
+    @staticmethod
+    def _by(piece: int, stream: Stream) -> Stream:
+        return stream._replace(way=(*stream.way, Passed(piece, 0, 0)))
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
         for pe in list(self.waiting):
             self._operate(pe, self.waiting.pop(pe))
-        self.ends += self.free.values()
+
+    def end(self) -> Moment:
+        """When the last operation ended."""
+        stored = dict(self.stored)
+        for piece, later in self.later.items():
+            before = self.shares.get(piece, {})
+            both = {over: before.get(over, []) + later.get(over, []) for over in {**before, **later}}
+            stored[piece] = stored[piece].held(held_cycles(both)[0] - held_cycles(before)[0])
+        return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> Stream:
         """A PE's next send, at its router; what it received before comes first."""
         received = self.waiting.pop(pe, [])
         begin, last = self._operate(pe, received, sends=True)
+        fused, room = self.costs.fused, self.costs.relay_room
+        way = tuple(Passed(piece, ago + fused, had + room) for piece, ago, had in received[-1].way) if received else ()
         out = self.costs.ramp + 1
-        way = tuple((piece, ago + self.costs.fused) for piece, ago in received[-1].way) if received else ()
         return Stream(begin.after(relays=out), last.after(relays=out), way)
 
     def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[Moment, Moment]:
@@ -177,20 +154,18 @@ class _Line:
             begin = max(self._free(pe), ready)
             if sends and i + 1 == len(received):
                 begin = begin.after(relays=costs.relay)
-            piece, ago = stream.way[-1]
+            piece, ago, _ = stream.way[-1]
             before = begin.total - costs.ramp - ago
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
                 begin, before = begin.held(behind), before + behind
-            if begin.total > ready.total:
-                self._push_back(stream, begin.total - costs.ramp, begin.total - costs.ramp + self.tail)
-            held = self._held(piece, Window(before, before + self.tail, self.words))
+            stall = begin.total - ready.total
+            self._push_back(stream, begin.total, begin.total + self.tail, stall)
+            held = self._held(stream.way, piece, Window(before, before + self.tail, self.words))
             taken = self._taken(stream, received[i + 1 :], begin)
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
-            last = max(last, begin.after(hops=self.tail).held(held.cycles + taken))
-            self.windows[piece] = Window(before, before + last.total - begin.total, self.words)
-            if last.total > stream.last.total + costs.ramp:
-                self._push_back(stream, begin.total - costs.ramp, last.total - costs.ramp)
+            last = max(last, begin.after(hops=self.tail).held(held + taken))
+            self._push_back(stream, begin.total, last.total, stall)
             self.free[pe] = last.after(relays=1)
         if not received:
             begin = self._free(pe)
@@ -198,27 +173,33 @@ class _Line:
             self.free[pe] = last.after(relays=1)
         return begin, last
 
-    def _push_back(self, stream: Stream, first: float, last: float) -> None:
-        """Words that wait for their operation stand all the way back to the memory that they come from."""
-        for piece, ago in stream.way:
-            self.windows[piece] = Window(first - ago, last - ago, self.words)
+    def _push_back(self, stream: Stream, begin: float, last: float, stall: float) -> None:
+        """Words go as the operation takes them, all the way from the memory that they come from.
+
+        While they wait for it to begin they fill the room on the way; only what finds none there still has to come.
+        """
+        ramp = self.costs.ramp
+        for piece, ago, room in stream.way:
+            first, gone = begin - ramp - ago, ago + ramp + stall if stall > 0 else 0.0
+            window = Window(first, last - ramp - ago, self.words, gone, room + self.costs.waiting_words)
+            self.windows[piece] = window
 
     def _taken(self, stream: Stream, later: list[Stream], begin: Moment) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
-        waiting = min(self.costs.waiting_words, self.words)
-        queues, taken = {self._channel(stream)} - {-1}, 0
+        queues, others = {self._channel(stream)} - {-1}, 0
         for other in later:
             channel = self._channel(other)
             if channel in queues:
                 continue  # behind words on the same colour, outside of the PE
             queues |= {channel} - {-1}
-            taken += waiting if begin.total - ramp <= other.first.total <= end else 0
-        return taken
+            others += begin.total - ramp <= other.first.total <= end
+        self.streams = max(self.streams, 1 + others)
+        return others * min(self.costs.waiting_words, self.words)
 
     def _channel(self, stream: Stream) -> int:
-        return self.plan.pieces[stream.way[-1][0]].channel
+        return self.plan.pieces[stream.way[-1].piece].channel
 
     def _free(self, pe: int) -> Moment:
         """When the PE can start another operation."""
@@ -232,7 +213,7 @@ class _Line:
         if behind > 0:
             stream = stream._replace(first=stream.first.held(behind), last=stream.last.held(behind))
             alone = Window(stream.first.total, stream.last.total, self.words)
-        cycles = max(self._held(piece, alone).cycles for piece in pieces)
+        cycles = max(self._held(stream.way, piece, alone) for piece in pieces)
         last = max(stream.last, stream.first.after(hops=self.tail).held(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
@@ -240,16 +221,30 @@ class _Line:
 
     def _behind(self, piece: int, mine: Window) -> float:
         """Cycles for which words on the same colour are still before these."""
-        return passed(mine, self._met(self.plan.meetings[piece], self.windows), self.pace)
+        return passed(mine, self._met(self.plan.meetings[piece], ()), self.pace)
 
-    def _held(self, piece: int, mine: Window) -> Held:
-        met = self._met(self.plan.meetings[piece], self.windows)
+    def _held(self, way: tuple[Passed, ...], piece: int, mine: Window) -> float:
+        """Cycles that sharing adds to a piece's words; those that they share with are held up as well."""
+        met = self._met(self.plan.meetings[piece], way)
         for line, meetings in self.others:
-            met += self._met(meetings[piece], line.windows)
-        held = held_up(mine, met, self.pace) if met else Held(0.0, 1)
-        self.streams = max(self.streams, held.streams)
-        return held
+            met += line._met(meetings[piece], ())
+        if not met:
+            return 0.0
+        held = held_up(mine, met, self.pace)
+        self.shares[piece] = held.shares
+        cycles, streams = held_cycles(held.shares)
+        self.streams = max(self.streams, streams)
+        for other, turns in held.others:
+            other.line.hold(other.meeting, turns)
+        return cycles
 
-    @staticmethod
-    def _met(meetings: list[Meeting], windows: list[Window | None]) -> list[tuple[Meeting, Window]]:
-        return [(m, window) for m in meetings if (window := windows[m.other]) is not None]
+    def hold(self, meeting: Meeting, turns: Turns) -> None:
+        """Hold up a stored piece, which was worked out without those that it meets there."""
+        if meeting.other in self.stored:
+            shares = self.later.setdefault(meeting.other, {})
+            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, turns))
+
+    def _met(self, meetings: list[Meeting], way: tuple[Passed, ...]) -> list[Met[_Line]]:
+        feeding = {passed.piece for passed in way}
+        known = ((m, self.windows[m.other]) for m in meetings)
+        return [Met(m, window, m.other in feeding, self) for m, window in known if window is not None]

@@ -11,96 +11,176 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
 
-from wse.fabric.legs import Meeting, Offset, Over
+from wse.fabric.meetings import Meeting, Offset
+from wse.fabric.pieces import Over
+
+Line = TypeVar("Line")
+"""Whatever the caller keeps a line's pieces in."""
+
+
+class Turns(NamedTuple):
+    """What taking turns with another stream does: cycles of being held up, in which it brings so many words."""
+
+    cycles: float
+    words: float
+
+
+Shares = dict[Over, list[tuple[int, int, Turns]]]
+"""By what is shared: first and last place of each stretch where a stream meets another, and what that does."""
 
 
 class Window(NamedTuple):
-    """When a piece's words leave its source's router: the first, the last, and how many there are."""
+    """When a piece's words leave its source's router: the first, the last, and how many there are.
+
+    They go as an operation takes them at the end of their way. Where they have stood before it, ``gone`` words at most
+    have left the source until then, and no more than find ``room`` on the way.
+    """
 
     first: float
     last: float
     words: int
+    gone: float = 0.0
+    room: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Words a cycle."""
+        return self.words / (self.last - self.first + 1)
+
+    def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
+        """When words begin to flow there as the operation takes them, and when the last comes."""
+        shift = pace.at(offset)
+        filled = max(0.0, min(self.gone - shift, self.room - pace.room(offset)))
+        return self.first + shift + filled / self.rate, self.last + shift
 
 
-class Held(NamedTuple):
-    """Cycles that sharing adds to a stream, and how many streams are on the busiest link then."""
+class Met(NamedTuple, Generic[Line]):
+    """Another piece that a stream meets: where and when, whether it ``feeds`` this one, and the line that it is on."""
 
-    cycles: float
-    streams: int
+    meeting: Meeting
+    window: Window
+    feeds: bool
+    line: Line
+
+
+class Held(NamedTuple, Generic[Line]):
+    """What a stream shares, and what it does to others that it meets."""
+
+    shares: Shares
+    others: list[tuple[Met[Line], Turns]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Cycles of a hop, of a relay, and words a cycle of a vector operation."""
+    """Cycles of a hop and of a relay, and words that wait on each."""
 
     hop: int
     relay: int
-    words_per_cycle: float
+    hop_room: int
+    relay_room: int
 
     def at(self, offset: Offset) -> float:
         """How long after a piece's start its words are at an offset."""
         return offset.hops * self.hop + offset.relays * self.relay
 
+    def room(self, offset: Offset) -> int:
+        """Words that wait at most between a piece's start and an offset."""
+        return offset.hops * self.hop_room + offset.relays * self.relay_room
 
-def held_up(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace) -> Held:
-    """What sharing adds to a stream that would be at its source's router as ``mine`` says.
 
-    Args:
-        mine: When it would be there alone.
-        meetings: Where it meets others, and when those are at their sources.
-        pace: Costs.
+def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
+    """What sharing adds to a stream that would be at its source's router as ``mine`` says, were it alone."""
+    shares: Shares = {}
+    others: list[tuple[Met[Line], Turns]] = []
+    after = {(id(each.line), each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
+    for each in met:
+        meeting = each.meeting
+        if meeting.in_order:
+            continue
+        own, its = _worst(mine, each, pace)
+        if own.cycles > 0:
+            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, own))
+        if its.cycles > 0 and (id(each.line), meeting.other) not in after:
+            others.append((each, its))
+    return Held(shares, others)
+
+
+def held_cycles(shares: Shares) -> tuple[float, int]:
+    """Cycles that others hold up a stream, and how many streams are where that is worst.
+
+    One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
     """
-    shares: dict[Over, list[tuple[int, int, float]]] = {}
-    for meeting, theirs in meetings:
-        words = 0.0 if meeting.in_order else _words(mine, theirs, meeting, pace)
-        if words > 0:
-            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, words))
-    held = Held(0.0, 1)
-    for over, among in shares.items():
+    worst = (0.0, 1)
+    for among in shares.values():
         for low, _, _ in among:  # the sum is greatest where some stretch begins
-            here = [words for a, b, words in among if a <= low <= b]
-            cycles = _cycles(here, pace.words_per_cycle, in_order=over == Over.OUT_OF_PE)
-            held = max(held, Held(cycles, 1 + len(here)))
-    return held
+            here = [turns for a, b, turns in among if a <= low <= b]
+            pauses = [turns.words - turns.cycles for turns in here]
+            cycles = sum(turns.words for turns in here) - max(pauses)
+            worst = max(worst, (cycles, 1 + len(here)))
+    return worst
 
 
-def passed(mine: Window, meetings: Sequence[tuple[Meeting, Window]], pace: Pace) -> float:
-    """Cycles that a stream waits for those before it on its own colour to pass; arguments as of ``held_up``."""
+def passed(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> float:
+    """Cycles that a stream waits for those before it on its own colour to pass."""
     behind = [
         theirs.last + pace.at(there) + 1 - mine.first - pace.at(here)
-        for meeting, theirs in meetings
+        for meeting, theirs, _, _ in met
         if meeting.in_order
         for here, there in meeting.offsets
     ]
     return max([0.0, *behind])
 
 
-def _cycles(words: list[float], rate: float, *, in_order: bool) -> float:
-    """Cycles for other streams' words. Two that take turns leave each other no more pauses than they would make."""
-    if in_order:
-        return sum(words) * (2 * rate - 1) / rate**2
-    return sum(words) - max(words) * (1 / rate - 1)
+def _worst(mine: Window, other: Met[Line], pace: Pace) -> tuple[Turns, Turns]:
+    """What two streams do to each other where that is worst.
 
-
-def _words(mine: Window, theirs: Window, meeting: Meeting, pace: Pace) -> float:
-    """Words of the other stream that hold up this one, where that is worst."""
-    most = 0.0
-    sooner = None
-    for here, there in meeting.offsets:
-        shift = pace.at(here)
-        first, last = mine.first + shift, mine.last + shift
-        shift = pace.at(there)
-        other_first, other_last = theirs.first + shift, theirs.last + shift
-        if sooner is not None and sooner != (first <= other_first):
-            return float(min(mine.words, theirs.words))  # between these places both come at once
-        sooner = first <= other_first
-        both = max(first, other_first)
-        if both > min(last, other_last):
+    A stream that is fed by the one that it meets comes some lag behind it. What holds up the other makes gaps in this
+    one when it comes round, which the other fills while they last, until as many words as take half of the lag are on
+    their way; those still come at half the rate when the other has ended.
+    """
+    most = Turns(0.0, 0.0), Turns(0.0, 0.0)
+    theirs = other.window
+    in_order = other.meeting.over == Over.OUT_OF_PE
+    for first, last, their_first, their_last, lag in _places(mine, other, pace):
+        both = max(first, their_first)
+        if both > min(last, their_last):
             continue
-        left = theirs.words * (other_last - both + 1) / (other_last - other_first + 1)
-        if meeting.over != Over.OUT_OF_PE:
-            left = min(left, mine.words * (last - both + 1) / (last - first + 1))
-        most = max(most, left)
+        left, its = mine.rate * (last - both + 1), theirs.rate * (their_last - both + 1)
+        turns = _turns(mine.rate, left, theirs.rate, its, in_order=in_order)
+        if other.feeds:
+            cycles, words = turns[0]
+            behind = min(cycles, lag / 2)
+            turns = Turns(cycles + behind, words + behind), turns[1]
+        most = max(most, turns)
     return most
+
+
+def _places(mine: Window, other: Met[Line], pace: Pace) -> list[tuple[float, ...]]:
+    """First and last word of both, and the other's lead, where they meet, and between where both come at once."""
+    found: list[tuple[float, ...]] = []
+    for here, there in other.meeting.offsets:
+        lag = mine.first + pace.at(here) - other.window.first - pace.at(there)
+        found.append((*mine.left_after(here, pace), *other.window.left_after(there, pace), lag))
+    for one, two in pairwise(tuple(found)):
+        before, behind = one[0] - one[2], two[0] - two[2]
+        if before * behind < 0:
+            part = before / (before - behind)
+            found.append(tuple(a + part * (b - a) for a, b in zip(one, two, strict=True)))
+    return found
+
+
+def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[Turns, Turns]:
+    """What two streams do to each other that have so many words left, and bring so many a cycle where they are alone.
+
+    While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
+    """
+    share = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
+    other_share = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
+    both = other_words / other_share
+    if share > 0:
+        both = min(both, words / share)
+    mine = Turns(both * (1 - share / rate), both * other_share)
+    return mine, Turns(both * (1 - other_share / other_rate), both * share)

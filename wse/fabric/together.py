@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wse.fabric.legs import LinePlan, Meeting, meetings, plan_legs
+from wse.fabric.legs import LinePlan, plan_legs
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime, lines_time
+from wse.fabric.meetings import Meeting, meetings
 from wse.fabric.part_time import part_time
 from wse_mappings.schedule import LineSchedule
 
@@ -62,6 +63,6 @@ class PatternTimes:
     def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:
         key = (*later[:2], *earlier[:2], later.axis == earlier.axis)
         if key not in self._meetings:
-            plans = self._plan(later), self._plan(earlier)
-            self._meetings[key] = meetings(*plans, same=False, links=later.axis == earlier.axis)
+            pieces = self._plan(later).pieces, self._plan(earlier).pieces
+            self._meetings[key] = meetings(*pieces, same=False, links=later.axis == earlier.axis)
         return self._meetings[key]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Final
+from statistics import median
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import COLUMNS, ROWS
 from wse.studies.agreement_cases import PATTERNS, Case, Laid, cases
+from wse.studies.agreement_layers import ON_MESH, Layers, both, layers
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
@@ -26,14 +28,19 @@ I64 = npt.NDArray[np.int64]
 
 WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
-EACH: Final = 4  # cases of a pattern, a wafer and a software profile
+LAYERS: Final = "decode layers"  # what rows of whole layers have for a pattern
+EACH: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One configuration, as both readers see it."""
+    """One configuration, as both readers see it.
+
+    ``words`` are those of a message, 0 for whole layers; ``contention_cycles`` those of the fast model's in which words
+    wait for words of other messages on one link or ramp, ``streams`` the most messages there in one window.
+    """
 
     pattern: str
     wafer: str
@@ -45,17 +52,13 @@ class Agreement:
     fast_cycles: float
     wavelet_cycles: int
     contention_cycles: float
+    streams: int
     loads_equal: bool
 
     @property
     def error_pct(self) -> float:
         """Of the fast model, against the wavelets."""
         return 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
-
-    @property
-    def judged(self) -> bool:
-        """Whether it takes long enough for its relative error to count."""
-        return self.wavelet_cycles > JUDGED_CYCLES
 
 
 def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
@@ -74,6 +77,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
         fast_cycles=sum(time.cycles.total for time in fast) + (len(fast) - 1) * costs.gap,
         wavelet_cycles=wavelet.cycles,
         contention_cycles=sum(time.contention_cycles for time in fast),
+        streams=max(time.streams for time in fast),
         loads_equal=bool(np.array_equal(_loads(case), wavelet.link_words)),
     )
 
@@ -141,44 +145,65 @@ Heard = Callable[[int, int, str], None]
 """Told of (done, all, pattern) before each configuration and at the end."""
 
 
-def patterns_agree(each: int, seed: int, heard: Heard) -> list[Agreement]:
-    """Both readers on ``each`` configurations of every pattern, wafer and software profile."""
-    plan = list(product(PATTERNS, WAFERS, PROFILES))
+def agreements(each: int, seed: int, heard: Heard) -> list[Agreement]:
+    """Both readers on ``each`` configurations of every pattern and of decode layers, by wafer and software profile."""
     wafers = {name: load_wafer(name) for name in WAFERS}
-    machines = {
-        (name, profile): load_software(profile, wafers[name].generation) for name in WAFERS for profile in PROFILES
-    }
     found: list[Agreement] = []
+    plan = list(product([*PATTERNS, LAYERS], WAFERS, PROFILES))
     total = each * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
-        for case in cases(pattern, each, seed + i):
-            heard(len(found), total, pattern)
-            found.append(compare(case, wafers[wafer], machines[wafer, profile]))
+        machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
+        if pattern == LAYERS:
+            for wanted in layers(each, seed + i):
+                heard(len(found), total, pattern)
+                found.append(compare_layers(wanted, machine, software))
+        else:
+            for case in cases(pattern, each, seed + i):
+                heard(len(found), total, pattern)
+                found.append(compare(case, machine, software))
     heard(total, total, "")
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """Errors of one pattern's configurations in percent, of those that take more than ``JUDGED_CYCLES``."""
-
-    pattern: str
-    count: int
-    judged: int
-    median_pct: float
-    worst_pct: float
-    loads_equal: bool
-
-
-def summarize(found: Sequence[Agreement], pattern: str = "") -> Summary:
-    """Over one pattern, or over all without it."""
-    mine = [each for each in found if pattern in ("", each.pattern)]
-    errors = [abs(each.error_pct) for each in mine if each.judged]
-    return Summary(
-        pattern=pattern or "all",
-        count=len(mine),
-        judged=len(errors),
-        median_pct=float(np.median(errors)) if errors else 0.0,
-        worst_pct=max(errors, default=0.0),
-        loads_equal=all(each.loads_equal for each in mine),
+def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+    """Time a decoded token by both readers."""
+    cost, ran = both(wanted, wafer, software)
+    return Agreement(
+        pattern=LAYERS,
+        wafer=wafer.name,
+        software=software.name,
+        rows=wanted.rows,
+        cols=wanted.cols,
+        words=0,
+        detail=wanted.told,
+        fast_cycles=sum(cost.cause(name) for name in ON_MESH),
+        wavelet_cycles=ran.cycles,
+        contention_cycles=float(cost.contention.sum()),
+        streams=int(cost.streams.max()),
+        loads_equal=bool(np.array_equal(cost.links, ran.links)),
     )
+
+
+def report(found: Sequence[Agreement], each: int, seed: int) -> dict[str, Any]:
+    """The JSON report: ``rows``, ``summary`` over all and by pattern, and what makes it again."""
+    names = list(dict.fromkeys(row.pattern for row in found))
+    by_pattern = [{"pattern": name, **_errors([row for row in found if row.pattern == name])} for name in names]
+    rows = [{**asdict(row), "error_pct": row.error_pct} for row in found]
+    return {
+        "each": each,
+        "seed": seed,
+        "judged_above_cycles": JUDGED_CYCLES,
+        "rows": rows,
+        "summary": {**_errors(found), "by_pattern": by_pattern},
+    }
+
+
+def _errors(rows: Sequence[Agreement]) -> dict[str, Any]:
+    errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
+    return {
+        "rows": len(rows),
+        "judged": len(errors),
+        "loads_equal": sum(row.loads_equal for row in rows),
+        "median_abs_error_pct": median(errors) if errors else None,
+        "worst_abs_error_pct": max(errors, default=None),
+    }

@@ -199,15 +199,15 @@ def _x_y(sizes: Sizes) -> Case:
     return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (then,)))
 
 
-def _rows_and_columns(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """The same pattern on all rows and on all columns of a square at once, with other words."""
-    side, words = schedule.length, sizes.words
-    other = max(1, round(words * 2 ** sizes.rng.uniform(-2, 2)))
+def _rows_and_columns(name: str, schedule: LineSchedule, sizes: Sizes) -> Case:
+    """The same pattern on all rows and on all columns of a square at once, with other words, as in MeshGEMM."""
+    side, words, round_ = schedule.length, sizes.words, sizes.below(len(schedule.variants))
+    other = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
     laid = (
-        Laid(schedule=schedule, lines=rows_of(side, side), words=words),
-        Laid(schedule=schedule, lines=columns_of(side, side), words=min(other, MOST_WORDS)),
+        Laid(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
+        Laid(schedule=schedule, lines=columns_of(side, side), words=other, round_=round_),
     )
-    told = f"{laid[1].words} words on columns" + (f", {detail}" if detail else "")
+    told = f"{other} words on columns"
     return Case(pattern=name, rows=side, cols=side, words=words, detail=told, groups=(laid,))
 
 
@@ -247,12 +247,7 @@ PATTERNS: Final[dict[str, Make]] = {
     "ring_shift rows and columns": lambda s: _rows_and_columns(
         "ring_shift rows and columns", ring_shift(s.side, s.side), s
     ),
-    "multicast rows and columns": lambda s: _rows_and_columns(
-        "multicast rows and columns", multicast(s.side, s.side, s.side // 2), s, "from the middle"
-    ),
-    "all-reduce rows and columns": lambda s: _rows_and_columns(
-        "all-reduce rows and columns", k_tree(s.side, s.side, ADD, broadcast=True), s
-    ),
+    "ring_align rows and columns": lambda s: _rows_and_columns("ring_align rows and columns", ring_align(s.side), s),
 }
 
 

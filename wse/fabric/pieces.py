@@ -1,0 +1,75 @@
+"""Words on their way along a line, and what of the line and its PEs they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+Span = tuple[int, int]
+NOTHING: Final = (0, -1)
+
+
+class Over(IntEnum):
+    """What two pieces may share."""
+
+    UP = 0  # links toward higher indices
+    DOWN = 1
+    INTO_PE = 2
+    OUT_OF_PE = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Words on their way along the line, at one pace.
+
+    Attributes:
+        sources, targets: Of its messages; more than one where a leg has messages side by side.
+        relayed: Whether the PEs between receive and send on, and do not just pass.
+        main: Whether the receiver takes them in its main thread, which does one operation after another.
+        channel: The colour that they come on, -1 for one of their own.
+        hops: Links of the longest message.
+        spans: First and last PE of what it uses, by ``Over``: links are numbered by the PE that they leave. (0, -1)
+            where it uses nothing.
+    """
+
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    relayed: bool
+    main: bool
+    channel: int
+    hops: int
+    spans: tuple[Span, Span, Span, Span]
+
+
+def one_message(
+    source: int, target: int, *, relayed: bool, everywhere: bool, main: bool, leaves: bool = True, channel: int = -1
+) -> Piece:
+    """A piece of one message, whose words go into ``everywhere`` on the way or into the last PE alone.
+
+    ``leaves``: whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
+    """
+    rises = target > source
+    links = (source, target - 1) if rises else (target + 1, source)
+    into = (target, target)
+    if everywhere:
+        into = (source + 1, target) if rises else (target, source - 1)
+    out = NOTHING
+    if leaves:
+        out = links if relayed else (source, source)
+    spans = (links, NOTHING, into, out) if rises else (NOTHING, links, into, out)
+    return Piece((source,), (target,), relayed, main, channel, abs(target - source), spans)
+
+
+def side_by_side(sources: list[int], targets: list[int]) -> Piece:
+    """A piece of messages that are all stored, and use no link or PE twice."""
+    both = list(zip(sources, targets, strict=True))
+    up = [(a, b - 1) for a, b in both if b > a]
+    down = [(b + 1, a) for a, b in both if b < a]
+    spans = (_hull(up), _hull(down), (min(targets), max(targets)), (min(sources), max(sources)))
+    hops = max(abs(b - a) for a, b in both)
+    return Piece(tuple(sources), tuple(targets), relayed=False, main=False, channel=-1, hops=hops, spans=spans)
+
+
+def _hull(spans: list[Span]) -> Span:
+    return (min(low for low, _ in spans), max(high for _, high in spans)) if spans else NOTHING
