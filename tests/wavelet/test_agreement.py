@@ -1,13 +1,13 @@
 """The fast recurrence over a line's messages against the wavelets of the same messages.
 
-Where a vector stream does a word a cycle and no two streams share a link, they are equal. What the fast model omits:
+Where no two streams share a link or a ramp they are equal. Where some do:
 
-- the ramp into a PE is a link: a second stream that waits for its operation fills its queue first, and takes so many
-  cycles from the stream that is being received (``k_tree``, ``ring_reduce``: a queue's places a level at most);
-- words that wait on one colour first fill the queues on their way, and take as many cycles of those links from the
-  streams of other colours (``auto_gen``: 11 cycles were the most in 800 random cases);
-- the multicast of an all-reduce leaves word by word behind the sums, and meets the streams of the reduce on its way;
-- the pause of WSE-3 after every eighth word of an operation is spread evenly over all words: a cycle an operation.
+- words that wait fill the queues on their way, those of a PE last, and take as many cycles from the streams of other
+  colours: the fast model knows how many words wait, not on which cycle each moves (8 cycles were the most in 150
+  random cases of a reduce);
+- a relay that begins late ends late, and streams that its router lets pass afterwards wait (``binary_tree``);
+- the multicast of an all-reduce leaves word by word behind the sums, and meets the streams of the reduce on its way
+  (9.6 % was the most in 180 cases).
 """
 
 from __future__ import annotations
@@ -58,30 +58,32 @@ ABOVE_CYCLES = 200
 def pair(wafer: WaferSpec, make: Make, rng: np.random.Generator) -> tuple[float, int, str]:
     """Cycles of the fast model and of the wavelets on one random line, and what it was."""
     length, words = int(rng.integers(2, 65)), int(2 ** rng.uniform(0, 11))
-    gap, other = int(rng.choice([16, 52])), int(rng.integers(1000))
+    gap, relay, other = int(rng.choice([16, 52])), int(rng.choice([0, 6, 17])), int(rng.integers(1000))
     schedule = make(length, other)
     line, round_ = other % schedule.variants.shape[1], other // 7 % len(schedule.variants)
     machine = Machine(wafer, 1, length, 2 * words)
     in_place = any(arrival == ADD for arrival in schedule.messages[:, 2])
     pes = [(0, col) for col in range(length)]
-    Lines(machine=machine, gap_cycles=gap).path(
+    Lines(machine=machine, gap_cycles=gap, relay_cycles=relay).path(
         schedule, pes, words, target=0 if in_place else words, line=line, round_=round_
     )
-    costs = LineCosts(
-        hop=wafer.hop_cycles, ramp=wafer.ramp_cycles, gap=gap, words_per_cycle=wafer.stream_words_per_cycle
-    )
-    fast = line_cycles(schedule.of_line(line, round_), words, costs).total
-    return fast, run(machine).cycles, f"{length} PEs, {words} words, gap {gap}"
+    variant = int(schedule.variants[round_, line])
+    messages, channel, _ = schedule.of_variant(variant)
+    fast = line_cycles(messages, words, LineCosts.of(wafer, gap, relay), channel).total
+    return fast, run(machine).cycles, f"{length} PEs, {words} words, gap {gap}, relay {relay}"
+
+
+SHARING = ("two_phase", "binary_tree", "auto_gen", "k_tree reduce")
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_fast_model_is_exact_on_wse2_but_for_queues_at_a_root(name: str) -> None:
+def test_the_fast_model_is_exact_on_wse2_but_for_words_that_wait_in_queues(name: str) -> None:
     rng = np.random.default_rng(11)
     places = Machine(WSE2, 1, 1, 1).queue_words(WSE2.ramp_cycles)
-    spare = {"auto_gen": 4 * places, "k_tree reduce": 2 * 2 * places, "ring_reduce": places}.get(name, 0)
+    spare = 4 * places if name in SHARING else 0
     for _ in range(CASES):
         fast, wavelet, what = pair(WSE2, PATTERNS[name], rng)
-        assert 0 <= wavelet - fast <= spare, f"{name}, {what}: wavelets {wavelet}, fast {fast:.0f}"
+        assert abs(wavelet - fast) <= spare, f"{name}, {what}: wavelets {wavelet}, fast {fast:.0f}"
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -97,8 +99,8 @@ def test_the_fast_model_is_within_ten_percent_on_wse3(name: str) -> None:
     assert np.median(errors or [0]) <= 5
 
 
-def test_an_all_reduce_takes_no_less_than_the_fast_model_says() -> None:
+def test_an_all_reduce_takes_what_the_fast_model_says_within_ten_percent() -> None:
     rng = np.random.default_rng(3)
     for _ in range(CASES):
         fast, wavelet, what = pair(WSE2, lambda length, _: k_tree(length, length, ADD, broadcast=True), rng)
-        assert wavelet >= fast, what
+        assert abs(fast - wavelet) <= max(4, 0.1 * wavelet), f"{what}: wavelets {wavelet}, fast {fast:.0f}"
