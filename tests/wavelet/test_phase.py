@@ -20,6 +20,7 @@ from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.program import Kind
+from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse_mappings.cache_balance import CacheBalance
 
@@ -107,6 +108,29 @@ def test_pes_that_do_not_wait_for_others_are_no_later_and_move_the_same_words(co
     _, eager = decoded(compiled, len(PROMPT), eager=True)
     np.testing.assert_array_equal(eager.links, together.links)
     assert 0.8 * together.cycles <= eager.cycles <= together.cycles
+
+
+def test_the_log_of_a_token_has_every_word_on_its_link_once_and_the_cycles_of_its_step(compiled: Session) -> None:
+    program, length, told = compiled.program, passing_length(compiled), []
+    ran = phase_run(
+        program,
+        program.decode,
+        length,
+        compiled.machine,
+        SOFTWARE,
+        on_moves=lambda step, moves: told.append((step, moves)),
+    )
+    moves = np.concatenate([moves for _, moves in told])
+    over = moves[moves[:, 5] < Port.RAMP]
+    assert len(np.unique(over[:, [0, 1, 2, 3, 5]], axis=0)) == len(over) == ran.links.sum()
+    words = np.zeros_like(ran.links)
+    np.add.at(words, (over[:, 1], over[:, 5], over[:, 2], over[:, 3]), 1)
+    np.testing.assert_array_equal(words, ran.links)
+    last = 0
+    for _, moves in told:
+        assert last <= moves[:, 0].min(initial=ran.cycles)
+        last = max(last, moves[:, 0].max(initial=0))
+    assert last < ran.cycles
 
 
 def test_a_prefill_crosses_the_links_and_takes_the_cycles_that_the_fast_model_says(compiled: Session) -> None:

@@ -10,6 +10,7 @@ edge of the region that they leave and from the west edge of the one that they e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +22,14 @@ from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
 from wse.wavelet.step_runs import Ran, StepRuns
+from wse.wavelet.tables import I32
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.placement import Rect
 
 I64 = npt.NDArray[np.int64]
+OnMoves = Callable[[int, I64], None]
+"""Told of the wavelets of a step as it is carried out: the step, and int64 ``[n, 6]``: the cycle in which each leaves a
+router, wafer, row and col of its PE, colour counted from the first of the step, and the Port that it leaves through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +62,7 @@ def phase_run(
     *,
     eager: bool = False,
     workers: int = 1,
+    on_moves: OnMoves | None = None,
 ) -> PhaseRun:
     """Carry out ``phase`` from its first step to its last.
 
@@ -69,11 +75,12 @@ def phase_run(
         eager: Whether a PE begins its next step as soon as its own part of the last one is done; otherwise when all
             PEs have done theirs. Words of two steps that are on the way at the same time do not meet.
         workers: Cores.
+        on_moves: Takes the log of every wavelet's moves.
 
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
     """
-    walk = _Walk(program, phase, length, wafer, software, eager=eager, workers=workers)
+    walk = _Walk(program, phase, length, wafer, software, eager=eager, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase):
         end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
@@ -102,12 +109,14 @@ class _Walk:
         *,
         eager: bool,
         workers: int,
+        on_moves: OnMoves | None,
     ) -> None:
         self.program, self.phase, self.wafer, self.software, self.eager = program, phase, wafer, software, eager
+        self.on_moves = on_moves
         rows = program.stages[0].rect.rows
         self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
         self.passing = CacheBalance.passing_rows(length, rows)
-        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers)
+        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers, log=on_moves is not None)
         self.issue = math.ceil(software.vector_issue_cycles)
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
@@ -173,7 +182,7 @@ class _Walk:
     def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
         start, base = _relative(begin + self.issue)
         ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
-        self._ended(int(self.phase.stage[steps[0]]), base, ran)
+        self._ended(steps[0], int(self.phase.stage[steps[0]]), base, ran)
 
     def _stream(self, step: int, turn: int, begin: I64) -> None:
         """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
@@ -183,7 +192,7 @@ class _Walk:
         if self.phase.kind[step] == Kind.CACHE_SHIFT:
             if self.passing:
                 start, base = _relative(begin + issue)
-                self._ended(stage, base, self.runs.cache_shift(self.passing, words, start))
+                self._ended(step, stage, base, self.runs.cache_shift(self.passing, words, start))
         elif self.phase.kind[step] == Kind.HAND_OVER:
             self._hand_over(step, words, begin + issue)
         elif self._carried(step) == HostStream.LOGITS_OUT:
@@ -210,6 +219,7 @@ class _Walk:
         ]
         ran = self.runs.translate(ends[0], ends[1], words, start)
         self.links[stages[here].wafer, :, top : top + rows, left : left + cols] += ran.link_words
+        self._tell(step, base, stages[here].wafer, top, left, ran.moves)
         for stage, area in zip((here, there), areas, strict=True):
             self._free(stage, base, ran.ends[area])
 
@@ -223,10 +233,15 @@ class _Walk:
         source = Rect(0, int(a[Field.SOURCE_COL]), len(both), width)
         target = Rect(0, cut + int(a[Field.TARGET_COL]), len(both), width)
         ran = self.runs.translate(source, target, words, start)
-        links = ran.link_words.copy()
+        links, col = ran.link_words.copy(), ran.moves[:, 2]
         links[Port.EAST, :, cut - 1] = 0
-        for stage, cols, hops in ((here, slice(0, cut), 0), (there, slice(cut, None), self.wafer.hop_cycles)):
-            self._ended(stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols]))
+        crossing = (col == cut - 1) & (ran.moves[:, 4] == Port.EAST)
+        for stage, cols, hops, mine in (
+            (here, slice(0, cut), 0, (col < cut) & ~crossing),
+            (there, slice(cut, None), self.wafer.hop_cycles, col >= cut),
+        ):
+            moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0], np.int32)
+            self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
 
     def _logits_out(self, step: int, words: int, begin: I64) -> None:
         """The root row's logits to the east edge of its region."""
@@ -239,15 +254,23 @@ class _Walk:
         links[Port.EAST, row, : cols - 1] = ran.link_words[Port.EAST, 0, : cols - 1]
         ends = np.zeros((rect.rows, rect.cols), np.int32)
         ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
-        self._ended(stage, base, Ran(ends, links))
+        inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
+        self._ended(step, stage, base, Ran(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0], np.int32)))
 
-    def _ended(self, stage: int, base: int, ran: Ran) -> None:
+    def _ended(self, step: int, stage: int, base: int, ran: Ran) -> None:
         """A run on a region, whose cycle 0 was ``base``."""
-        rect = self.program.stages[stage].rect
-        self.links[(self.program.stages[stage].wafer, slice(None), *_area(rect))] += ran.link_words
+        wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
+        self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
+        self._tell(step, base, wafer, rect.row, rect.col, ran.moves)
         self._free(stage, base, ran.ends)
 
-    def _free(self, stage: int, base: int, ends: npt.NDArray[np.int32]) -> None:
+    def _tell(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+        if self.on_moves:
+            cycle, row, col, colour, port = moves.astype(np.int64).T
+            everywhere = np.full_like(cycle, wafer)
+            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port], axis=1))
+
+    def _free(self, stage: int, base: int, ends: I32) -> None:
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 
@@ -256,7 +279,7 @@ def _area(rect: Rect) -> tuple[slice, slice]:
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 
-def _relative(start: I64) -> tuple[npt.NDArray[np.int32], int]:
+def _relative(start: I64) -> tuple[I32, int]:
     """Starts counted from the first of them, and that one."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

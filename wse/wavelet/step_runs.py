@@ -16,7 +16,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import run
 from wse.wavelet.tables import I32
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream
@@ -28,10 +28,11 @@ I64 = npt.NDArray[np.int64]
 
 
 class Ran(NamedTuple):
-    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; link words, int64 ``[4, rows, cols]``."""
+    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; words on links and moves as in Result."""
 
     ends: I32
     link_words: I64
+    moves: I32
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class StepRuns:
         wafer: The machine.
         software: What its software costs.
         workers: Cores.
+        log: Whether moves are noted.
         known: Results by what they depend on.
     """
 
@@ -50,6 +52,7 @@ class StepRuns:
     wafer: WaferSpec
     software: SoftwareProfile
     workers: int = 1
+    log: bool = False
     known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
 
     def words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
@@ -120,5 +123,5 @@ class StepRuns:
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
 
     def _run(self, machine: Machine) -> Ran:
-        result: Result = run(machine, workers=self.workers)
-        return Ran(result.pe_cycles, result.link_words)
+        result = run(machine, workers=self.workers, log=self.log)
+        return Ran(result.pe_cycles, result.link_words, result.moves)
