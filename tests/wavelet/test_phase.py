@@ -22,6 +22,7 @@ from wse.hardware.spec import SoftwareProfile
 from wse.program import Kind
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
+from wse.wavelet.size import check_size
 from wse_mappings.cache_balance import CacheBalance
 
 ACADEMIC = load_software("academic", "wse2")
@@ -154,6 +155,21 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     moved = after.step_cycles - before.step_cycles
     assert set(np.unique(moved - 7 * turns)) <= {0, -7}  # nothing for the token that leaves beside other work
     assert (moved > 0).sum() >= len(moved) - 1
+
+
+def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, machine = compiled.program, compiled.machine
+    check_size(program, machine)
+    region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
+    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region)
+    if (program.decode.kind == Kind.HAND_OVER).any():
+        with pytest.raises(BadMesh, match=f"at most {region:,}"):
+            check_size(program, machine)
+    else:
+        check_size(program, machine)
+    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region - 1)
+    with pytest.raises(BadMesh, match=f"{region:,} PEs"):
+        check_size(program, machine)
 
 
 def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:

@@ -253,7 +253,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
     Field("wavelets/pass", "<i4", ("wavelet",), "index", "pass that it was carried out for", refers="pass"),
-    Field("wavelets/step", "<i8", ("wavelet",), "index", "step that it belongs to", refers="step"),
+    Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first of the pass's schedule"),
     Field("wavelets/cycle", "<i8", ("wavelet",), "cycle", "cycle in which it leaves, from the start of the pass"),
     Field("wavelets/wafer", "<i4", ("wavelet",), "index", "wafer that it is on", refers="wafer"),
     Field("wavelets/row", "<i4", ("wavelet",), "PE", "row of the PE whose router it leaves"),

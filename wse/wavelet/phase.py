@@ -21,6 +21,7 @@ from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
+from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
 from wse.wavelet.tables import I32
 from wse_mappings.cache_balance import CacheBalance
@@ -205,9 +206,7 @@ class _Walk:
         a, stages = self.phase.fixed[step], self.program.stages
         here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
         source, target = stages[here].rect, stages[there].rect
-        top, left = min(source.row, target.row), min(source.col, target.col)
-        rows = max(source.row, target.row) + source.rows - top
-        cols = max(source.col + source.cols, target.col + target.cols) - left
+        top, left, rows, cols = around(source, target)
         base = int(min(begin.min(), self.free[there].min()))
         start = np.zeros((rows, cols), np.int32)
         areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
