@@ -201,7 +201,7 @@ class Lines:
             if words == 0:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:
-                at = cut.address(part, cut.target)
+                at = cut.address(part, cut.target) + step.receive.slot * cut.words
                 self._store(pes, colour, step.receive, at, words, first)
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)

@@ -33,6 +33,7 @@ class Flow:
         receivers: The places that take its words.
         channel: Its colour.
         part: The part of the words that it carries.
+        slot: Where its words are stored, in lengths behind the target address.
     """
 
     source: int
@@ -41,6 +42,7 @@ class Flow:
     receivers: list[int]
     channel: int
     part: int = 0
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
     for place in receivers:
         left[place].append(Port.RAMP)
     way = {place: (entered[place], tuple(sorted(left[place]))) for place in entered}
-    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel)
+    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel, slot=stream.slot)
 
 
 def _choose_channels(flows: list[Flow]) -> None:
