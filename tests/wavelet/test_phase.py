@@ -17,15 +17,14 @@ from wse.compiler.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.hardware.load import load_software
-from wse.hardware.spec import SoftwareProfile
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
 from wse.program import Kind
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size
 from wse_mappings.cache_balance import CacheBalance
 
-ACADEMIC = load_software("academic", "wse2")
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
 FOUR_STAGES = Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)
@@ -59,12 +58,10 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
     )
 
 
-def decoded(
-    compiled: Session, length: int, *, software: SoftwareProfile = SOFTWARE, eager: bool = False
-) -> tuple[PhaseCost, PhaseRun]:
-    program, machine = compiled.program, compiled.machine
-    ran = phase_run(program, program.decode, length, machine, software, eager=eager)
-    return Fabric(program, machine, software).decode_cost(length), ran
+def decoded(compiled: Session, length: int, *, eager: bool = False) -> tuple[PhaseCost, PhaseRun]:
+    program = compiled.program
+    ran = phase_run(program, program.decode, length, compiled.machine, SOFTWARE, eager=eager)
+    return compiled.fabric().decode_cost(length), ran
 
 
 def on_wafer(cost: PhaseCost) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -87,16 +84,24 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
         assert ran.hops.sum() == cost.hops.sum() == ran.links.sum()
 
 
-@pytest.mark.parametrize("software", [SOFTWARE, ACADEMIC], ids=lambda software: software.name)
+@pytest.mark.parametrize(("generation", "profile"), [("wse2", "tuned"), ("wse2", "academic"), ("wse3", "production")])
 def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
-    compiled: Session, software: SoftwareProfile
+    compiled: Session, generation: str, profile: str
 ) -> None:
-    """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included."""
-    cost, ran = decoded(compiled, passing_length(compiled), software=software)
-    fast = on_wafer(cost)
-    kind = compiled.program.decode.kind
-    exact = (kind == Kind.COMPUTE) | (kind == Kind.CACHE_SHIFT)
-    np.testing.assert_array_equal(ran.step_cycles[exact], fast[exact])
+    """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included.
+
+    The pause of WSE-3 in every ninth cycle of a stream may come a cycle earlier or later.
+    """
+    program, length = compiled.program, passing_length(compiled)
+    machine = mesh_on(load_wafer(generation), program.wafer_rows, program.wafer_cols)
+    software = load_software(profile, generation)
+    cost = Fabric(program, machine, software).decode_cost(length)
+    ran = phase_run(program, program.decode, length, machine, software)
+    fast, kind = on_wafer(cost), program.decode.kind
+    np.testing.assert_array_equal(ran.links, cost.links)
+    np.testing.assert_array_equal(ran.step_cycles[kind == Kind.COMPUTE], fast[kind == Kind.COMPUTE])
+    apart = np.abs(ran.step_cycles - fast)[kind == Kind.CACHE_SHIFT]
+    assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
     moving = np.isin(kind, (Kind.LINE, Kind.HAND_OVER))
