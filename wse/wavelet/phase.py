@@ -1,10 +1,11 @@
 """A whole phase of a Program, cycle by cycle: every step carried out on the PEs and links of its region.
 
-A step begins when its tasks are dispatched. Kernels take the cycles of ``wse.kernel_cost``; whatever moves words runs
-as wavelets: LINE steps and cache shifts on their region, hand-overs on the rectangle that holds two regions. Steps that
-run together share the links; their tasks are dispatched one after another. What is not on a mesh is left out: the
-latency and the rate of links between wafers and to the host. The words of a crossing do go over the mesh, to the east
-edge of the region that they leave and from the west edge of the one that they enter.
+A step begins when its task is dispatched; steps that run together are started and awaited at one cost instead, which
+holds the way of a word to a neighbour too, and share the links. Between two steps all PEs wait for each other, but in
+the rounds of a loop with a pattern that overlaps. Kernels take the cycles of ``wse.kernel_cost``; whatever moves words
+runs as wavelets: LINE steps and cache shifts on their region, hand-overs on the rectangle that holds two regions. What
+is not on a mesh is left out: the latency and the rate of links between wafers and to the host. The words of a crossing
+do go over the mesh, to the east edge of the region that they leave and from the west edge of the one that they enter.
 """
 
 from __future__ import annotations
@@ -81,10 +82,11 @@ def phase_run(
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
     """
-    walk = _Walk(program, phase, length, wafer, software, eager=eager, workers=workers, on_moves=on_moves)
+    walk = _Walk(program, phase, length, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase):
         end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
+        overlaps = phase.loop[step] >= 0 and any(walk.overlaps(each) for each in range(step, end))
         for turn in range(phase.turns(step)):
             first = step
             while first < end:
@@ -92,7 +94,11 @@ def phase_run(
                 while last < end and phase.together[first] >= 0 and phase.together[last] == phase.together[first]:
                     last += 1
                 walk.together(range(first, last), turn)
+                if not (eager or overlaps):
+                    walk.wait()
                 first = last
+        if not eager:
+            walk.wait()
         step = end
     return PhaseRun(step_cycles=walk.step_cycles, hops=walk.hops, links=walk.links)
 
@@ -108,17 +114,18 @@ class _Walk:
         wafer: WaferSpec,
         software: SoftwareProfile,
         *,
-        eager: bool,
         workers: int,
         on_moves: OnMoves | None,
     ) -> None:
-        self.program, self.phase, self.wafer, self.software, self.eager = program, phase, wafer, software, eager
+        self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
         self.on_moves = on_moves
         rows = program.stages[0].rect.rows
         self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
         self.passing = CacheBalance.passing_rows(length, rows)
         self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers, log=on_moves is not None)
         self.issue = math.ceil(software.vector_issue_cycles)
+        self.way = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # of a word to a neighbour
+        self.sync = max(software.transfer_sync_cycles, self.way)
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
@@ -131,8 +138,9 @@ class _Walk:
         working = [step for step in steps if self._works(step)]
         stage = int(phase.stage[first])
         repaints = int(phase.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
-        launch = self.software.task_dispatch_cycles * len(working) + self.software.route_rewrite_cycles * repaints
-        self.free[stage] += launch
+        self.free[stage] += self.software.route_rewrite_cycles * repaints
+        if working:
+            self.free[stage] += self.sync if phase.together[first] >= 0 else self.software.task_dispatch_cycles
         begin = self.free[stage].copy()
         lines = []
         for step in working:
@@ -148,9 +156,15 @@ class _Walk:
         self.step_cycles[first] += end - self.end
         self.hops[first] += int(self.links.sum()) - hops
         self.end = end
-        if not self.eager:
-            for free in self.free:
-                free[:] = end
+
+    def wait(self) -> None:
+        """All PEs of all stages wait for the last."""
+        for free in self.free:
+            free[:] = self.end
+
+    def overlaps(self, step: int) -> bool:
+        """Whether rounds of a step's pattern overlap."""
+        return bool(self.phase.kind[step] == Kind.LINE and self.program.patterns[self.phase.code[step]].overlaps)
 
     def _works(self, step: int) -> bool:
         """Whether a step does anything: a line of one PE does not, and the host takes a token while others are made."""
@@ -181,7 +195,8 @@ class _Walk:
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
-        start, base = _relative(begin + self.issue)
+        together = self.phase.together[steps[0]] >= 0
+        start, base = _relative(begin - self.way if together else begin + self.issue)
         ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
         self._ended(steps[0], int(self.phase.stage[steps[0]]), base, ran)
 

@@ -83,12 +83,12 @@ class Plan:
         return len(turns) > 1 or turns[0].releases is not None
 
 
-def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None) -> Plan:
-    """The plan of the messages ``[m, 3]`` of one line."""
+def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None, *, stored: bool = False) -> Plan:
+    """The plan of the messages ``[m, 3]`` of one line; ``stored``: no receive is fused with a send."""
     flows = _flows(messages, channel, part)
     if channel is None:
         _choose_channels(flows)
-    return _plan(flows, fuse=part is None)
+    return _plan(flows, fuse=part is None and not stored)
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:

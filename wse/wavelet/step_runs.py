@@ -73,11 +73,11 @@ class StepRuns:
             machine = self._machine(start, max(1, 2 * sum(words for *_, words, _ in each)))
             colour, address = 0, 0
             for i, (code, axis, round_, first, rows, words, in_place) in enumerate(each):
-                lines = self._lines(machine, main=2 * self.wafer.colours * i)
+                pattern = self.program.patterns[code]
+                lines = self._lines(machine, main=2 * self.wafer.colours * i, stored=pattern.stored)
                 lay = lines.rows if axis == ROWS else lines.columns
                 chosen = slice(first, first + rows) if axis == ROWS else slice(None)
                 target = address if in_place else address + words
-                pattern = self.program.patterns[code]
                 colour = lay(pattern, words, source=address, target=target, round_=round_, colour=colour, chosen=chosen)
                 address += 2 * words
             self.known[key] = self._run(machine)
@@ -118,9 +118,10 @@ class StepRuns:
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
 
-    def _lines(self, machine: Machine, main: int = 0) -> Lines:
-        gap, relay = self.software.reduce_gap_cycles, self.software.relay_cycles
-        return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
+    def _lines(self, machine: Machine, *, main: int = 0, stored: bool = False) -> Lines:
+        """Where messages are stored and forwarded, each is a transfer that is started and awaited."""
+        gap = self.software.transfer_sync_cycles if stored else self.software.reduce_gap_cycles
+        return Lines(machine=machine, gap_cycles=gap, relay_cycles=self.software.relay_cycles, main=main)
 
     def _run(self, machine: Machine) -> Ran:
         result = run(machine, workers=self.workers, log=self.log)
