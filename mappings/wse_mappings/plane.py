@@ -27,11 +27,13 @@ class PlaneStream:
         source: (row, col) of the PE that sends.
         links: int32 ``[n, 3]``: row, col and side of every link that it crosses, from the source outward.
         receivers: (row, col) of the PEs that store its words.
+        slot: They do so this many times its length behind the address where words are received.
     """
 
     source: tuple[int, int]
     links: I32
     receivers: tuple[tuple[int, int], ...]
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -53,6 +53,13 @@ def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
     }
 
 
+def moves(start: int) -> dict[str, list[int]]:
+    """One word from PE (1, 0) east, into the PE there and on south, which begins in cycle ``start``."""
+    path = {"cycle": [0, 1, 1], "row": [1, 1, 1], "col": [0, 1, 1], "direction": [1, 4, 2]}
+    path["cycle"] = [start + cycle for cycle in path["cycle"]]
+    return {**path, "pass": [1] * 3, "step": [2] * 3, "wafer": [1] * 3, "colour": [5] * 3}
+
+
 def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED) -> Path:
     """Write the trace of a prompt and some generated tokens, with every table filled."""
     with TraceWriter(path, header) as trace:
@@ -114,6 +121,8 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         trace.append("expert_load", {"layer": [0, 0], "expert": [0, 1], "tokens": [5, 7]})
         trace.append_tensor(np.arange(6, dtype="float32").reshape(2, 3), pass_index=0, op=1)
         trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)
+        for start in (0, 4):
+            trace.append("wavelet", moves(start))
         trace.write_summary({"text": "é", "decode": {"cycles_per_token": 12}})
     return path
 

@@ -232,6 +232,10 @@ def test_declared_sizes_are_compared_with_a_limit(copy):
         ("schedules/first_step", 70, "schedules/first_step[2]: 5 steps from 70 of 18"),
         ("tokens/text_end", 10**6, "tokens/text_end[3]: before the end of the row above"),
         ("crossings/src_wafer", 2, "crossings/src_wafer[2]: 2, needed: an index into 2 rows of 'wafer'"),
+        ("wavelets/direction", 5, "wavelets/direction[2]: 5, needed: a code of north, east, south, west, ramp"),
+        ("wavelets/row", 6, "wavelets/row[2]: it leaves the mesh of 6 from 6"),
+        ("wavelets/col", 5, "wavelets/col[2]: it leaves the mesh of 5 from 5"),
+        ("wavelets/direction", 4, "wavelets/cycle[1]: 2 wavelets on one link in cycle 1"),
         ("links/words", -5, "links/words[0]: a negative value, -5"),
     ],
 )
@@ -251,6 +255,28 @@ def test_indices_out_of_range_never_reach_numpy(copy):
     with h5py.File(copy, "r+") as file:
         file["passes/schedule"][1] = -7
     assert "passes/schedule" in message_of(copy)
+
+
+def test_a_file_from_before_a_table_was_added_has_none_of_its_rows(copy):
+    with h5py.File(copy, "r+") as file:
+        del file["wavelets"]
+        counts = file["run/rows"]
+        rows, labels = counts[...].tolist(), counts.attrs["labels"].decode().split(",")
+        del file["run/rows"]
+        kept = [(row, label) for row, label in zip(rows, labels, strict=True) if label != "wavelet"]
+        file["run/rows"] = np.array([row for row, _ in kept], "<i8")
+        text = ",".join(label for _, label in kept).encode()
+        file["run/rows"].attrs["labels"] = np.array(text, h5py.string_dtype("utf-8", len(text)))
+    assert problems(copy) == []
+    with open_trace(copy) as trace:
+        assert trace.rows("wavelet") == 0
+        assert {len(column) for column in trace.table("wavelet").values()} == {0}
+
+
+def test_wavelets_that_are_counted_but_missing_are_told(copy):
+    with h5py.File(copy, "r+") as file:
+        del file["wavelets/cycle"]
+    assert "wavelets/cycle: missing, or not a dataset of this file" in problems(copy)
 
 
 def test_unknown_datasets_are_ignored(copy):

@@ -17,13 +17,14 @@ from wse.compiler.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.hardware.load import load_software
-from wse.hardware.spec import SoftwareProfile
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
 from wse.program import Kind
+from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
+from wse.wavelet.size import check_size
 from wse_mappings.cache_balance import CacheBalance
 
-ACADEMIC = load_software("academic", "wse2")
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
 FOUR_STAGES = Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)
@@ -57,12 +58,10 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
     )
 
 
-def decoded(
-    compiled: Session, length: int, *, software: SoftwareProfile = SOFTWARE, eager: bool = False
-) -> tuple[PhaseCost, PhaseRun]:
-    program, machine = compiled.program, compiled.machine
-    ran = phase_run(program, program.decode, length, machine, software, eager=eager)
-    return Fabric(program, machine, software).decode_cost(length), ran
+def decoded(compiled: Session, length: int, *, eager: bool = False) -> tuple[PhaseCost, PhaseRun]:
+    program = compiled.program
+    ran = phase_run(program, program.decode, length, compiled.machine, SOFTWARE, eager=eager)
+    return compiled.fabric().decode_cost(length), ran
 
 
 def on_wafer(cost: PhaseCost) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -85,16 +84,24 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
         assert ran.hops.sum() == cost.hops.sum() == ran.links.sum()
 
 
-@pytest.mark.parametrize("software", [SOFTWARE, ACADEMIC], ids=lambda software: software.name)
+@pytest.mark.parametrize(("generation", "profile"), [("wse2", "tuned"), ("wse2", "academic"), ("wse3", "production")])
 def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
-    compiled: Session, software: SoftwareProfile
+    compiled: Session, generation: str, profile: str
 ) -> None:
-    """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included."""
-    cost, ran = decoded(compiled, passing_length(compiled), software=software)
-    fast = on_wafer(cost)
-    kind = compiled.program.decode.kind
-    exact = (kind == Kind.COMPUTE) | (kind == Kind.CACHE_SHIFT)
-    np.testing.assert_array_equal(ran.step_cycles[exact], fast[exact])
+    """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included.
+
+    The pause of WSE-3 in every ninth cycle of a stream may come a cycle earlier or later.
+    """
+    program, length = compiled.program, passing_length(compiled)
+    machine = mesh_on(load_wafer(generation), program.wafer_rows, program.wafer_cols)
+    software = load_software(profile, generation)
+    cost = Fabric(program, machine, software).decode_cost(length)
+    ran = phase_run(program, program.decode, length, machine, software)
+    fast, kind = on_wafer(cost), program.decode.kind
+    np.testing.assert_array_equal(ran.links, cost.links)
+    np.testing.assert_array_equal(ran.step_cycles[kind == Kind.COMPUTE], fast[kind == Kind.COMPUTE])
+    apart = np.abs(ran.step_cycles - fast)[kind == Kind.CACHE_SHIFT]
+    assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
     moving = np.isin(kind, (Kind.LINE, Kind.HAND_OVER))
@@ -107,6 +114,29 @@ def test_pes_that_do_not_wait_for_others_are_no_later_and_move_the_same_words(co
     _, eager = decoded(compiled, len(PROMPT), eager=True)
     np.testing.assert_array_equal(eager.links, together.links)
     assert 0.8 * together.cycles <= eager.cycles <= together.cycles
+
+
+def test_the_log_of_a_token_has_every_word_on_its_link_once_and_the_cycles_of_its_step(compiled: Session) -> None:
+    program, length, told = compiled.program, passing_length(compiled), []
+    ran = phase_run(
+        program,
+        program.decode,
+        length,
+        compiled.machine,
+        SOFTWARE,
+        on_moves=lambda step, moves: told.append((step, moves)),
+    )
+    moves = np.concatenate([moves for _, moves in told])
+    over = moves[moves[:, 5] < Port.RAMP]
+    assert len(np.unique(over[:, [0, 1, 2, 3, 5]], axis=0)) == len(over) == ran.links.sum()
+    words = np.zeros_like(ran.links)
+    np.add.at(words, (over[:, 1], over[:, 5], over[:, 2], over[:, 3]), 1)
+    np.testing.assert_array_equal(words, ran.links)
+    last = 0
+    for _, moves in told:
+        assert last <= moves[:, 0].min(initial=ran.cycles)
+        last = max(last, moves[:, 0].max(initial=0))
+    assert last < ran.cycles
 
 
 def test_a_prefill_crosses_the_links_and_takes_the_cycles_that_the_fast_model_says(compiled: Session) -> None:
@@ -130,6 +160,21 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     moved = after.step_cycles - before.step_cycles
     assert set(np.unique(moved - 7 * turns)) <= {0, -7}  # nothing for the token that leaves beside other work
     assert (moved > 0).sum() >= len(moved) - 1
+
+
+def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, machine = compiled.program, compiled.machine
+    check_size(program, machine)
+    region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
+    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region)
+    if (program.decode.kind == Kind.HAND_OVER).any():
+        with pytest.raises(BadMesh, match=f"at most {region:,}"):
+            check_size(program, machine)
+    else:
+        check_size(program, machine)
+    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region - 1)
+    with pytest.raises(BadMesh, match=f"{region:,} PEs"):
+        check_size(program, machine)
 
 
 def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:

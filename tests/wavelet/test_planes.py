@@ -14,9 +14,10 @@ from wse.wavelet.machine import Machine
 from wse.wavelet.run import Result, run
 from wse.wavelet.tables import F32
 from wse_mappings.patterns.corner_multicast import corner_multicast
+from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange
 from wse_mappings.patterns.translation import translation
 from wse_mappings.placement import Rect
-from wse_mappings.plane import PlaneSchedule
+from wse_mappings.plane import STEP, PlaneSchedule
 
 
 def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, Result]:
@@ -47,6 +48,39 @@ def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, word
     _, result = on_plane(corner_multicast(rows, cols), words)
     stage = 2 * WSE2.ramp_cycles + 1
     assert result.cycles == words + rows + cols - 2 + stage
+
+
+@given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 12), wafer=st.sampled_from([WSE2, WSE3]))
+@settings(max_examples=30, deadline=None)
+def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
+    schedule = halo_exchange(rows, cols)
+    machine = Machine(wafer, rows, cols, 7 * words)
+    assert Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words) <= schedule.colours
+    memory = small_numbers(machine)
+    result = run(machine, memory)
+    expected = memory.copy()
+    for row, col in np.ndindex(rows, cols):
+        for down, right in STEP:
+            if 0 <= row + down < rows and 0 <= col + right < cols:
+                slot = words * (1 + halo_colour(row + down, col + right))
+                expected[row, col, slot : slot + words] = memory[row + down, col + right, :words]
+    np.testing.assert_array_equal(result.memory, expected)
+    np.testing.assert_array_equal(result.link_words, words * schedule.link_loads())
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20), (50, 50)])
+@pytest.mark.parametrize("words", [1, 2, 9])
+def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, words: int) -> None:
+    """A message of the four neighbours' words from next door, 4 B + 1 + k, on any mesh with an inner PE.
+
+    A step of the stencil with one cell a PE (B = 1) takes 16 cycles on WSE-2, the arithmetic included (simulator rows
+    of github.com/Jorineg/cerebras, 5x5 to 50x50 PEs): the exchange alone must take less.
+    """
+    machine = Machine(WSE2, rows, cols, 7 * words)
+    Lines(machine=machine, gap_cycles=16).plane(halo_exchange(rows, cols), words, target=words)
+    cycles = run(machine).cycles
+    assert cycles == 4 * words + WSE2.hop_cycles + 2 * WSE2.ramp_cycles + 1
+    assert cycles < 16 or words > 1
 
 
 @st.composite

@@ -78,11 +78,15 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
     case: tuple[Machine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     machine, _ = case
-    result = run(machine, log=100_000)
-    cycle, row, col, _, side = result.events.T
+    result = run(machine, log=True)
+    cycle, row, col, _, side = result.moves.T
     taken = Counter(zip(cycle.tolist(), row.tolist(), col.tolist(), side.tolist(), strict=True))
     assert max(taken.values(), default=0) <= 1
-    assert int((side < Port.RAMP).sum()) == result.hops
+    assert (np.diff(cycle) >= 0).all()
+    words = np.zeros_like(result.link_words)
+    over = side < Port.RAMP
+    np.add.at(words, (side[over], row[over], col[over]), 1)
+    np.testing.assert_array_equal(words, result.link_words)
     links = sum(
         operation_words(machine, routed.colour) * sum(target != Port.RAMP for target in routed.position.targets)
         for routed in machine.routed
@@ -126,8 +130,8 @@ def test_colours_take_a_shared_link_in_turn(colours: int, words: int) -> None:
         machine.operate(
             colours, colour, Operation(receive=colour, arrival=Arrival.REPLACE, address=colour * words, words=words)
         )
-    result = run(machine, log=100_000)
-    last = result.events[(result.events[:, 2] == colours) & (result.events[:, 4] == Port.WEST)]
+    moves = run(machine, log=True).moves
+    last = moves[(moves[:, 2] == colours - 1) & (moves[:, 4] == Port.EAST)]
     assert len(last) == colours * words
     assert last[-1, 0] - last[0, 0] < colours * words + 2 * colours
     turns = last[last[:, 0] > last[0, 0] + 4 * colours][: 2 * colours, 3]

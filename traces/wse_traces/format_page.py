@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from wse_traces.schema import ATTRIBUTES, AXIS_LABELS, FIELDS, FORMAT, ROWS, VERSION, Field
+from wse_traces.schema import ADDED_TABLES, ATTRIBUTES, AXIS_LABELS, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
 
 PARSER = """\
 import h5py
@@ -41,7 +41,8 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 1. The root attributes `format` (`{FORMAT}`) and `version` MUST be checked first. A reader of version
    {VERSION} MUST refuse a higher version. Within a version datasets and attributes may be added, so a reader
    MUST ignore what it does not know; none is removed, and none changes its meaning.
-2. All datasets below are present, also where nothing was recorded: they then have no rows.
+2. All datasets below are present, also where nothing was recorded: they then have no rows. Those of
+   {{added}} came later and are missing in older files, which means the same.
 3. The first axis of a dataset names its table. The columns of one table have the same length, and
    `run/rows` holds the number of rows of each table, in the order of its attribute `labels`. In an
    unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
@@ -84,7 +85,8 @@ The steps of one token, with absolute start cycles:
 def page() -> str:
     """The whole page."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
-    lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
+    added = ", ".join(sorted({f"`{f.path.split('/')[0]}`" for table in ADDED_TABLES for f in TABLES[table]}))
+    lines = [_HEAD.replace("{axes}", axes).replace("{added}", added).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]
     group = ""
     for field in (ROWS, *FIELDS):

@@ -1,8 +1,7 @@
 """Read a trace lazily: attributes at once, columns when asked for, nothing without a limit.
 
-Every dataset is checked against the schema before it is read: found along plain links inside this
-file, of the declared type and shape, stored with the declared filters, small enough. Texts from a
-trace are data: nothing here interprets them.
+Every dataset is checked against the schema before it is read: found along plain links inside this file, of the
+declared type and shape, stored with the declared filters, small enough. Texts from a trace are data, not interpreted.
 """
 
 from __future__ import annotations
@@ -74,8 +73,10 @@ class Trace:
             raise TraceError(message)
         self._sound.add(path)
         start, stop, _ = slice(start, stop).indices(rows)
-        dataset = dataset_of(self.file, path)
         self.check_size(path, (field,), stop - start)
+        dataset = dataset_of(self.file, path)
+        if dataset is None:  # a file from before the table was added
+            return np.zeros((0, *schema.shape_of(field, self.header)), field.dtype)
         try:
             return np.asarray(dataset[start:stop])
         except (OSError, RuntimeError) as error:

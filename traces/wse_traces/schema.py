@@ -1,8 +1,7 @@
 """Trace schema, version 1: one literal a dataset. FORMAT.md is generated from this module.
 
-A dataset's first axis names its *table*: all datasets with that axis are columns of one table
-and grow together. Planes are the exception: their first axis is ``wafer`` and each is a table of
-its own, empty where it was not recorded.
+A dataset's first axis names its *table*: all datasets with that axis are columns of one table and grow together.
+Planes are the exception: their first axis is ``wafer`` and each is a table of its own, empty where it was not recorded.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ VERSION: Final = 1
 USES: Final = ("code", "weights", "kv", "activations", "buffers", "free")
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 DIRECTIONS: Final = ("north", "east", "south", "west")
+MOVES: Final = (*DIRECTIONS, "ramp")
 PHASES: Final = ("prefill", "decode")
 KINDS: Final = ("compute", "transfer", "cross")
 LINES: Final = ("row", "col", "both")
@@ -252,11 +252,21 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `tensors/bytes`; they start at the end before",
     ),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
+    Field("wavelets/pass", "<i4", ("wavelet",), "index", "pass that it was carried out for", refers="pass"),
+    Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first of the pass's schedule"),
+    Field("wavelets/cycle", "<i8", ("wavelet",), "cycle", "cycle in which it leaves, from the start of the pass"),
+    Field("wavelets/wafer", "<i4", ("wavelet",), "index", "wafer that it is on", refers="wafer"),
+    Field("wavelets/row", "<i4", ("wavelet",), "PE", "row of the PE whose router it leaves"),
+    Field("wavelets/col", "<i4", ("wavelet",), "PE", "column of the PE whose router it leaves"),
+    Field("wavelets/colour", "u1", ("wavelet",), "colour", "colour, counted from the first of its step"),
+    Field("wavelets/direction", "u1", ("wavelet",), "code", "where to; `ramp`: into the PE", labels=MOVES),
 )
 
 TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
+# Tables that version 1 was given after its first files: where one is missing it has no rows.
+ADDED_TABLES: Final = ("wavelet",)
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

@@ -148,8 +148,26 @@ def _ragged_problems(trace: Trace, ends: str, sliced: str) -> Iterator[str]:
         yield f"{ends}[{len(stops) - 1}]: {stops[-1]}, needed: at most {limit}"
 
 
+def _wavelet_problems(trace: Trace, columns: Columns) -> Iterator[str]:
+    edges = {"row": ("north", "south", trace.header.rows), "col": ("west", "east", trace.header.cols)}
+    for name, (*sides, length) in edges.items():
+        low, high = (schema.MOVES.index(str(side)) for side in sides)
+        place, direction = columns[name], columns["direction"]
+        wrong = (place < 0) | (place >= length)
+        wrong |= (place == 0) & (direction == low) | (place == length - 1) & (direction == high)
+        if wrong.any():
+            row = _first(wrong)
+            yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
+    link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
+    _, first, times = np.unique(link, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = first[_first(times > 1)]
+        yield f"wavelets/cycle[{row}]: {times.max()} wavelets on one link in cycle {columns['cycle'][row]}"
+
+
 _MEANING: dict[str, Callable[[Trace, Columns], Iterator[str]]] = {
     "step": _step_problems,
     "schedule": _schedule_problems,
     "stage": _stage_problems,
+    "wavelet": _wavelet_problems,
 }

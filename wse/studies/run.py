@@ -31,6 +31,7 @@ from wse.studies.facts import (
 )
 from wse.studies.record import Recorder
 from wse.studies.request import Prepared
+from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
 
 OnText = Callable[[str], None]
@@ -42,6 +43,7 @@ def run(
     program: Program,
     *,
     trace: Path | None = None,
+    wavelets: bool = False,
     on_text: OnText = lambda text: None,
     on_ready: OnReady = lambda done, total, name: None,
 ) -> Report:
@@ -51,13 +53,17 @@ def run(
         prepared: The request.
         program: Its Program.
         trace: Where to write the trace; None writes none.
+        wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
         on_text: Hears the prompt's text and then each stretch of generated text.
         on_ready: Hears (done, all, name) while kernels compile.
 
     Raises:
         BadModel: there are no weights to execute.
         BadTrace: the trace cannot be written.
+        BadInput: wavelets without a trace, or on a region that is too large for them.
     """
+    if wavelets:
+        check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded
     if loaded.checkpoint is None:
         message = (
@@ -77,6 +83,8 @@ def run(
             report = session.report(digest, time.perf_counter() - started)
             if recorder is not None:
                 report["trace"] = str(trace)
+                if wavelets:
+                    report["wavelets"] = session.log_wavelets(recorder)
                 recorder.finish(session.clock, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
@@ -96,6 +104,7 @@ class _Session:
         self.prompt_logits: npt.NDArray[np.float32] | None = None
         self.wall_s = 0.0
         self._on_text = on_text
+        self._last_pass = 0  # in the trace
         tokenizer: Tokenizer | None = prepared.loaded.tokenizer
         self._stream: TextStream | None = tokenizer.stream() if tokenizer else None
 
@@ -121,7 +130,7 @@ class _Session:
             cost = self.clock.prefill_chunk(index)
             if self.recorder is not None:
                 key = (self.engine.cache.slots, 0)
-                last = self.recorder.passed(index, key, cost, before, time.perf_counter() - began)
+                last = self._last_pass = self.recorder.passed(index, key, cost, before, time.perf_counter() - began)
             began = time.perf_counter()
         if self.program.logits_out:
             self.prompt_logits = self.engine.logits
@@ -140,7 +149,7 @@ class _Session:
         wall = time.perf_counter() - began
         index = 0
         if self.recorder is not None:
-            index = self.recorder.passed(len(self.program.phases) - 1, key, cost, before, wall)
+            index = self._last_pass = self.recorder.passed(len(self.program.phases) - 1, key, cost, before, wall)
         self._token(token, index, cost.cycles, wall)
         return token
 
@@ -158,6 +167,20 @@ class _Session:
             self.text += text
             self._on_text(text)
         return text.encode()
+
+    def log_wavelets(self, recorder: Recorder) -> Report:
+        """The last pass, wavelet by wavelet."""
+        program, prepared = self.program, self.prepared
+        phase = program.decode if self.clock.decode.runs else program.prefill[-1]
+        return log_wavelets(
+            recorder.writer,
+            program,
+            phase,
+            self.clock.length - phase.tokens,
+            prepared.wafer,
+            prepared.software,
+            pass_index=self._last_pass,
+        )
 
     def report(self, digest: str, wall_s: float) -> Report:
         """Everything that JSON promises of a run."""

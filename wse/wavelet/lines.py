@@ -163,7 +163,7 @@ class Lines:
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
             messages, channel, part = schedule.of_variant(variant)
-            plan, alike = plan_line(messages, channel, part), numbers[variants == variant]
+            plan, alike = plan_line(messages, channel, part, stored=schedule.stored), numbers[variants == variant]
             if source != target:
                 kept = messages[messages[:, 2] == Arrival.KEEP, 0]
                 self.copies += [(alike[:, place], source, target, words) for place in kept.tolist()]
@@ -201,7 +201,7 @@ class Lines:
             if words == 0:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:
-                at = cut.address(part, cut.target)
+                at = cut.address(part, cut.target) + step.receive.slot * cut.words
                 self._store(pes, colour, step.receive, at, words, first)
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)

@@ -1,15 +1,17 @@
 """A whole phase of a Program, cycle by cycle: every step carried out on the PEs and links of its region.
 
-A step begins when its tasks are dispatched. Kernels take the cycles of ``wse.kernel_cost``; whatever moves words runs
-as wavelets: LINE steps and cache shifts on their region, hand-overs on the rectangle that holds two regions. Steps that
-run together share the links; their tasks are dispatched one after another. What is not on a mesh is left out: the
-latency and the rate of links between wafers and to the host. The words of a crossing do go over the mesh, to the east
-edge of the region that they leave and from the west edge of the one that they enter.
+A step begins when its task is dispatched; steps that run together are started and awaited at one cost instead, which
+holds the way of a word to a neighbour too, and share the links. Between two steps all PEs wait for each other, but in
+the rounds of a loop with a pattern that overlaps. Kernels take the cycles of ``wse.kernel_cost``; whatever moves words
+runs as wavelets: LINE steps and cache shifts on their region, hand-overs on the rectangle that holds two regions. What
+is not on a mesh is left out: the latency and the rate of links between wafers and to the host. The words of a crossing
+do go over the mesh, to the east edge of the region that they leave and from the west edge of the one that they enter.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +22,16 @@ from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
+from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
+from wse.wavelet.tables import I32
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.placement import Rect
 
 I64 = npt.NDArray[np.int64]
+OnMoves = Callable[[int, I64], None]
+"""Told of the wavelets of a step as it is carried out: the step, and int64 ``[n, 6]``: the cycle in which each leaves a
+router, wafer, row and col of its PE, colour counted from the first of the step, and the Port that it leaves through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +64,7 @@ def phase_run(
     *,
     eager: bool = False,
     workers: int = 1,
+    on_moves: OnMoves | None = None,
 ) -> PhaseRun:
     """Carry out ``phase`` from its first step to its last.
 
@@ -69,14 +77,16 @@ def phase_run(
         eager: Whether a PE begins its next step as soon as its own part of the last one is done; otherwise when all
             PEs have done theirs. Words of two steps that are on the way at the same time do not meet.
         workers: Cores.
+        on_moves: Takes the log of every wavelet's moves.
 
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
     """
-    walk = _Walk(program, phase, length, wafer, software, eager=eager, workers=workers)
+    walk = _Walk(program, phase, length, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase):
         end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
+        overlaps = phase.loop[step] >= 0 and any(walk.overlaps(each) for each in range(step, end))
         for turn in range(phase.turns(step)):
             first = step
             while first < end:
@@ -84,7 +94,11 @@ def phase_run(
                 while last < end and phase.together[first] >= 0 and phase.together[last] == phase.together[first]:
                     last += 1
                 walk.together(range(first, last), turn)
+                if not (eager or overlaps):
+                    walk.wait()
                 first = last
+        if not eager:
+            walk.wait()
         step = end
     return PhaseRun(step_cycles=walk.step_cycles, hops=walk.hops, links=walk.links)
 
@@ -100,15 +114,18 @@ class _Walk:
         wafer: WaferSpec,
         software: SoftwareProfile,
         *,
-        eager: bool,
         workers: int,
+        on_moves: OnMoves | None,
     ) -> None:
-        self.program, self.phase, self.wafer, self.software, self.eager = program, phase, wafer, software, eager
+        self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
+        self.on_moves = on_moves
         rows = program.stages[0].rect.rows
         self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
         self.passing = CacheBalance.passing_rows(length, rows)
-        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers)
+        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers, log=on_moves is not None)
         self.issue = math.ceil(software.vector_issue_cycles)
+        self.way = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # of a word to a neighbour
+        self.sync = max(software.transfer_sync_cycles, self.way)
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
@@ -121,8 +138,9 @@ class _Walk:
         working = [step for step in steps if self._works(step)]
         stage = int(phase.stage[first])
         repaints = int(phase.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
-        launch = self.software.task_dispatch_cycles * len(working) + self.software.route_rewrite_cycles * repaints
-        self.free[stage] += launch
+        self.free[stage] += self.software.route_rewrite_cycles * repaints
+        if working:
+            self.free[stage] += self.sync if phase.together[first] >= 0 else self.software.task_dispatch_cycles
         begin = self.free[stage].copy()
         lines = []
         for step in working:
@@ -138,9 +156,15 @@ class _Walk:
         self.step_cycles[first] += end - self.end
         self.hops[first] += int(self.links.sum()) - hops
         self.end = end
-        if not self.eager:
-            for free in self.free:
-                free[:] = end
+
+    def wait(self) -> None:
+        """All PEs of all stages wait for the last."""
+        for free in self.free:
+            free[:] = self.end
+
+    def overlaps(self, step: int) -> bool:
+        """Whether rounds of a step's pattern overlap."""
+        return bool(self.phase.kind[step] == Kind.LINE and self.program.patterns[self.phase.code[step]].overlaps)
 
     def _works(self, step: int) -> bool:
         """Whether a step does anything: a line of one PE does not, and the host takes a token while others are made."""
@@ -171,9 +195,10 @@ class _Walk:
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
-        start, base = _relative(begin + self.issue)
+        together = self.phase.together[steps[0]] >= 0
+        start, base = _relative(begin - self.way if together else begin + self.issue)
         ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
-        self._ended(int(self.phase.stage[steps[0]]), base, ran)
+        self._ended(steps[0], int(self.phase.stage[steps[0]]), base, ran)
 
     def _stream(self, step: int, turn: int, begin: I64) -> None:
         """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
@@ -183,7 +208,7 @@ class _Walk:
         if self.phase.kind[step] == Kind.CACHE_SHIFT:
             if self.passing:
                 start, base = _relative(begin + issue)
-                self._ended(stage, base, self.runs.cache_shift(self.passing, words, start))
+                self._ended(step, stage, base, self.runs.cache_shift(self.passing, words, start))
         elif self.phase.kind[step] == Kind.HAND_OVER:
             self._hand_over(step, words, begin + issue)
         elif self._carried(step) == HostStream.LOGITS_OUT:
@@ -196,9 +221,7 @@ class _Walk:
         a, stages = self.phase.fixed[step], self.program.stages
         here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
         source, target = stages[here].rect, stages[there].rect
-        top, left = min(source.row, target.row), min(source.col, target.col)
-        rows = max(source.row, target.row) + source.rows - top
-        cols = max(source.col + source.cols, target.col + target.cols) - left
+        top, left, rows, cols = around(source, target)
         base = int(min(begin.min(), self.free[there].min()))
         start = np.zeros((rows, cols), np.int32)
         areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
@@ -210,6 +233,7 @@ class _Walk:
         ]
         ran = self.runs.translate(ends[0], ends[1], words, start)
         self.links[stages[here].wafer, :, top : top + rows, left : left + cols] += ran.link_words
+        self._tell(step, base, stages[here].wafer, top, left, ran.moves)
         for stage, area in zip((here, there), areas, strict=True):
             self._free(stage, base, ran.ends[area])
 
@@ -223,10 +247,15 @@ class _Walk:
         source = Rect(0, int(a[Field.SOURCE_COL]), len(both), width)
         target = Rect(0, cut + int(a[Field.TARGET_COL]), len(both), width)
         ran = self.runs.translate(source, target, words, start)
-        links = ran.link_words.copy()
+        links, col = ran.link_words.copy(), ran.moves[:, 2]
         links[Port.EAST, :, cut - 1] = 0
-        for stage, cols, hops in ((here, slice(0, cut), 0), (there, slice(cut, None), self.wafer.hop_cycles)):
-            self._ended(stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols]))
+        crossing = (col == cut - 1) & (ran.moves[:, 4] == Port.EAST)
+        for stage, cols, hops, mine in (
+            (here, slice(0, cut), 0, (col < cut) & ~crossing),
+            (there, slice(cut, None), self.wafer.hop_cycles, col >= cut),
+        ):
+            moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0], np.int32)
+            self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
 
     def _logits_out(self, step: int, words: int, begin: I64) -> None:
         """The root row's logits to the east edge of its region."""
@@ -239,15 +268,23 @@ class _Walk:
         links[Port.EAST, row, : cols - 1] = ran.link_words[Port.EAST, 0, : cols - 1]
         ends = np.zeros((rect.rows, rect.cols), np.int32)
         ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
-        self._ended(stage, base, Ran(ends, links))
+        inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
+        self._ended(step, stage, base, Ran(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0], np.int32)))
 
-    def _ended(self, stage: int, base: int, ran: Ran) -> None:
+    def _ended(self, step: int, stage: int, base: int, ran: Ran) -> None:
         """A run on a region, whose cycle 0 was ``base``."""
-        rect = self.program.stages[stage].rect
-        self.links[(self.program.stages[stage].wafer, slice(None), *_area(rect))] += ran.link_words
+        wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
+        self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
+        self._tell(step, base, wafer, rect.row, rect.col, ran.moves)
         self._free(stage, base, ran.ends)
 
-    def _free(self, stage: int, base: int, ends: npt.NDArray[np.int32]) -> None:
+    def _tell(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+        if self.on_moves:
+            cycle, row, col, colour, port = moves.astype(np.int64).T
+            everywhere = np.full_like(cycle, wafer)
+            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port], axis=1))
+
+    def _free(self, stage: int, base: int, ends: I32) -> None:
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 
@@ -256,7 +293,7 @@ def _area(rect: Rect) -> tuple[slice, slice]:
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 
-def _relative(start: I64) -> tuple[npt.NDArray[np.int32], int]:
+def _relative(start: I64) -> tuple[I32, int]:
     """Starts counted from the first of them, and that one."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

@@ -33,6 +33,7 @@ class Flow:
         receivers: The places that take its words.
         channel: Its colour.
         part: The part of the words that it carries.
+        slot: Where its words are stored, in lengths behind the target address.
     """
 
     source: int
@@ -41,6 +42,7 @@ class Flow:
     receivers: list[int]
     channel: int
     part: int = 0
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,12 @@ class Plan:
         return len(turns) > 1 or turns[0].releases is not None
 
 
-def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None) -> Plan:
-    """The plan of the messages ``[m, 3]`` of one line."""
+def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None, *, stored: bool = False) -> Plan:
+    """The plan of the messages ``[m, 3]`` of one line; ``stored``: no receive is fused with a send."""
     flows = _flows(messages, channel, part)
     if channel is None:
         _choose_channels(flows)
-    return _plan(flows, fuse=part is None)
+    return _plan(flows, fuse=part is None and not stored)
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
@@ -181,7 +183,7 @@ def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
     for place in receivers:
         left[place].append(Port.RAMP)
     way = {place: (entered[place], tuple(sorted(left[place]))) for place in entered}
-    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel)
+    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel, slot=stream.slot)
 
 
 def _choose_channels(flows: list[Flow]) -> None:

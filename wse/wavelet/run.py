@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.errors import BadInput
 from wse.wavelet.deadlock import check_finished
 from wse.wavelet.flatten import tables
-from wse.wavelet.machine import STEP, Machine
+from wse.wavelet.machine import STEP, Machine, Port
 from wse.wavelet.tables import F32, I32, Tables
 from wse_kernels import wavelet as k
 from wse_kernels.library import compiled
@@ -34,8 +34,8 @@ class Result:
         memory: float32 ``[rows, cols, words]`` afterwards.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and west.
         visits: Queues and threads looked at: the emulation's own work.
-        events: int32 ``[n, 5]``: cycle, row, col, colour and the side (0 to 3 of ``Port``, 4 and 5: from and into the
-            compute element) behind which a wavelet began to arrive; empty unless asked for.
+        moves: int32 ``[n, 5]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, and the
+            Port that it leaves through (RAMP: into the PE); by cycle, empty unless asked for.
     """
 
     cycles: int
@@ -44,7 +44,7 @@ class Result:
     memory: F32
     link_words: I64
     visits: int
-    events: I32
+    moves: I32
 
     @property
     def hops(self) -> int:
@@ -53,7 +53,7 @@ class Result:
 
 
 def run(
-    machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: int = 0, shuffle: int | None = None
+    machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
 ) -> Result:
     """Carry out every operation of ``machine``.
 
@@ -61,7 +61,7 @@ def run(
         machine: Routes and operations.
         memory: float32 ``[rows, cols, words]`` at the start; zeros without it. Not changed.
         workers: Cores; independent components are shared out among them.
-        log: Room for that many events; only with one worker.
+        log: Whether to note every move of a wavelet, in a second run whose log is as long as the first one's count.
         shuffle: Seed of another numbering of the queues, on which nothing depends.
 
     Raises:
@@ -74,8 +74,13 @@ def run(
     if held.shape != shape:
         msg = f"wavelet reference: memory of shape {held.shape}; the machine has {shape} (rows, cols, words)"
         raise BadInput(msg)
-    visits, events = execute(machine, table, held.reshape(-1), workers, log)
+    visits, _ = execute(machine, table, held.reshape(-1), workers)
     check_finished(machine, table)
+    events = NO_EVENTS
+    if log:
+        entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
+        again = tables(machine, shuffle=shuffle)
+        _, events = execute(machine, again, np.zeros(held.size, np.float32), 1, entered)
     return _result(machine, table, held, visits, events)
 
 
@@ -128,8 +133,6 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
         behind = table.identity[:, 1] == port
         senders = machine.neighbours(table.identity[behind, 0], port)
         np.add.at(words[port.opposite], senders, table.queues[behind, k.TAIL])
-    pe, side, colour = table.identity[events[:, 1]].T if len(events) else np.zeros((3, 0), np.int32)
-    logged = np.stack([events[:, 0], pe // machine.cols, pe % machine.cols, colour, side], axis=1)
     return Result(
         cycles=int(pe_cycles.max(initial=0)),
         pe_cycles=pe_cycles.reshape(shape),
@@ -137,5 +140,16 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
         memory=memory,
         link_words=words.reshape(4, *shape),
         visits=visits,
-        events=logged.astype(np.int32),
+        moves=_moves(machine, table, events),
     )
+
+
+def _moves(machine: Machine, table: Tables, events: I32) -> I32:
+    """Events, which name the queue that a wavelet enters, by the router that it leaves."""
+    events = events[np.argsort(events[:, 0], kind="stable")]
+    pe, side, colour = table.identity[events[:, 1]].T
+    leaves, through = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
+    for port in STEP:
+        behind = side == port
+        leaves[behind], through[behind] = machine.neighbours(pe[behind], port), port.opposite
+    return np.stack([events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, through], axis=1)

@@ -16,7 +16,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import run
 from wse.wavelet.tables import I32
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream
@@ -28,10 +28,11 @@ I64 = npt.NDArray[np.int64]
 
 
 class Ran(NamedTuple):
-    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; link words, int64 ``[4, rows, cols]``."""
+    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; words on links and moves as in Result."""
 
     ends: I32
     link_words: I64
+    moves: I32
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class StepRuns:
         wafer: The machine.
         software: What its software costs.
         workers: Cores.
+        log: Whether moves are noted.
         known: Results by what they depend on.
     """
 
@@ -50,6 +52,7 @@ class StepRuns:
     wafer: WaferSpec
     software: SoftwareProfile
     workers: int = 1
+    log: bool = False
     known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
 
     def words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
@@ -70,11 +73,11 @@ class StepRuns:
             machine = self._machine(start, max(1, 2 * sum(words for *_, words, _ in each)))
             colour, address = 0, 0
             for i, (code, axis, round_, first, rows, words, in_place) in enumerate(each):
-                lines = self._lines(machine, main=2 * self.wafer.colours * i)
+                pattern = self.program.patterns[code]
+                lines = self._lines(machine, main=2 * self.wafer.colours * i, stored=pattern.stored)
                 lay = lines.rows if axis == ROWS else lines.columns
                 chosen = slice(first, first + rows) if axis == ROWS else slice(None)
                 target = address if in_place else address + words
-                pattern = self.program.patterns[code]
                 colour = lay(pattern, words, source=address, target=target, round_=round_, colour=colour, chosen=chosen)
                 address += 2 * words
             self.known[key] = self._run(machine)
@@ -115,10 +118,11 @@ class StepRuns:
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
 
-    def _lines(self, machine: Machine, main: int = 0) -> Lines:
-        gap, relay = self.software.reduce_gap_cycles, self.software.relay_cycles
-        return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
+    def _lines(self, machine: Machine, *, main: int = 0, stored: bool = False) -> Lines:
+        """Where messages are stored and forwarded, each is a transfer that is started and awaited."""
+        gap = self.software.transfer_sync_cycles if stored else self.software.reduce_gap_cycles
+        return Lines(machine=machine, gap_cycles=gap, relay_cycles=self.software.relay_cycles, main=main)
 
     def _run(self, machine: Machine) -> Ran:
-        result: Result = run(machine, workers=self.workers)
-        return Ran(result.pe_cycles, result.link_words)
+        result = run(machine, workers=self.workers, log=self.log)
+        return Ran(result.pe_cycles, result.link_words, result.moves)

@@ -1,0 +1,32 @@
+"""Whether the reference can hold a Program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse.hardware.spec import WaferSpec
+from wse.program import Field, Kind, Program
+from wse.wavelet.machine import Machine
+from wse_mappings.placement import Rect
+
+
+def check_size(program: Program, wafer: WaferSpec) -> None:
+    """Refuse a Program with a region, or a rectangle between two, that the reference cannot hold; runs nothing.
+
+    Raises:
+        BadMesh: with the size and the limit.
+    """
+    for stage in program.stages:
+        Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
+    for phase in program.phases:
+        for step in np.flatnonzero(phase.kind == Kind.HAND_OVER).tolist():
+            ends = (phase.stage[step], phase.fixed[step][Field.TARGET_STAGE])
+            box = around(*(program.stages[stage].rect for stage in ends))
+            Machine(wafer, box.rows, box.cols, 1)
+
+
+def around(one: Rect, other: Rect) -> Rect:
+    """The smallest rectangle that holds both."""
+    row, col = min(one.row, other.row), min(one.col, other.col)
+    bottom, right = max(one.row + one.rows, other.row + other.rows), max(one.col + one.cols, other.col + other.cols)
+    return Rect(row, col, bottom - row, right - col)
