@@ -52,9 +52,7 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
     heading(console, "Colours", f"of the {report['wafer']['colours']} that a program may use")
     _print_colours(console, report["fabric"]["colours"], report["wafer"]["colours"])
     if report["fabric"]["contention"]:
-        heading(
-            console, "Contention", "words that wait for others on one link or ramp, in prompt and token"
-        )
+        heading(console, "Contention", "words that wait for others on one link or ramp, in prompt and token")
         _print_contention(console, report["fabric"]["contention"])
     heading(console, "Estimate", "from the cycle model; nothing was executed")
     _print_estimate(console, report)
