@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from tests.models.helpers import write_model
 from wse.cli import main
+from wse.fabric.phase_cost import Fabric
 from wse.program import Program
+from wse.report.compile_summary import print_compilation
 from wse.studies.choose import compiled
 from wse.studies.compile import placement
 from wse.studies.request import Request, prepare
@@ -108,3 +111,18 @@ def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["compile", str(tmp_path), "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert alone["sram"]["map"] == whole["sram"]["map"]
+
+
+def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
+    placed: tuple[Any, Program, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared, program, report = placed
+    rows, fabric = report["fabric"]["contention"], Fabric(program, prepared.wafer, prepared.software)
+    costs = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
+    costs.append(fabric.decode_cost(report["decode"]["after_tokens"]))
+    assert sum(row["cycles"] for row in rows) == pytest.approx(sum(cost.contention.sum() for cost in costs))
+    assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
+    assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
+    assert rows == sorted(rows, key=lambda row: -row["cycles"])
+    print_compilation(report, sys.stdout)
+    assert ("Contention" in capsys.readouterr().out) == bool(rows)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from wse.fabric.phase_cost import Fabric
-from wse.program import ROWS, Buffer, Program
+from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.program import ROWS, Buffer, Phase, Program
 from wse.studies.clock import Clock
+from wse.studies.contention import contention_facts
 from wse.studies.facts import (
     Report,
     crossing_facts,
@@ -29,27 +30,30 @@ HISTOGRAM_BINS = 12
 def placement(prepared: Prepared, program: Program) -> Report:
     """``model``, ``wafer``, ``system``, ``sram``, ``fabric``, and the cycles of the prompt and of a token midway."""
     wafer, spec = prepared.wafer, prepared.spec
-    clock, midway = _timed(prepared, program)
+    clock, midway, costs = _timed(prepared, program)
     return {
         "model": model_facts(spec, program),
         "wafer": {**wafer_facts(wafer), "sram_bytes_per_pe": wafer.sram_bytes_per_pe, "colours": _colours(prepared)},
         "system": {**system_facts(program), "context": program.context},
         "sram": _sram(program, wafer.sram_bytes_per_pe),
-        "fabric": {**fabric_facts(program, clock.decode), "colours": _colour_uses(program)},
+        "fabric": {
+            **fabric_facts(program, clock.decode),
+            "colours": _colour_uses(program),
+            "contention": contention_facts(program, costs),
+        },
         "prefill": prefill_facts(clock.prefill, len(prepared.prompt_ids), wafer.clock_hz),
         "decode": {**decode_facts(clock.decode, spec.layer_count, wafer.clock_hz), "after_tokens": midway},
         "crossing": crossing_facts(clock.decode, wafer.clock_hz),
     }
 
 
-def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int]:
-    """Cycles of the prompt, and of one token in the middle of what is asked for; how many tokens precede that one."""
+def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple[Phase, PhaseCost]]]:
+    """Cycles of the prompt, and of one token in the middle of what is asked for; how many precede it; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software))
-    for index in range(len(program.prefill)):
-        clock.prefill_chunk(index)
+    costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
     midway = min(len(prepared.prompt_ids) + prepared.new_tokens // 2, program.context - 1)
-    clock.decoded(midway)
-    return clock, midway
+    _, cost = clock.decoded(midway)
+    return clock, midway, [*costs, (program.decode, cost)]
 
 
 def _colours(prepared: Prepared) -> int:
