@@ -216,7 +216,8 @@ WAFERS: list[tuple[str, list[str]]] = [
     ('base = "wse2"\nclock_hz = "fast"\n', ["clock_hz", "fast"]),
     ('base = "wse2"\nmesh_rows = -1\n', ["mesh_rows", "-1"]),
     ('base = "wse9"\n', ["'wse9'", "did you mean"]),
-    ("mesh_rows = 4\n", ["add them", "base ="]),
+    ("mesh_rows = 4\n", ["has no generation", "add generation ="]),
+    ('generation = "wse2"\nmesh_rows = 4\n', ["add them", "base ="]),
     ("mesh_rows = \n", ["not TOML", "line 1"]),
 ]
 
