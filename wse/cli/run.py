@@ -31,6 +31,10 @@ def run(
     seed: opt.Seed = 0,
     logits: Annotated[bool, typer.Option("--logits", help="Also report the logits after the prompt.")] = False,  # noqa: FBT002
     trace: Annotated[str, typer.Option(metavar="PATH|none", help="Where to write the trace.")] = "wse-run.h5",
+    wavelets: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--wavelets", help="Also carry out the last pass wavelet by wavelet, and trace every move."),
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Run a model on a virtual wafer; without arguments the bundled one on a small wafer.
@@ -81,6 +85,7 @@ def run(
             prepared,
             program,
             trace=path,
+            wavelets=wavelets,
             on_text=(lambda text: None) if json else stream_text(sys.stdout),
             on_ready=on_ready,
         )

@@ -18,6 +18,9 @@ from wse.fabric.causes import Cycles
 from wse.fabric.line_costs import LineCosts
 from wse_mappings.schedule import I32, LineSchedule
 
+MOST_ROUNDS: Final = 64
+"""That are all worked out; of more, some in either half, as soon as those before them make no more difference."""
+
 SETTLING_ROUNDS: Final = 8
 COUNTED_ROUNDS: Final = 16
 
@@ -42,10 +45,17 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     line = schedule.variants.shape[1] // 2
     first = _Line(words, add_cycles, costs, stored=schedule.stored)
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
-    run = _Line(words, add_cycles, costs, stored=schedule.stored)
-    ends = [run.round(schedule.of_line(line, turn)) for turn in range(min(len(schedule.variants), COUNTED_ROUNDS))]
-    settled = min(SETTLING_ROUNDS, len(ends) // 2)
-    period = (ends[-1] - ends[settled]) / max(1, len(ends) - 1 - settled)
+    count = len(schedule.variants)
+    short = count <= MOST_ROUNDS
+    # The root goes one way in the first half of the rounds, and the other way in the second.
+    spans = [range(count)] if short else [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
+    periods = []
+    for span in spans:
+        run = _Line(words, add_cycles, costs, stored=schedule.stored)
+        ends = [run.round(schedule.of_line(line, turn)) for turn in span]
+        settled = 0 if short else SETTLING_ROUNDS
+        periods.append((ends[-1] - ends[settled]) / max(1, len(ends) - 1 - settled))
+    period = sum(periods) / len(periods)
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 

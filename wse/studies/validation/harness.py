@@ -52,15 +52,25 @@ class Grid:
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of one token through one layer, with ``cached`` entries in the cache."""
-    options = _options(grid, dtype, scope=LAYERS, phases=(DECODE,), groups=EQUAL_GROUPS, context=cached)
-    return Fabric(_compiled(grid, shape, options, THIN_GEMM), grid.wafer, costs).decode_cost(cached - 1).cycles
+    program = _compiled(grid, _one_layer(shape), _decode(grid, cached, dtype), THIN_GEMM)
+    return Fabric(program, grid.wafer, costs).decode_cost(cached - 1).cycles
 
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of ``tokens`` tokens through one layer."""
-    options = _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
-    return Fabric(_compiled(grid, shape, options, MESH_GEMM_OWN), grid.wafer, costs).prefill_cost(0).cycles
+    program = _compiled(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
+    return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
+
+
+def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
+    """Whether all layers, with their caches, fit the SRAM of the grid's PEs."""
+    return _compiled(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
+
+
+def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
+    """Whether all layers fit the SRAM of the grid's PEs."""
+    return _compiled(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
 
 
 @cache
@@ -80,11 +90,23 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
+def _one_layer(shape: Shape) -> Shape:
+    return replace(shape, layer_count=1)
+
+
+def _decode(grid: Grid, cached: int, dtype: str) -> Options:
+    return _options(grid, dtype, scope=LAYERS, phases=(DECODE,), context=cached)
+
+
+def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
+    return _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
+
+
 def _one_head(shape: Shape) -> ModelSpec:
     return ModelSpec(
         name="one head",
         family="llama",
-        layer_count=1,
+        layer_count=shape.layer_count,
         hidden_size=shape.hidden_size,
         head_count=1,
         kv_head_count=1,

@@ -20,7 +20,7 @@ from wse.studies.validation.versions import Profiles, software
 
 _GROUPS: Final = re.compile(r"\bgroup_?num(?:ber)?\s*=\s*(\d{1,4})\b")
 _REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
-_SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns, tile (\d{1,4})x(\d{1,4})\b")
+_SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns?[,;] tile (\d{1,4})x(\d{1,4})\b")
 _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
 
 

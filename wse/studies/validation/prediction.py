@@ -18,12 +18,15 @@ class Prediction:
         method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``wafer preset``.
         software: The software profile whose costs are in it; empty where software plays no part.
         reason: Why the row cannot be predicted, in one line.
+        sram_fits: Whether all layers of the model fit the SRAM of the PEs that one of them was timed on; None where
+            the row is not of a model.
     """
 
     value: float | None = None
     method: str = ""
     software: str = ""
     reason: str = ""
+    sram_fits: bool | None = None
 
 
 NO_GENERATION: Final = Prediction(reason="the row does not name the one wafer generation that it was measured on")

@@ -41,6 +41,7 @@ class Compared:
             "reason": p.reason or None,
             "method": p.method or None,
             "software": p.software or None,
+            **({} if p.sram_fits is None else {"sram": {"fits": p.sram_fits}}),
         }
 
 

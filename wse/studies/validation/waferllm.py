@@ -10,7 +10,14 @@ import re
 from typing import Final
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.studies.validation.harness import PROFILE, Grid, decode_layer_cycles, prefill_layer_cycles
+from wse.studies.validation.harness import (
+    PROFILE,
+    Grid,
+    decode_fits,
+    decode_layer_cycles,
+    prefill_fits,
+    prefill_layer_cycles,
+)
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import Prediction, because
@@ -60,9 +67,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     tokens = m.sizes.get("seq_in", TOKENS)
     if phase == "decode":
         seconds = shape.layer_count * decode_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
-        return _told(1 / seconds)
+        return _told(1 / seconds, fits=decode_fits(grid, shape, tokens, dtype))
     seconds = shape.layer_count * prefill_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
-    return _told(tokens / seconds)
+    return _told(tokens / seconds, fits=prefill_fits(grid, shape, tokens, dtype))
 
 
 def _request(
@@ -85,7 +92,8 @@ def _request(
     fullest = [-(-(prompt + done) // rows) for done in range(generated)]
     for slots in sorted(set(fullest)):
         cycles += fullest.count(slots) * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
-    return _told(generated / (shape.layer_count * cycles / CLOCK_HZ))
+    fits = prefill_fits(first, shape, prompt, dtype) and decode_fits(second, shape, prompt + generated, dtype)
+    return _told(generated / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -103,5 +111,5 @@ def _not_square(phase: str, grid: Grid) -> str:
     return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 
 
-def _told(rate: float) -> Prediction:
-    return Prediction(value=rate, method="fast model", software=PROFILE)
+def _told(rate: float, *, fits: bool) -> Prediction:
+    return Prediction(value=rate, method="fast model", software=PROFILE, sram_fits=fits)
