@@ -99,6 +99,7 @@ REFUSED = [
     (["--data", "bad.csv"], ["bad.csv: line 3: column grid_w", "'1e9'", "1 to 4,096"]),
     (["--data", "odd.csv"], ["odd.csv: line 1", "unknown column 'grid_z'", "did you mean"]),
     (["--rows", "some"], ["--rows", "'some'", "predicted"]),
+    (["--capacity", "some"], ["--capacity", "'some'", "report", "refuse"]),
     (["--page", "page.html"], ["--page page.html", ".md"]),
     (["--page", "no/page.md"], ["no is no folder"]),
     (["--page", "folder.md"], ["folder.md", "cannot be written"]),

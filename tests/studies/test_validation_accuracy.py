@@ -117,6 +117,18 @@ def test_whether_all_layers_fit_is_told_beside_the_time_of_one(tmp_path: Path) -
     assert predicted(tmp_path, model("LLaMA3-8B", "decode", "420,420")).as_row()["sram"] == {"fits": False}
 
 
+def test_what_does_not_fit_can_be_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    models = ("TinyLlama-1.1B", "LLaMA3-8B")
+    file.write_text(HEADER + "".join(model(name, "decode", "660,660") + "\n" for name in models))
+    told = compare(read(file), lambda *_: None)
+    refused = compare(read(file), lambda *_: None, "refuse")
+    assert all(row.prediction.value for row in told)
+    assert refused[0].prediction == told[0].prediction
+    assert refused[1].prediction.value is None
+    assert "not all layers" in refused[1].prediction.reason
+
+
 def kernel(system: str, grid: str, sizes: str, note: str, hardware: str = "Cerebras WSE-3") -> str:
     return f"x,hardware-log,{system},{hardware},X,x,{grid},,,{sizes},1,fp16,mean_cycles,1,{note}"
 

@@ -26,6 +26,13 @@ def validate(
     page: Annotated[
         str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
     ] = None,
+    capacity: Annotated[
+        str,
+        typer.Option(
+            metavar="report|refuse",
+            help="Models whose layers do not all fit the SRAM of the PEs: predicted and told, or not predicted.",
+        ),
+    ] = "report",
     against: Annotated[
         str | None,
         typer.Option(
@@ -51,17 +58,18 @@ def validate(
     from wse.report.progress import PREDICTING, progress_on
     from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
-    from wse.studies.validation.validate import report
+    from wse.studies.validation.validate import check_capacity_option, report
     from wse.studies.validation.validate import validate as compared
 
     check_rows_option(rows)
+    check_capacity_option(capacity)
     if against is not None:
         _against(against, with_measurements=bool(data or page), json=json)
         return
     if page is not None:
         check_page_option(Path(page))
     with progress_on(sys.stderr, PREDICTING) as heard:
-        found = compared([Path(file) for file in data or []], heard)
+        found = compared([Path(file) for file in data or []], heard, capacity)
     facts = report(found)
     if page is not None:
         write_page(facts, Path(page))

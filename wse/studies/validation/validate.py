@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from wse.compiler.options import REFUSE, REPORT
+from wse.errors import UnknownName
 from wse.studies.validation.measurements import Measurement, read
 from wse.studies.validation.predict import predict
+from wse.studies.validation.prediction import because
 from wse.studies.validation.summary import Compared, summarise
 
 BUNDLED: Final = Path(__file__).parents[2] / "data" / "measurements"
@@ -18,23 +21,32 @@ Heard = Callable[[int, int, str], None]
 """Told of (done, all, kernel) before each row and at the end."""
 
 
-def compare(rows: Sequence[Measurement], heard: Heard) -> list[Compared]:
-    """Each row with its answer, in order."""
+def compare(rows: Sequence[Measurement], heard: Heard, capacity: str = REPORT) -> list[Compared]:
+    """Each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
     found = []
     for done, row in enumerate(rows):
         heard(done, len(rows), row.kernel)
-        found.append(Compared(row, predict(row)))
+        answer = predict(row)
+        if capacity == REFUSE and answer.sram_fits is False:
+            answer = because("not all layers of the model fit the SRAM of the PEs that one was timed on")
+        found.append(Compared(row, answer))
     heard(len(rows), len(rows), "")
     return found
 
 
-def validate(files: Sequence[Path], heard: Heard) -> list[Compared]:
+def validate(files: Sequence[Path], heard: Heard, capacity: str = REPORT) -> list[Compared]:
     """All rows of ``files`` with their answers; of the data at hand where no file is given.
 
     Raises:
         BadMeasurements: a file that cannot be read; with line, column and value.
     """
-    return compare([row for file in files or default_files() for row in read(file)], heard)
+    return compare([row for file in files or default_files() for row in read(file)], heard, capacity)
+
+
+def check_capacity_option(choice: str) -> None:
+    """Refuse what ``--capacity`` does not know."""
+    if choice not in (REPORT, REFUSE):
+        raise UnknownName("choice", choice, (REPORT, REFUSE), where="--capacity")
 
 
 def default_files() -> list[Path]:
