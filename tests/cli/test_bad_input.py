@@ -63,6 +63,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--trace", "."], ["--trace .", "not a regular file"]),
     (["--trace", ""], ["--trace ''", "empty"]),
     (["--trace", "n" * 300 + ".h5"], ["too long", "--trace none"]),
+    (["--wavelets", "--trace", "none"], ["log of wavelets", "give --trace PATH"]),
     (["--mehs", "8x8"], ["unknown option '--mehs'", "did you mean '--mesh'?"]),
     (["--mesh"], ["'--mesh' requires an argument", "wse run --help"]),
     (["more"], ["unexpected extra argument", "more", "wse run --help"]),

@@ -123,5 +123,9 @@ def _print_emulation(console: Console, report: dict[str, Any]) -> None:
     rows = [("speed", f"{speed}: {several(made, 'token')}, {seconds(emulation['wall_s'])} in all")]
     if "trace" in report:
         rows.append(("trace", shown(report["trace"])))
+        if "wavelets" in report:
+            logged = report["wavelets"]
+            text = f"{count(logged['moves'])} moves of the last pass in the trace, {count(logged['cycles'])} cycles"
+            rows.append(("by wavelets", text))
         rows.append(("look inside", shown(f"wse inspect {shlex.quote(report['trace'])}")))
     lines(console, rows)
