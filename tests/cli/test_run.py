@@ -73,10 +73,11 @@ def test_the_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) 
 
 def test_the_last_pass_can_be_logged_wavelet_by_wavelet(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    report = json.loads(wse("run", tiny, *SMALL, "--wavelets", "--trace", path, "--json").out)
+    options = (*SMALL, "--mesh", "3x3", "--trace", path)
+    report = json.loads(wse("run", tiny, *options, "--wavelets", "--json").out)
     assert report["wavelets"]["moves"] > report["wavelets"]["wavelet_hops"] > 0
-    assert "by wavelets" in wse("run", tiny, *SMALL, "--wavelets", "--trace", path).out
-    assert "by wavelets" not in wse("run", tiny, *SMALL, "--trace", path).out
+    assert "by wavelets" in wse("run", tiny, *options, "--wavelets").out
+    assert "by wavelets" not in wse("run", tiny, *options).out
 
 
 def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
