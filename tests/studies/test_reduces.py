@@ -21,7 +21,8 @@ from wse.fabric.phase_cost import Fabric
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
 from wse.program import ROWS, Kind, Program
-from wse.report.compile_summary import MOST_REDUCES, print_compilation
+from wse.report.compile_summary import print_compilation
+from wse.report.pattern_tables import MOST_REDUCES
 from wse.studies import reduces
 from wse.studies.choose import compiled
 from wse.studies.compile import placement

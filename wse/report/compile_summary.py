@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from wse.report.pattern_tables import print_contention, print_reduces
 from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
     COLOURS,
@@ -25,10 +26,8 @@ from wse.report.terminal import (
     several,
     show,
 )
-from wse.studies.reduces import MOST_PES
 
 MOST_STAGES = 16
-MOST_REDUCES = 6
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")
 SHARED = "↔"
@@ -53,12 +52,8 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
     _print_histogram(console, sram["histogram"])
     heading(console, "Colours", f"of the {report['wafer']['colours']} that a program may use")
     _print_colours(console, report["fabric"]["colours"], report["wafer"]["colours"])
-    if report["fabric"]["contention"]:
-        heading(console, "Contention", "words that wait for others on one link or ramp, in prompt and token")
-        _print_contention(console, report["fabric"]["contention"])
-    if report["fabric"]["reduces"]:
-        heading(console, "Reduces", "of a generated token, beside their lower bound and the cheapest pattern")
-        _print_reduces(console, report["fabric"]["reduces"])
+    print_contention(console, report["fabric"]["contention"])
+    print_reduces(console, report["fabric"]["reduces"])
     heading(console, "Estimate", "from the cycle model; nothing was executed")
     _print_estimate(console, report)
 
@@ -262,38 +257,6 @@ def _numbers(numbers: list[int]) -> str:
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
-
-
-def _print_contention(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = plain_table(header=True)
-    for name in ("phase", "pattern", "along"):
-        table.add_column(name, no_wrap=True)
-    for name in ("steps", "messages at once", "cycles"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        numbers = (row["steps"], row["messages_on_one_link"], row["cycles"])
-        table.add_row(row["phase"], row["pattern"], row["along"], *map(count, numbers))
-    show(console, table)
-
-
-def _print_reduces(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = plain_table(header=True)
-    for name in ("pattern", "along"):
-        table.add_column(name, no_wrap=True)
-    for name in ("steps", "PEs", "words", "cycles", "× bound"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("cheapest")
-    for row in rows[:MOST_REDUCES]:
-        numbers = map(count, (row["steps"], row["pes"], row["words"], row["cycles"]))
-        bound = f"{row['times_bound']:.2f}" if "times_bound" in row else ""
-        cheapest = f"{count(row['cheapest_cycles'])}: {row['cheapest']}" if "cheapest" in row else "not searched"
-        table.add_row(row["pattern"], row["along"], *numbers, bound, cheapest)
-    show(console, table)
-    if len(rows) > MOST_REDUCES:
-        lines(console, [("...", f"and {len(rows) - MOST_REDUCES} more; --json has them all")])
-    if any("cheapest" not in row for row in rows):
-        text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
-        lines(console, [("not searched", text)])
 
 
 def _print_estimate(console: Console, report: dict[str, Any]) -> None:
