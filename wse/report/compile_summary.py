@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from wse.report.pattern_tables import print_contention, print_reduces
 from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
     COLOURS,
@@ -51,9 +52,8 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
     _print_histogram(console, sram["histogram"])
     heading(console, "Colours", f"of the {report['wafer']['colours']} that a program may use")
     _print_colours(console, report["fabric"]["colours"], report["wafer"]["colours"])
-    if report["fabric"]["contention"]:
-        heading(console, "Contention", "words that wait for others on one link or ramp, in prompt and token")
-        _print_contention(console, report["fabric"]["contention"])
+    print_contention(console, report["fabric"]["contention"])
+    print_reduces(console, report["fabric"]["reduces"])
     heading(console, "Estimate", "from the cycle model; nothing was executed")
     _print_estimate(console, report)
 
@@ -257,18 +257,6 @@ def _numbers(numbers: list[int]) -> str:
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
-
-
-def _print_contention(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = plain_table(header=True)
-    for name in ("phase", "pattern", "along"):
-        table.add_column(name, no_wrap=True)
-    for name in ("steps", "messages at once", "cycles"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        numbers = (row["steps"], row["messages_on_one_link"], row["cycles"])
-        table.add_row(row["phase"], row["pattern"], row["along"], *map(count, numbers))
-    show(console, table)
 
 
 def _print_estimate(console: Console, report: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from wse.studies.facts import (
     system_facts,
     wafer_facts,
 )
+from wse.studies.reduces import reduce_facts
 from wse.studies.request import Prepared
 
 HISTOGRAM_BINS = 12
@@ -30,7 +31,7 @@ HISTOGRAM_BINS = 12
 def placement(prepared: Prepared, program: Program) -> Report:
     """``model``, ``wafer``, ``system``, ``sram``, ``fabric``, and the cycles of the prompt and of a token midway."""
     wafer, spec = prepared.wafer, prepared.spec
-    clock, midway, costs = _timed(prepared, program)
+    clock, midway, slots, costs = _timed(prepared, program)
     return {
         "model": model_facts(spec, program),
         "wafer": {**wafer_facts(wafer), "sram_bytes_per_pe": wafer.sram_bytes_per_pe, "colours": _colours(prepared)},
@@ -40,6 +41,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
             **fabric_facts(program, clock.decode),
             "colours": _colour_uses(program),
             "contention": contention_facts(program, costs),
+            "reduces": reduce_facts(program, wafer, prepared.software, slots),
         },
         "prefill": prefill_facts(clock.prefill, len(prepared.prompt_ids), wafer.clock_hz),
         "decode": {**decode_facts(clock.decode, spec.layer_count, wafer.clock_hz), "after_tokens": midway},
@@ -47,13 +49,14 @@ def placement(prepared: Prepared, program: Program) -> Report:
     }
 
 
-def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple[Phase, PhaseCost]]]:
-    """Cycles of the prompt, and of one token in the middle of what is asked for; how many precede it; cost by phase."""
+def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:
+    """Cycles of the prompt, and of one token in the middle of what is asked for; how many precede it; the cache slots
+    in use on the fullest row then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
     midway = min(len(prepared.prompt_ids) + prepared.new_tokens // 2, program.context - 1)
-    _, cost = clock.decoded(midway)
-    return clock, midway, [*costs, (program.decode, cost)]
+    (slots, _), cost = clock.decoded(midway)
+    return clock, midway, slots, [*costs, (program.decode, cost)]
 
 
 def _colours(prepared: Prepared) -> int:
