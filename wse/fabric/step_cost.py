@@ -81,7 +81,7 @@ class StepCosts:
         elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
         if not pattern.travels:
             return self._task().plus(compute=self._pe.vector(elements, self._pe.acc))
-        if not pattern.overlaps or phase.loop[step] < 0:
+        if not pattern.overlaps or phase.loop[step] < 0 or (turn == 0 and not pattern.stored):
             return self.at_once(phase, [step], slots, turn).cycles
         rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
         return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)

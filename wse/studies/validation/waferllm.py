@@ -33,6 +33,9 @@ TOKENS: Final = 4096
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section 7.5)."""
 
+MOST_CACHE_SIZES: Final = 400
+"""Numbers of cache slots on a row for which a layer is timed in one request: some seconds."""
+
 _RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
 _GRIDS: Final = re.compile(r"prefill\s+(\d{1,4})\s*x\s*(\d{1,4})\D+decode\s+(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
 _PHASES: Final = ("prefill", "decode", "end2end")
@@ -86,12 +89,15 @@ def _request(
     trouble = first.trouble() or second.trouble() or _not_square("prefill", first)
     if trouble:
         return because(trouble)
-    cycles = prefill_layer_cycles(first, shape, prompt, dtype, costs)
     # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
     rows = second.rows
-    fullest = [-(-(prompt + done) // rows) for done in range(generated)]
-    for slots in sorted(set(fullest)):
-        cycles += fullest.count(slots) * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
+    least, most = -(-prompt // rows), -(-(prompt + generated - 1) // rows)
+    if most - least > MOST_CACHE_SIZES:
+        return because("the answer is longer than is timed, one number of cache slots after another")
+    cycles = prefill_layer_cycles(first, shape, prompt, dtype, costs)
+    for slots in range(least, most + 1):
+        tokens = min(slots * rows, prompt + generated - 1) - max((slots - 1) * rows, prompt - 1)
+        cycles += tokens * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
     fits = prefill_fits(first, shape, prompt, dtype) and decode_fits(second, shape, prompt + generated, dtype)
     return _told(generated / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
