@@ -115,9 +115,12 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         for wafer in range(2):
             trace.append_plane("links/words", np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer)
             trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))
-        pattern = trace.append_pattern(np.ones((4, 2, 3), int))
-        placed = {"layer": [0, 1], "wafer": [0, 0], "row": [0, 2], "col": [0, 0]}
-        trace.append("placed_layer", {**placed, "pattern": [pattern, pattern]})
+        rest = [np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer for wafer in range(2)]
+        for row in (2, 4):
+            rest[0][:, row : row + 2, 1:4] -= 1
+        patterns = [trace.append_pattern(words) for words in (np.ones((4, 2, 3), int), *rest)]
+        placed = {"layer": [0, 1, -1, -1], "wafer": [0, 0, 0, 1], "row": [2, 4, 0, 0], "col": [1, 1, 0, 0]}
+        trace.append("placed_layer", {**placed, "pattern": [patterns[0], *patterns]})
         trace.append("expert_load", {"layer": [0, 0], "expert": [0, 1], "tokens": [5, 7]})
         trace.append_tensor(np.arange(6, dtype="float32").reshape(2, 3), pass_index=0, op=1)
         trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)

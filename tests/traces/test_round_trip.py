@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
+from wse_traces.layers import layer_link_words
 
 
 def test_sample_conforms_to_the_schema(sample):
@@ -47,6 +48,16 @@ def test_planes_and_patterns_come_back(sample):
         pattern = trace.column("links/patterns/words")[0]
         assert pattern.shape == (4, 6, 5)
         assert pattern.sum() == pattern[:, :2, :3].sum() == 24
+
+
+def test_layers_are_laid_where_they_are_and_add_up(sample):
+    with open_trace(sample) as trace:
+        one = np.zeros((4, 6, 5), int)
+        one[:, 4:6, 1:4] = 1
+        np.testing.assert_array_equal(layer_link_words(trace, wafer=0, layer=1), one)
+        assert not layer_link_words(trace, wafer=1, layer=1).any()
+        for wafer in range(2):
+            np.testing.assert_array_equal(layer_link_words(trace, wafer=wafer), trace.column("links/words")[wafer])
 
 
 def test_sram_map_follows_from_the_stages(sample):

@@ -65,6 +65,9 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    or soft link, and SHOULD compare declared sizes with a limit before it reads.
 9. Every dataset carries `unit`, `axes` (comma-separated), `doc`, and where they apply `labels` (names of
    the codes 0, 1, …) and `refers` (the table that the values are row numbers of).
+10. `links/layers` says where each layer's words on links lie: a row for each layer and wafer that it loads, with
+   the row of `links/patterns` that holds the words. Layers with equal words share one. Where both are recorded in a
+   complete file, the patterns of all rows, each laid at its `row` and `col`, add up to `links/words`.
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 

@@ -12,6 +12,7 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.check import header_problems, problems_of_dataset
 from wse_traces.errors import TraceError
+from wse_traces.layers import layer_link_words
 from wse_traces.read import Array, Columns, Trace, open_file, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
 
@@ -165,9 +166,70 @@ def _wavelet_problems(trace: Trace, columns: Columns) -> Iterator[str]:
         yield f"wavelets/cycle[{row}]: {times.max()} wavelets on one link in cycle {columns['cycle'][row]}"
 
 
+def _pattern_problems(trace: Trace, columns: Columns) -> Iterator[str]:
+    ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
+    for name, length in ends:
+        wrong = (columns[name] < 0) | (columns[name] > length)
+        if wrong.any():
+            row = _first(wrong)
+            yield f"links/patterns/{name}[{row}]: {columns[name][row]}, needed: 0 to the {length} of the mesh"
+    for row in range(trace.rows("pattern")):
+        words = trace.column("links/patterns/words", row, row + 1)[0]
+        rows, cols = (max(int(columns[name][row]), 0) for name, _ in ends)
+        if words[:, rows:].any() or words[:, :, cols:].any():
+            yield f"links/patterns/words[{row}]: words beyond its {rows}x{cols} PEs, needed: 0 there"
+
+
+def _placed_problems(trace: Trace, columns: Columns) -> Iterator[str]:
+    try:
+        sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
+    except TraceError:
+        return  # told above
+    for name in ("wafer", "pattern"):
+        wrong = columns[name] < 0
+        if wrong.any():
+            row = _first(wrong)
+            yield f"links/layers/{name}[{row}]: {columns[name][row]}, needed: at least 0"
+    if min(columns["pattern"].min(initial=0), columns["wafer"].min(initial=0)) < 0:
+        return
+    if columns["pattern"].max(initial=-1) >= len(sizes[0]) or columns["wafer"].max(initial=-1) >= trace.header.wafers:
+        return  # told above
+    place = np.stack([columns["layer"], columns["wafer"]], axis=1)
+    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = first[_first(times > 1)]
+        layer, wafer = place[row]
+        yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times.max()} times, needed: once"
+    leaves = False
+    for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
+        start, count = columns[name].astype("<i8"), size[columns["pattern"]]
+        wrong = (start < 0) | (start + count > length)
+        if wrong.any():
+            row, leaves = _first(wrong), True
+            yield f"links/layers/{name}[{row}]: {count[row]} {name}s from {start[row]} leave the mesh of {length}"
+    if not leaves:
+        yield from _sum_problems(trace)
+
+
+def _sum_problems(trace: Trace) -> Iterator[str]:
+    """Whether the layers of a run that ended add up to its words on links."""
+    wafers = trace.rows("links/words")
+    if not trace.complete or not trace.rows("placed_layer"):
+        return
+    try:
+        for wafer in range(wafers):
+            wrong = layer_link_words(trace, wafer=wafer) != trace.column("links/words", wafer, wafer + 1)[0]
+            if wrong.any():
+                yield f"links/words[{wafer}]: not the sum of the layers' words on {int(wrong.sum())} links"
+    except TraceError:
+        return  # told above
+
+
 _MEANING: dict[str, Callable[[Trace, Columns], Iterator[str]]] = {
     "step": _step_problems,
     "schedule": _schedule_problems,
     "stage": _stage_problems,
     "wavelet": _wavelet_problems,
+    "pattern": _pattern_problems,
+    "placed_layer": _placed_problems,
 }

@@ -78,8 +78,8 @@ class Fabric:
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer, self.software = program, wafer, software
-        self._traffic = Traffic(program)
-        self._steps = StepCosts(program, wafer, software, self._traffic)
+        self.traffic = Traffic(program)
+        self._steps = StepCosts(program, wafer, software, self.traffic)
         self._alike: dict[int, I64] = {}
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
@@ -96,6 +96,12 @@ class Fabric:
         passing = CacheBalance.passing_rows(length, rows)
         return self._cost(index, CacheBalance.slots_after(length + 1, rows), passing)
 
+    def like(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the first that costs and moves the same."""
+        if id(phase.fixed) not in self._alike:
+            self._alike[id(phase.fixed)] = alike(phase)
+        return self._alike[id(phase.fixed)]
+
     def _cost(self, index: int, slots: int, passing: int) -> PhaseCost:
         phase = self.program.phases[index]
         key = (id(phase.fixed), phase.cached == 0, slots)  # chunks with the same steps share their arrays
@@ -108,21 +114,15 @@ class Fabric:
         steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
         if passing == 0 or len(steps) == 0:
             return cost
-        kinds, which, often = np.unique(self._like(phase)[steps], return_inverse=True, return_counts=True)
-        moved = [self._traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
+        kinds, which, often = np.unique(self.like(phase)[steps], return_inverse=True, return_counts=True)
+        moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
         words, hops = cost.words.copy(), cost.hops.copy()
         words[steps], hops[steps] = np.array([each[:2] for each in moved])[which].T
         return replace(cost, words=words, hops=hops, shifts=_of_all(moved, often))
 
-    def _like(self, phase: Phase) -> I64:
-        """For each step the first that costs and moves the same."""
-        if id(phase.fixed) not in self._alike:
-            self._alike[id(phase.fixed)] = alike(phase)
-        return self._alike[id(phase.fixed)]
-
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
         count = len(phase)
-        like = self._like(phase)
+        like = self.like(phase)
         start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
         contention, streams = np.zeros(count), np.ones(count, np.int64)
         step_cycles = cache(lambda step, turn: self._steps.cycles(phase, step, slots, turn).whole())
@@ -175,7 +175,7 @@ class Fabric:
     def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
         kinds, which, often = np.unique(like, return_inverse=True, return_counts=True)
-        moved = [self._traffic.moved(phase, step, slots) for step in kinds.tolist()]
+        moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
         words, hops, payload = np.array([each[:3] for each in moved], np.int64)[which].T
         return words, hops, payload, _of_all(moved, often)
 

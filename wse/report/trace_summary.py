@@ -116,8 +116,20 @@ def _print_links(console: Console, facts: dict[str, Any]) -> None:
             place = f"wafer {link['wafer']}, row {link['row']}, col {link['col']}, {link['direction']}"
             table.add_row(place, bar(link["words"] / most, 20, "hops"), count(link["words"]))
         show(console, table)
+    in_layers = [each for each in facts["layer_links"] if each["layer"] >= 0]
+    totals = [("most of one layer on one link", _hottest(in_layers))] if in_layers else []
     if crossing:
-        lines(console, [("between wafers and with the host", in_bytes(crossing))])
+        totals.append(("between wafers and with the host", in_bytes(crossing)))
+    if totals:
+        lines(console, totals)
+
+
+def _hottest(found: list[dict[str, Any]]) -> str:
+    """The words of the layers that load one link the most."""
+    most = found[0]["busiest_link_words"]
+    layers = sorted({each["layer"] for each in found if each["busiest_link_words"] == most})
+    others = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""
+    return f"{count(most)} words, layer {layers[0]}{others}"
 
 
 def _print_tree(console: Console, facts: dict[str, Any], nodes: list[tuple[dict[str, Any], int]]) -> None:

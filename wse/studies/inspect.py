@@ -62,6 +62,7 @@ def _facts(trace: Trace, top: int) -> Report:
     facts["sram"] = {"stages": [dict(zip(USES, row, strict=True)) for row in trace.column("sram/stage_bytes").tolist()]}
     facts["crossing"] = {"bytes": int(trace.column("crossings/bytes").sum())}
     facts["links"] = _busiest_links(trace)
+    facts["layer_links"] = _layer_links(trace)
     facts["tree"] = _tree(trace, places, passes)
     facts["steps"] = [_step(places, row, ops, names) for row in range(min(top, len(places["cycles"])))]
     facts["report"] = trace.report()
@@ -129,6 +130,20 @@ def _busiest_links(trace: Trace) -> list[Report]:
             found.append(link)
     found.sort(key=lambda link: -int(link["words"]))
     return [link for link in found[:LINKS] if link["words"]]
+
+
+def _layer_links(trace: Trace) -> list[Report]:
+    """For each layer and wafer its words on links: those on its busiest link, and hops; most words first."""
+    places = trace.table("placed_layer")
+    sums: dict[int, tuple[int, int]] = {}
+    for pattern in np.unique(places["pattern"]).tolist():
+        words = trace.column("links/patterns/words", pattern, pattern + 1) if pattern >= 0 else np.zeros(0, np.int64)
+        sums[pattern] = int(words.max(initial=0)), int(words.sum())
+    found: list[Report] = []
+    for layer, wafer, pattern in zip(*(places[name].tolist() for name in ("layer", "wafer", "pattern")), strict=True):
+        most, hops = sums[pattern]
+        found.append({"layer": layer, "wafer": wafer, "busiest_link_words": most, "wavelet_hops": hops})
+    return sorted(found, key=lambda each: -int(each["busiest_link_words"]))
 
 
 def _tree(trace: Trace, places: Columns, passes: list[int]) -> list[Report]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 import wse
 from wse.errors import BadTrace
 from wse.fabric.causes import CAUSES
+from wse.fabric.layer_links import layer_links
 from wse.fabric.phase_cost import PhaseCost
 from wse.instructions import KERNELS
 from wse.program import ROWS, Field, Kind, Program
 from wse.studies.clock import Clock
 from wse.studies.facts import USES, stage_bytes
+from wse.studies.record_links import write_layer_links
 from wse.studies.request import Prepared
 from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
@@ -53,6 +56,7 @@ class Recorder:
         """Raises TraceError when the path cannot be written."""
         self._program = program
         self._schedules: dict[tuple[int, ...], int] = {}
+        self._runs: Counter[tuple[int, int, int]] = Counter()
         self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
@@ -92,6 +96,7 @@ class Recorder:
         if schedule is None:
             schedule = self._schedules[phase_index, *key] = self._write_schedule(phase_index, key, cost)
         index = self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
+        self._runs[phase_index, *key] += 1
         self._write_crossings(phase_index, cost, index)
         self._count_busy(phase_index, cost)
         return index
@@ -109,11 +114,12 @@ class Recorder:
         )
 
     def finish(self, clock: Clock, summary: dict[str, Any]) -> None:
-        """Totals by link and by PE, and the report."""
+        """Totals by link, by layer and link, and by PE, and the report."""
         parts = [t.links for t in (clock.prefill, clock.decode) if t.links is not None]
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", sum(part[wafer] for part in parts))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
+        write_layer_links(self.writer, layer_links(clock.fabric, self._runs))
         self.writer.write_summary({key: _encodable(value) for key, value in summary.items()})
 
     def _write_program(self, sram_bytes: int) -> None:

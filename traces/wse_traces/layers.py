@@ -1,0 +1,39 @@
+"""Words on links by layer: each layer's pattern, laid where the layer is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_traces import schema
+from wse_traces.errors import TraceError
+from wse_traces.read import Array, Trace
+
+
+def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
+    """Words that left each PE of a wafer on each side, over the run, int64 ``[direction, row, col]``.
+
+    Args:
+        trace: An open trace.
+        wafer: One of the trace's wafers.
+        layer: Count those of this layer, -1: of what belongs to none; all without it.
+
+    Raises: TraceError if a layer's pattern is missing or leaves the mesh, or the trace is damaged.
+    """
+    header, places = trace.header, trace.table("placed_layer")
+    words = np.zeros((len(schema.DIRECTIONS), header.rows, header.cols), np.int64)
+    wanted = places["wafer"] == wafer
+    if layer is not None:
+        wanted &= places["layer"] == layer
+    for pattern in np.unique(places["pattern"][wanted]).tolist():
+        if not 0 <= pattern < trace.rows("pattern"):
+            message = f"{trace.path}: links/layers: pattern {pattern} is missing; make the trace again"
+            raise TraceError(message)
+        rows, cols = (int(trace.column(f"links/patterns/{name}", pattern, pattern + 1)[0]) for name in ("rows", "cols"))
+        found = trace.column("links/patterns/words", pattern, pattern + 1)[0]
+        for place in np.flatnonzero(wanted & (places["pattern"] == pattern)).tolist():
+            row, col = int(places["row"][place]), int(places["col"][place])
+            if min(row, col, rows, cols) < 0 or row + rows > header.rows or col + cols > header.cols:
+                message = f"{trace.path}: links/layers: row {place} leaves the mesh; make the trace again"
+                raise TraceError(message)
+            words[:, row : row + rows, col : col + cols] += found[:, :rows, :cols]
+    return words

@@ -1,0 +1,127 @@
+"""Words on links by layer of the model, over all the phases that a run went through."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
+from wse.fabric.phase_cost import Fabric
+from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
+from wse.program import Kind, Phase
+from wse_mappings.placement import Rect
+
+Runs = Mapping[tuple[int, int, int], int]
+"""How often a phase ran, by its index, the cache slots in use, and the rows that passed a cache entry up."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerLinks:
+    """Words on the links of one wafer, the same for some layers in the same place.
+
+    Attributes:
+        layers: Layers of the model, ascending; -1: what belongs to none.
+        wafer: Where they are.
+        rect: The region that sent words for them, and all links that carried those.
+        words: int64 ``[4, rect.rows, rect.cols]``: words by direction and PE that they leave.
+    """
+
+    layers: tuple[int, ...]
+    wafer: int
+    rect: Rect
+    words: I64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Moves:
+    """Steps that move words, those that are alike once.
+
+    Attributes:
+        regions: int64 ``[n, 6]``: the region of each step as a rectangle of ``link_map``, without words.
+        rectangles: Those of each step, over all its runs.
+        often: By layer, int64 ``[n]``: how many of its steps are like each.
+    """
+
+    regions: I64
+    rectangles: list[I64]
+    often: dict[int, I64]
+
+
+def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
+    """Words on links by layer, added up over ``runs``; a layer is told once for each wafer where it moved any.
+
+    Layers whose steps are alike are computed once. What is told adds up to the words of all links.
+    """
+    program = fabric.program
+    phases: dict[int, tuple[Phase, Counter[tuple[int, int]]]] = {}
+    for (index, slots, passing), times in runs.items():
+        phase = program.phases[index]  # chunks with the same steps share their arrays
+        phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
+    every = [_moves(fabric, phase, times) for phase, times in phases.values()]
+    alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    for layer in sorted(set(program.op_layers)):
+        alike[tuple(moves.often[layer].tobytes() if layer in moves.often else b"" for moves in every)].append(layer)
+    for layers in alike.values():
+        parts, regions = [NOTHING], [NOTHING]
+        for moves in every:
+            often = moves.often.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
+            chosen = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
+            regions.append(moves.regions[chosen])
+            parts += [_times(moves.rectangles[i], int(often[i])) for i in chosen]
+        yield from _by_wafer(tuple(layers), np.concatenate(parts), np.concatenate(regions))
+
+
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, int]]) -> _Moves:
+    """The moves of all runs of a phase, each of them with (slots, passing rows) of ``CacheBalance``."""
+    program = fabric.program
+    steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
+    distinct, which = np.unique(fabric.like(phase)[steps], return_inverse=True)
+    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.op[steps]], return_inverse=True)
+    often = np.zeros((len(layers), len(distinct)), np.int64)
+    np.add.at(often, (at, which), 1)
+    stages = [program.stages[stage] for stage in phase.stage[distinct]]
+    corners = [
+        (s.wafer * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
+        for s in stages
+    ]
+    return _Moves(
+        regions=np.array(corners, np.int64).reshape(-1, 6),
+        rectangles=[_over_runs(fabric.traffic, phase, step, runs) for step in distinct.tolist()],
+        often=dict(zip(layers.tolist(), often, strict=True)),
+    )
+
+
+def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[int, int]]) -> I64:
+    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
+    shift, grows = phase.kind[step] == Kind.CACHE_SHIFT, bool(phase.per_slot[step].any())
+    distinct: Counter[tuple[int, int]] = Counter()
+    for (slots, passing), times in runs.items():
+        distinct[slots if grows else 0, passing if shift else 0] += times
+    parts = [NOTHING]
+    for (slots, passing), times in distinct.items():
+        if not shift:
+            parts.append(_times(traffic.moved(phase, step, slots).rectangles, times))
+        elif passing:
+            parts.append(_times(traffic.shifted(phase, step, slots, passing).rectangles, times))
+    found = np.concatenate(parts)
+    links = (found[:, END_ROW] - found[:, ROW]) * (found[:, END_COL] - found[:, COL])
+    return found[(links > 0) & (found[:, WORDS] > 0)]
+
+
+def _times(rectangles: I64, times: int) -> I64:
+    """The rectangles with so many times their words."""
+    return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
+
+
+def _by_wafer(layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+    for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
+        mine, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        around = np.concatenate([mine, there])
+        row, col = (int(around[:, side].min()) for side in (ROW, COL))
+        rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
+        moved = mine - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
+        words = link_map(moved, DIRECTIONS, rows, cols)
+        yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
