@@ -151,7 +151,7 @@ class Fabric:
                             contention[group[longest]] += together.contention_cycles * repeat
                             streams[group[longest]] = max(streams[group[longest]], together.streams)
                     if phase.together[group[0]] >= 0:
-                        times[longest] = times[longest].plus(launch=self.software.transfer_sync_cycles)
+                        times[longest] = times[longest].plus(launch=self._steps.sync)
                     by_cause[group[longest]] += times[longest].times(repeat)[1:]
                     begin += times[longest].total if turn == 0 else 0.0
             by_cause[step:end, launch] += phase.repaints[step:end] * self.software.route_rewrite_cycles

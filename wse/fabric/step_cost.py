@@ -67,6 +67,11 @@ class StepCosts:
         return self._stream_cycles(phase, step, issue, stream, words)
 
     @property
+    def sync(self) -> int:
+        """Cycles of starting and awaiting a group of transfers: no less than a word takes from a neighbour."""
+        return max(self.software.transfer_sync_cycles, 2 * self._line.ramp + 1 + self._line.hop)
+
+    @property
     def _issue(self) -> int:
         return self.software.vector_issue_cycles
 

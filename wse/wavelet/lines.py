@@ -18,12 +18,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
 from wse.wavelet.plan import COMBINING, Flow, Plan, plan_line, plan_plane
 from wse.wavelet.tables import F32, I32
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import Arrival, LineSchedule
+
+Bools = npt.NDArray[np.bool_]
 
 SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only receives, and of stores, one a colour
 
@@ -54,20 +57,28 @@ class Lines:
         machine: What is being configured.
         gap_cycles: Between two vector operations on the main thread of a PE.
         relay_cycles: What software adds to a receive that is fused with a send.
+        add_cycles: Of adding a stored message to a PE's own words, before its next operation.
         main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
             those that follow one another use the same threads again.
         written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
         read: The same of the last one that reads.
+        adding: bool ``[PE]``: whether a PE's last operation on the main thread stored a message that is to be added.
         copies: (PEs, source, target, words) of what PEs keep.
     """
 
     machine: Machine
     gap_cycles: int
     relay_cycles: int = 0
+    add_cycles: int = 0
     main: int = 0
     written: dict[int, I32] = field(default_factory=dict)
     read: dict[int, I32] = field(default_factory=dict)
     copies: list[tuple[I32, int, int, int]] = field(default_factory=list)
+    adding: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        """No PE has anything to add yet."""
+        self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def copied(self, memory: F32) -> F32:
         """``memory`` ``[rows, cols, words]`` as the run begins: local copies, which no wavelet makes, are done."""
@@ -212,11 +223,12 @@ class Lines:
                 address=address,
                 words=words,
                 mark=step.send is not None and plan.marked(step.send),
-                gap_cycles=self.gap_cycles,
+                gap_cycles=self.gap_cycles + (self.add_cycles if self.adding[pes].any() else 0),
                 delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )
             thread = SENDS if step.send and cut.parts > 1 else 0
             made = self.machine.operate(pes, self.main + thread, operation, self._last(self.written, address)[pes])
+            self.adding[pes] = step.send is None
             self._last(self.read, address)[pes] = made
             if cut.parts > 1 and step.receive:
                 self._last(self.written, address)[pes] = made

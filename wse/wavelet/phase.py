@@ -122,11 +122,12 @@ class _Walk:
         rows = program.stages[0].rect.rows
         self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
         self.passing = CacheBalance.passing_rows(length, rows)
-        self.runs = StepRuns(program=program, wafer=wafer, software=software, workers=workers, log=on_moves is not None)
+        self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        log = on_moves is not None
+        self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
         self.issue = math.ceil(software.vector_issue_cycles)
         self.way = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # of a word to a neighbour
         self.sync = max(software.transfer_sync_cycles, self.way)
-        self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
         self.step_cycles, self.hops = np.zeros(len(phase), np.int64), np.zeros(len(phase), np.int64)

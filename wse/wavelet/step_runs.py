@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.kernel_cost import PeCosts
 from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
@@ -43,6 +45,7 @@ class StepRuns:
         program: What was compiled.
         wafer: The machine.
         software: What its software costs.
+        pe: What operations cost on one PE.
         workers: Cores.
         log: Whether moves are noted.
         known: Results by what they depend on.
@@ -51,6 +54,7 @@ class StepRuns:
     program: Program
     wafer: WaferSpec
     software: SoftwareProfile
+    pe: PeCosts
     workers: int = 1
     log: bool = False
     known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
@@ -65,22 +69,25 @@ class StepRuns:
         each: list[tuple[int, ...]] = []
         for step in steps:
             a = phase.operands(step, slots, turn)
+            add = math.ceil(self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc))
             round_ = turn % len(self.program.patterns[phase.code[step]].variants)
             place = (int(phase.code[step]), int(phase.axis[step]), round_, int(a[0]), int(a[1]))
-            each.append((*place, self.words(phase, step, slots, turn), int(a[Field.SOURCE] == a[Field.TARGET])))
+            each.append((*place, self.words(phase, step, slots, turn), add, int(a[Field.SOURCE] == a[Field.TARGET])))
         key = ("lines", start.shape, start.tobytes(), *each)
         if key not in self.known:
-            machine = self._machine(start, max(1, 2 * sum(words for *_, words, _ in each)))
-            colour, address = 0, 0
-            for i, (code, axis, round_, first, rows, words, in_place) in enumerate(each):
+            machine = self._machine(start, max(1, 2 * sum(words for *_, words, _, _ in each)))
+            colour, address, adding = 0, 0, np.zeros(start.shape, np.int32)
+            for i, (code, axis, round_, first, rows, words, add, in_place) in enumerate(each):
                 pattern = self.program.patterns[code]
-                lines = self._lines(machine, main=2 * self.wafer.colours * i, stored=pattern.stored)
+                lines = self._lines(machine, main=2 * self.wafer.colours * i, add=add if pattern.stored else None)
                 lay = lines.rows if axis == ROWS else lines.columns
                 chosen = slice(first, first + rows) if axis == ROWS else slice(None)
                 target = address if in_place else address + words
                 colour = lay(pattern, words, source=address, target=target, round_=round_, colour=colour, chosen=chosen)
                 address += 2 * words
-            self.known[key] = self._run(machine)
+                adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
+            ran = self._run(machine)
+            self.known[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
         return self.known[key]
 
     def cache_shift(self, passing: int, words: int, start: I32) -> Ran:
@@ -118,10 +125,11 @@ class StepRuns:
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
 
-    def _lines(self, machine: Machine, *, main: int = 0, stored: bool = False) -> Lines:
-        """Where messages are stored and forwarded, each is a transfer that is started and awaited."""
-        gap = self.software.transfer_sync_cycles if stored else self.software.reduce_gap_cycles
-        return Lines(machine=machine, gap_cycles=gap, relay_cycles=self.software.relay_cycles, main=main)
+    def _lines(self, machine: Machine, *, main: int = 0, add: int | None = None) -> Lines:
+        """Where messages are stored, each is a transfer, started and awaited, and then added in ``add`` cycles."""
+        gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
+        relay = self.software.relay_cycles
+        return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: Machine) -> Ran:
         result = run(machine, workers=self.workers, log=self.log)
