@@ -14,7 +14,7 @@ import pytest
 from wse.hardware.load import load_software, load_wafer
 from wse.studies.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, Agreement, compare, compare_layers
 from wse.studies.agreement_cases import PATTERNS, cases
-from wse.studies.agreement_layers import layers
+from wse.studies.agreement_layers import layers, prefill_layers
 
 EACH = 3
 EXACT = {
@@ -73,6 +73,16 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
     for wanted in layers(2, 7 + PROFILES.index(profile)):
+        row = compare_layers(wanted, machine, load_software(profile, machine.generation))
+        assert row.loads_equal, told(row)
+        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+
+
+@pytest.mark.parametrize("wafer", WAFERS)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> None:
+    machine = load_wafer(wafer)
+    for wanted in prefill_layers(3, 11 + PROFILES.index(profile)):
         row = compare_layers(wanted, machine, load_software(profile, machine.generation))
         assert row.loads_equal, told(row)
         assert abs(row.error_pct) <= LAYERS_PCT, told(row)

@@ -34,7 +34,7 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts) -> Rounds:
-    """Rounds of a pattern of sums on a line in the middle.
+    """Rounds of a pattern of sums: few of them on the slowest of some lines, of many a sample on a line in the middle.
 
     Args:
         schedule: A pattern of chains, one colour on a link.
@@ -42,21 +42,24 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
         add_cycles: Of adding a received message to a PE's own, where it is stored first.
         costs: Constants.
     """
-    line = schedule.variants.shape[1] // 2
     first = _Line(words, add_cycles, costs, stored=schedule.stored)
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
-    count = len(schedule.variants)
-    short = count <= MOST_ROUNDS
-    # The root goes one way in the first half of the rounds, and the other way in the second.
-    spans = [range(count)] if short else [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
-    periods = []
-    for span in spans:
-        run = _Line(words, add_cycles, costs, stored=schedule.stored)
-        ends = [run.round(schedule.of_line(line, turn)) for turn in span]
-        settled = 0 if short else SETTLING_ROUNDS
-        periods.append((ends[-1] - ends[settled]) / max(1, len(ends) - 1 - settled))
-    period = sum(periods) / len(periods)
+    count, lines = schedule.variants.shape
+    if count <= MOST_ROUNDS:
+        some = sorted({0, 1 % lines, lines // 2, lines - 1})
+        last = max(_ends(schedule, line, range(count), first)[-1] for line in some)
+        period = (last - first.end) / max(1, count - 1)
+    else:  # the root goes one way in the first half of the rounds, and the other way in the second
+        spans = [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
+        ends = [_ends(schedule, lines // 2, span, first) for span in spans]
+        period = sum(end[-1] - end[SETTLING_ROUNDS] for end in ends) / 2 / (COUNTED_ROUNDS - 1 - SETTLING_ROUNDS)
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
+
+
+def _ends(schedule: LineSchedule, line: int, turns: range, like: _Line) -> list[float]:
+    """The cycles in which the rounds of a line end, starting with all PEs free."""
+    run = _Line(like.words, like.add, like.costs, stored=like.stored)
+    return [run.round(schedule.of_line(line, turn)) for turn in turns]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
@@ -68,7 +71,7 @@ class _Line:
     """PEs of a line, with the cycle from which each is free."""
 
     def __init__(self, words: int, add_cycles: float, costs: LineCosts, *, stored: bool) -> None:
-        self.costs, self.add, self.stored = costs, add_cycles, stored
+        self.words, self.costs, self.add, self.stored = words, costs, add_cycles, stored
         self.tail = float(costs.tail(words))
         self.free: dict[int, float] = {}
         self.end = 0.0

@@ -19,7 +19,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import COLUMNS, ROWS
 from wse.studies.agreement_cases import PATTERNS, Case, Laid, cases
-from wse.studies.agreement_layers import ON_MESH, Layers, both, layers
+from wse.studies.agreement_layers import ON_MESH, Layers, both, layers, prefill_layers
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
@@ -28,7 +28,8 @@ I64 = npt.NDArray[np.int64]
 
 WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
-LAYERS: Final = "decode layers"  # what rows of whole layers have for a pattern
+LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers}
+"""What rows of whole layers have for a pattern, and where they come from."""
 EACH: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something
@@ -146,15 +147,15 @@ Heard = Callable[[int, int, str], None]
 
 
 def agreements(each: int, seed: int, heard: Heard) -> list[Agreement]:
-    """Both readers on ``each`` configurations of every pattern and of decode layers, by wafer and software profile."""
+    """Both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
     wafers = {name: load_wafer(name) for name in WAFERS}
     found: list[Agreement] = []
-    plan = list(product([*PATTERNS, LAYERS], WAFERS, PROFILES))
+    plan = list(product([*PATTERNS, *LAYERS], WAFERS, PROFILES))
     total = each * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
-        if pattern == LAYERS:
-            for wanted in layers(each, seed + i):
+        if pattern in LAYERS:
+            for wanted in LAYERS[pattern](each, seed + i):
                 heard(len(found), total, pattern)
                 found.append(compare_layers(wanted, machine, software))
         else:
@@ -166,10 +167,10 @@ def agreements(each: int, seed: int, heard: Heard) -> list[Agreement]:
 
 
 def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
-    """Time a decoded token by both readers."""
+    """Time a decoded token, or a prefill, by both readers."""
     cost, ran = both(wanted, wafer, software)
     return Agreement(
-        pattern=LAYERS,
+        pattern="prefill layers" if wanted.prefill else "decode layers",
         wafer=wafer.name,
         software=software.name,
         rows=wanted.rows,

@@ -50,12 +50,17 @@ def equal_group_count(length: int) -> int:
     """The number of equal groups nearest to the square root of ``length``; the smaller of two that are as near.
 
     The group counts of the released WaferLLM configurations follow it for 10 of their 11 lengths; at 512 they take 32.
+    A length without a divisor within half and twice the root is cut into as many groups as the root, which then differ
+    by one.
 
     >>> [equal_group_count(length) for length in (240, 256, 300, 360, 420, 480, 540, 600, 660, 720)]
     [15, 16, 15, 18, 20, 20, 20, 24, 22, 24]
+    >>> equal_group_count(421), equal_group_count(1)
+    (21, 1)
     """
-    divisors = [n for n in range(1, length + 1) if length % n == 0]
-    return min(divisors, key=lambda groups: (abs(groups - math.sqrt(length)), groups))
+    root = math.sqrt(length)
+    divisors = [n for n in range(1, length + 1) if length % n == 0 and root / 2 <= n <= 2 * root]
+    return min(divisors or [round(root)], key=lambda groups: (abs(groups - root), groups))
 
 
 def k_tree(

@@ -13,6 +13,7 @@ from typing import Final
 from wse.fabric.line_costs import LineCosts
 from wse.studies.validation.algorithms import Collective, collective_of
 from wse.studies.validation.fast_model import in_turn, line_costs
+from wse.studies.validation.harness import Grid
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import NO_GENERATION, NO_SIZE, Prediction, because
@@ -32,9 +33,6 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 MOST_PES: Final = 300_000
 """On one line that is timed message by message: a second or two."""
-
-LONGEST_SEARCH: Final = 1024
-"""PEs in the longest line that the auto-gen search takes a second for."""
 
 LONGEST_RING: Final = 600
 """PEs in the longest ring, whose messages grow with the square, that is timed within a few seconds."""
@@ -60,6 +58,9 @@ def predict(m: Measurement) -> Prediction | None:
         return because("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
+    trouble = Grid(wafer=wafer, rows=m.rows, cols=m.cols).trouble()
+    if trouble:
+        return because(trouble)
     software = collective_software(m, wafer, alike=collective.algorithm in _ALIKE)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()
@@ -86,8 +87,6 @@ class _Run:
             return f"a snake through more than {MOST_PES:,} PEs is more than is timed message by message"
         if what.algorithm == "ring":
             return self._ring(longest)
-        if what.algorithm == "auto_gen" and longest > LONGEST_SEARCH:
-            return f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long"
         shortest = min((n for n in (self.rows, self.cols) if n > 1), default=1)
         if what.group == 0 or not 0 < (1 if what.groups is None else what.groups) <= shortest or what.levels == 0:
             return "the groups that the row names do not fit its line of PEs"

@@ -6,13 +6,15 @@ from typing import Final
 
 from wse.fabric.closed_forms import ALGORITHMS, Grouping, closed_form, model_cycles, two_phase
 from wse.studies.validation.algorithms import collective_of
-from wse.studies.validation.collectives import LONGEST_SEARCH
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
 from wse.studies.validation.prediction import NO_SIZE, Prediction, because
 from wse.studies.validation.units import is_cycles
 
 METHOD: Final = "closed form"
+
+LONGEST_SEARCH: Final = 1024
+"""PEs in the longest line that the auto-gen search takes a second for."""
 
 
 def predict(m: Measurement) -> Prediction | None:

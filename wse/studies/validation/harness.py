@@ -8,7 +8,7 @@ does not fit a PE's SRAM as a whole model is timed all the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 from wse.compiler.options import (
     DECODE,
@@ -52,8 +52,14 @@ class Grid:
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
     """Cycles of one token through one layer, with ``cached`` entries in the cache."""
-    program = _compiled(grid, _one_layer(shape), _decode(grid, cached, dtype), THIN_GEMM)
-    return Fabric(program, grid.wafer, costs).decode_cost(cached - 1).cycles
+    context = 1 << (cached - 1).bit_length()  # the cycles do not hang on what more the cache has room for
+    return _decoding(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
+
+
+@lru_cache(maxsize=8)
+def _decoding(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
+    program = _compiled(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
+    return Fabric(program, grid.wafer, costs)
 
 
 @cache

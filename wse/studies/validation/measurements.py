@@ -39,18 +39,18 @@ LARGEST: Final[dict[str, int]] = {
     "grid_w": 4_096,
     "grid_h": 4_096,
     "vector_len_bytes": 2**30,
-    "M": 10**9,
-    "N": 10**9,
-    "K": 10**9,
-    "seq_in": 10**9,
-    "seq_out": 10**9,
+    "M": 10**7,
+    "N": 10**7,
+    "K": 10**7,
+    "seq_in": 10**7,
+    "seq_out": 10**7,
     "batch": 10**6,
 }
 """Columns of whole numbers, and the largest that is not taken for a slip. No wafer has 4,096 PEs in a row."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
-    **dict.fromkeys(("f16", "fp16", "float16", "bf16", "bfloat16", "16-bit"), 2),
+    **dict.fromkeys(("f16", "fp16", "float16", "half", "bf16", "bfloat16", "16-bit"), 2),
 }
 """Bytes of the element types as the files write them."""
 
@@ -98,7 +98,14 @@ class Measurement:
     @property
     def element_bytes(self) -> int | None:
         """Bytes of an element; None for a type that the models do not know."""
-        return ELEMENT_BYTES.get(self.text("dtype").lower())
+        return ELEMENT_BYTES.get(self.text("dtype").strip().lower())
+
+    @property
+    def dtype(self) -> str | None:
+        """``float16`` or ``float32``, float16 where the row gives none; None for a type that the models do not know."""
+        if not self.text("dtype").strip():
+            return "float16"
+        return {2: "float16", 4: "float32"}.get(self.element_bytes or 0)
 
     @property
     def kernel(self) -> str:
@@ -260,10 +267,14 @@ def _size(cell: str, column: str, place: str) -> int | None:
     return int(number)
 
 
+_SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
+"""A number written as no CSV file should: ``1,5``, ``1_000``, ``0x10``."""
+
+
 def _value(cell: str, place: str) -> float | None:
     """The measured number; None for a range such as ``10-20`` or a formula, which are facts but not one number."""
     number = _number(cell)
-    if number is None and re.match(r"\s*[<>≤≥~≈]?\s*[0-9]", cell):
+    if number is None and re.match(r"\s*[<>≤≥~≈]?\s*[0-9]", cell) and not _SLIP.fullmatch(cell):
         return None
     if number is None:
         msg = f"{place}: column value = {_short(cell)}: not a number; give one such as 12.5, or a range such as 10-20"

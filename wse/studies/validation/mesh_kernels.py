@@ -14,11 +14,13 @@ from wse.fabric.rounds import exchange_cycles
 from wse.studies.validation.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of, words_per_cycle
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_DTYPE, Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import Profiles, software
 
-_GROUPS: Final = re.compile(r"\bgroup_?num(?:ber)?\s*=\s*(\d{1,4})\b")
+_GROUPS: Final = re.compile(
+    r"\b(?:g|groups?|group_?num(?:ber)?)\s*[=:]\s*(\d{1,4})\b|\b(\d{1,4}) groups\b", re.IGNORECASE
+)
 _REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
 _SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns?[,;] tile (\d{1,4})x(\d{1,4})\b")
 _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
@@ -44,13 +46,17 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if grid.trouble() or None in sizes:
         return because(grid.trouble() or "the row does not give M, N and K")
     M, K, N = (int(size or 0) for size in sizes)
-    dtype = "float16" if m.element_bytes == 2 else "float32"
+    if m.dtype is None:
+        return NO_DTYPE
+    dtype = m.dtype
     costs = profiles(PROFILE, wafer.generation)
     if kernel == "meshgemv":
         if M != 1:
             return because("MeshGEMV multiplies one vector")
         told = _GROUPS.search(m.text("note"))
-        groups = int(told[1]) if told else 0
+        groups = int(told[1] or told[2]) if told else 0
+        if told and groups < 1:
+            return because("the groups that the row names do not fit its line of PEs")
         if groups > min(grid.rows, grid.cols):
             return because("the groups that the row names do not fit its line of PEs")
         return _told(gemv_cycles(grid, K, N, groups, dtype, costs))
@@ -70,6 +76,8 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if told is None or wafer is None or m.element_bytes is None:
         return because("the row does not give the distance, the tile, its type and the wafer generation")
     distance, tile = int(told[1]), int(told[2]) * int(told[3])
+    if not distance or not tile:
+        return because("a shift over no column, or of an empty tile")
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
     costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)

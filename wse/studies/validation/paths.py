@@ -14,7 +14,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validation.fast_model import in_turn, line_costs
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_simulator, wafer_of, words_per_cycle
-from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import software
 from wse_mappings.schedule import Arrival, uniform
@@ -95,7 +95,6 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles per (wavelet|word)", "wafer preset", lambda p: 1 / p.rate),
     (r"(wavelets|words)( per |/)cycle( on link)?", "wafer preset", lambda p: p.rate),
     (r"cycles per turn", "wafer preset", lambda p: 0.0),
-    (r"fixed cycles", "constant of the window", lambda p: LINK_FIT_CYCLES),
     (r"cycles send dispatch to first wavelet\b.*", "fast model", lambda p: p.leave),
     (r"cycles router arrival to receive execute", "fast model", lambda p: p.arrive),
     (r"cycles last wavelet to completion task", "fast model", lambda p: p.arrive),
@@ -113,6 +112,8 @@ def predict(m: Measurement) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     metric = m.text("metric").strip().lower()
+    if metric == "fixed cycles":
+        return OWN_CONSTANT
     path = _Path(row=m, wafer=wafer, software=software("tuned", wafer.generation))
     for pattern, method, value in _PARTS:
         if re.fullmatch(pattern, metric):
@@ -135,7 +136,7 @@ def ramp(m: Measurement) -> Prediction | None:
     wafer = wafer_of(m)
     if m.text("kernel").lower() != "ramp" or wafer is None or not is_cycles(m.text("metric")):
         return None
-    return Prediction(value=wafer.ramp_cycles, method="wafer preset")
+    return OWN_CONSTANT
 
 
 def multicast_line(m: Measurement) -> Prediction | None:

@@ -13,7 +13,7 @@ from typing import Final
 from wse.hardware.spec import WaferSpec
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import on_silicon, wafer_of
-from wse.studies.validation.prediction import NO_GENERATION, Prediction, because
+from wse.studies.validation.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, because
 from wse.studies.validation.units import of_cycles
 from wse.studies.validation.versions import software
 
@@ -103,15 +103,16 @@ def predict(m: Measurement) -> Prediction | None:
             return Prediction(value=rate, method=METHOD, software=placed)
         if metric == "cycles per element":
             return Prediction(value=1 / rate, method=METHOD, software=placed)
-        if metric in ("setup cycles", "overhead cycles per call"):
+        if metric == "setup cycles":
+            return OWN_CONSTANT
+        if metric == "overhead cycles per call":
             return Prediction(value=SETUP_CYCLES, method=METHOD)
     if (found := _N_ELEMENTS.fullmatch(metric)) is not None:
         operation = add(wafer, 4 if found[2] == "f32" else 2)
         rate = rate_alike(operation, wafer, silicon=False)
         return Prediction(value=SETUP_CYCLES + int(found[1]) / rate, method=METHOD, software=COMPILED)
     if metric == "cycles loop back edge":
-        profile = software("tuned", wafer.generation)
-        return Prediction(value=profile.loop_cycles, method=METHOD, software=profile.name)
+        return OWN_CONSTANT
     return because("the scalar core's pipeline and the memory map of a program are not modelled")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ def shape_of(text: str) -> Shape | None:
     >>> shape_of("decode LLaMA3-8B")
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
     """
-    told = _plain(text)
+    told = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
     found = [(name, shape) for name, shape in _shapes() if told.endswith(name)]
     return max(found, key=lambda each: len(each[0]))[1] if found else None
 

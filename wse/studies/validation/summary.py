@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -24,7 +25,8 @@ class Compared:
         predicted, measured = self.prediction.value, self.measurement.measured
         if predicted is None or not measured:
             return None
-        return 100 * (predicted - measured) / measured
+        error = 100 * (predicted / measured - 1)
+        return error if math.isfinite(error) else None
 
     def as_row(self) -> dict[str, Any]:
         """For JSON."""

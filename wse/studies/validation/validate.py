@@ -11,7 +11,7 @@ from wse.compiler.options import REFUSE, REPORT
 from wse.errors import UnknownName
 from wse.studies.validation.measurements import Measurement, read
 from wse.studies.validation.predict import predict
-from wse.studies.validation.prediction import because
+from wse.studies.validation.prediction import Prediction, because
 from wse.studies.validation.summary import Compared, summarise
 
 BUNDLED: Final = Path(__file__).parents[2] / "data" / "measurements"
@@ -24,12 +24,20 @@ Heard = Callable[[int, int, str], None]
 def compare(rows: Sequence[Measurement], heard: Heard, capacity: str = REPORT) -> list[Compared]:
     """Each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
     found = []
+    answers: dict[tuple[object, ...], Prediction] = {}  # by all that a row says but its value
     for done, row in enumerate(rows):
         heard(done, len(rows), row.kernel)
-        answer = predict(row)
+        told = (cell for column, cell in row.input.items() if column != "value")
+        key = (row.table, row.measured is None, *told)
+        if key not in answers:
+            answers[key] = predict(row)
+        answer = answers[key]
         if capacity == REFUSE and answer.sram_fits is False:
             answer = because("not all layers of the model fit the SRAM of the PEs that one was timed on")
-        found.append(Compared(row, answer))
+        compared = Compared(row, answer)
+        if answer.value is not None and compared.error_pct is None:
+            compared = Compared(row, because("the measured value is too small for a relative error"))
+        found.append(compared)
     heard(len(rows), len(rows), "")
     return found
 

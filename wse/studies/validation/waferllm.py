@@ -20,7 +20,7 @@ from wse.studies.validation.harness import (
 )
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import Prediction, because
+from wse.studies.validation.prediction import NO_DTYPE, Prediction, because
 from wse.studies.validation.shapes import Shape, shape_of
 from wse.studies.validation.versions import Profiles, software
 
@@ -33,18 +33,20 @@ TOKENS: Final = 4096
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section 7.5)."""
 
-MOST_CACHE_SIZES: Final = 400
+MOST_CACHE_SIZES: Final = 1_000
 """Numbers of cache slots on a row for which a layer is timed in one request: some seconds."""
 
 _RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
-_GRIDS: Final = re.compile(r"prefill\s+(\d{1,4})\s*x\s*(\d{1,4})\D+decode\s+(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
+_GRID: Final = r"\b%s\s+(?:on\s+)?(\d{1,4})\s*x\s*(\d{1,4})\b"
+_PREFILL_GRID: Final = re.compile(_GRID % "prefill", re.IGNORECASE)
+_DECODE_GRID: Final = re.compile(_GRID % "decode", re.IGNORECASE)
 _PHASES: Final = ("prefill", "decode", "end2end")
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     """Tokens a second of a model's prefill, decode or whole request."""
     named = m.text("system") or m.text("algorithm")
-    phase = m.text("phase") or m.text("kernel").partition(" ")[0]
+    phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
     if not named.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
@@ -57,7 +59,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return because("the row does not name the one wafer generation that it was measured on")
     if m.sizes.get("batch", 1) != 1:
         return because("the released kernels run a batch of one")
-    dtype = "float16" if m.element_bytes == 2 else "float32"
+    if m.dtype is None:
+        return NO_DTYPE
+    dtype = m.dtype
     costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
         return _request(m, wafer, shape, name, dtype, costs)
@@ -82,6 +86,8 @@ def _request(
     prompt, generated = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or generated is None:
         return because("the row does not give the tokens of the prompt and of the answer")
+    if m.rows is not None or m.cols is not None:
+        return because("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
     sides = _grids(m.text("note"), name)
     if sides is None:
         return because("the grids of prefill and of decode are not stated")
@@ -104,9 +110,9 @@ def _request(
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Rows and columns of PEs for prefill and for decode: from the row's note, which writes columns first."""
-    told = _GRIDS.search(note)
-    if told:
-        a, b, c, d = (int(group) for group in told.groups())
+    told = [pattern.search(note) for pattern in (_PREFILL_GRID, _DECODE_GRID)]
+    if any(told):
+        (a, b), (c, d) = ((int(each[1]), int(each[2])) if each else (0, 0) for each in told)
         return ((b, a), (d, c)) if min(a, b, c, d) > 0 else None
     plain = "".join(c for c in name.lower() if c.isalnum())
     sides = END_TO_END_GRIDS.get(plain)
