@@ -10,7 +10,7 @@ others. Nothing is written; what is printed goes into wse/hardware/software/acad
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,7 +131,9 @@ def left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
 
 def main() -> None:
     """Fit, print, and leave out."""
-    rows, prefill = rows_of(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measurements", type=Path, metavar="FILE.csv")
+    rows, prefill = rows_of(parser.parse_args().measurements)
     for name, x in (("bundled", start()), ("fitted", fit(rows))):
         print(name, {key: round(float(value), 2) for key, value in zip(STEPS, x, strict=True)})
         for group in dict.fromkeys(row.group for row in rows):

@@ -7,10 +7,10 @@ Every column of a row stays as it is, but for the note: of it, the facts that pr
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import re
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -63,4 +63,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    main(parser.parse_args().folder)

@@ -6,6 +6,7 @@ compiler names operands, the Program holds them as numbers, and both readers of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 VIEWS: Final = ("act", "wgt", "acc", "f32")
@@ -83,3 +84,8 @@ WORK: Final[dict[str, tuple[int, ...]]] = {
 
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""
+
+
+def named_operands(kernel: str, operands: Sequence[int]) -> dict[str, int]:
+    """Those of a step that runs ``kernel``, from index 3 on, by name."""
+    return {name: int(operands[i]) for i, (name, _) in enumerate(OPERANDS[kernel], start=FIRST_OPERAND)}

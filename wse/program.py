@@ -189,7 +189,6 @@ class TilePart:
     inner: I32
     inner_axis: int
     transposed: bool
-    inner_offset: int  # first of this part's columns in the tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

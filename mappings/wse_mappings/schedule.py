@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,10 @@ class Arrival(IntEnum):
     MULTICAST = 4  # replaces at the target and at every PE passed
     KEEP = 5  # a local copy, no fabric
     DROP = 6  # travels, is not stored
+
+
+COMBINING: Final = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
+"""What makes one of the words that arrive and those that are there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
 """Speed of the emulation as ratios measured in one run; ``pytest tests/benchmarks -s`` prints them.
 
-Goals (issue of the first release): a decode GEMV reads its weights at 0.7 of the machine's read bandwidth on 256x256
+Goals: a decode GEMV reads its weights at 0.7 of the machine's read bandwidth on 256x256
 PEs and at 0.5 on 660x660; stories15m in float16 on 48x48 decodes at 0.25 of the tokens/s of a plain numpy float32
 decoder; less than 20 % of the wall time of a token is outside kernels.
 """

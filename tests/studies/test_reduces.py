@@ -26,7 +26,7 @@ from wse.report.pattern_tables import MOST_REDUCES
 from wse.studies import reduces
 from wse.studies.choose import compiled
 from wse.studies.compile import placement
-from wse.studies.reduces import COMBINING, Stretch, reduce_facts, stretch_of
+from wse.studies.reduces import Stretch, reduce_facts, stretch_of
 from wse.studies.request import Prepared, Request, prepare
 from wse_mappings.cache_balance import CacheBalance
 from wse_mappings.patterns.auto import auto
@@ -40,7 +40,7 @@ from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 from wse_mappings.split import balanced_segments
 
 ADD = Arrival.ADD

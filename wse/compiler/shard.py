@@ -138,28 +138,25 @@ def _tile(
     transposed: bool,
 ) -> Tile:
     """A tile ``[outer, sum of inners]``; an index of axis ROWS varies along rows, COLUMNS down columns, SKEWED both."""
-    parts, offset = [], 0
-    for tensor, (inner, axis) in zip(tensors, inners, strict=True):
-        parts.append(
-            TilePart(
-                tensor=tensor,
-                outer=None if outer is None else outer[0],
-                outer_axis=ROWS if outer is None else outer[1],
-                inner=inner,
-                inner_axis=axis,
-                transposed=transposed,
-                inner_offset=offset,
-            )
+    parts = tuple(
+        TilePart(
+            tensor=tensor,
+            outer=None if outer is None else outer[0],
+            outer_axis=ROWS if outer is None else outer[1],
+            inner=inner,
+            inner_axis=axis,
+            transposed=transposed,
         )
-        offset += inner.shape[1]
+        for tensor, (inner, axis) in zip(tensors, inners, strict=True)
+    )
     return Tile(
         stage=stage,
         name=tensors[0] if len(tensors) == 1 else "+".join(tensors),
         address=-1,
         view="wgt",
         outer=1 if outer is None else outer[0].shape[1],
-        inner=offset,
-        parts=tuple(parts),
+        inner=sum(part.inner.shape[1] for part in parts),
+        parts=parts,
     )
 
 
@@ -173,7 +170,6 @@ def _frequencies(cut: Shard, stage: int) -> SymTile:
         inner=np.ascontiguousarray(cut.heads.features[:, :half]),
         inner_axis=ROWS,
         transposed=False,
-        inner_offset=0,
     )
     tile = Tile(stage=stage, name="rotary_frequencies", address=-1, view="f32", outer=1, inner=half, parts=(part,))
     buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half, kept=True)

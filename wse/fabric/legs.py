@@ -14,11 +14,9 @@ import numpy.typing as npt
 
 from wse.fabric.meetings import Meeting, meetings
 from wse.fabric.pieces import Piece, one_message, side_by_side
-from wse_mappings.schedule import Arrival
+from wse_mappings.schedule import COMBINING, Arrival
 
 I32 = npt.NDArray[np.int32]
-
-COMBINING = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import WaferSpec, burst_words
 
 I64 = npt.NDArray[np.int64]
 
@@ -63,13 +63,13 @@ class LineCosts:
 
     def tail(self, words: int) -> int:
         """Cycles from the first word of a stream to its last: one each, and a pause after every burst."""
-        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+        return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     def tails(self, words: I64) -> I64:
         """The same of several streams."""
-        return words - 1 + (0 if self.words_per_cycle >= 1 else (words - 1) // self.burst)
+        return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property
     def burst(self) -> int:
-        """Words between two pauses of a vector operation, where it makes any."""
-        return max(1, round(self.words_per_cycle / (1 - self.words_per_cycle)))
+        """Words between two pauses of a vector operation; 0 where it makes none."""
+        return burst_words(self.words_per_cycle)

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import Cycles
-from wse.fabric.legs import COMBINING
 from wse.fabric.line_costs import LineCosts
-from wse_mappings.schedule import LineSchedule
+from wse_mappings.schedule import COMBINING, LineSchedule
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from wse.fabric.line_time import LineTime
 from wse.fabric.link_map import most_words
 from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.instructions import KERNELS, named_operands
 from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 
@@ -54,8 +54,7 @@ class StepCosts:
         kind = phase.kind[step]
         if kind == Kind.COMPUTE:
             kernel = KERNELS[phase.code[step]]
-            a = phase.operands(step, slots, turn)
-            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
+            named = named_operands(kernel, phase.operands(step, slots, turn).tolist())
             launch = self._task() if phase.together[step] < 0 else NO_CYCLES
             return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
         if kind == Kind.LINE:

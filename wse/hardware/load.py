@@ -3,7 +3,7 @@
 A user's file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in
 the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``. A wafer
 says in ``generation`` whose software costs apply to it; a software profile may give a number by generation:
-``relay_cycles = { wse2 = 17, wse3 = 6 }``.
+``relay_cycles = { wse2 = 14, wse3 = 5 }``.
 """
 
 from __future__ import annotations

@@ -47,6 +47,11 @@ class WaferSpec:
     host_round_trip_s: float  # small payload, wafer to host and back
 
 
+def burst_words(words_per_cycle: float) -> int:
+    """Words of a vector stream between two pauses of a cycle each; 0 where it makes none."""
+    return 0 if words_per_cycle >= 1 else max(1, round(words_per_cycle / (1 - words_per_cycle)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
     """What the software on the PEs costs on one generation, apart from the machine itself."""

@@ -27,12 +27,13 @@ from wse_mappings.patterns.star import star
 from wse_mappings.patterns.transpose import transpose, transpose_paths
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import Reduce, x_y
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 ADD: Final = Arrival.ADD
 LONGEST: Final = 128
 WIDEST: Final = 24  # PEs on a side of a square
 MOST_WORDS: Final = 4096
+LEVEL_CYCLES: Final = 5  # of a level of depth, on either generation: two ramps and one
 MOST_STREAMED: Final = 400_000  # words into one PE: what they take in the reference is seconds
 
 Place = tuple[int, int]
@@ -50,7 +51,7 @@ class Laid:
     @property
     def reduces(self) -> bool:
         """Whether the words meet at one address; otherwise they are copied to another."""
-        return bool(np.isin(self.schedule.messages[:, 2], (Arrival.ADD, Arrival.LARGER)).any())
+        return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,13 +126,13 @@ def _k_tree(sizes: Sizes, *, broadcast: bool) -> Case:
 def _auto_gen(sizes: Sizes) -> Case:
     depth = 1 + sizes.below(sizes.length - 1)
     if sizes.below(2):
-        depth = best_depth(sizes.length, sizes.words, 5)
+        depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     return _line("auto_gen", auto_gen(sizes.length, 1, ADD, depth), sizes, f"depth {depth}")
 
 
 def _one_reduce(sizes: Sizes) -> tuple[str, Reduce]:
     """A reduce into an end of a line, as its authors size it."""
-    searched = best_depth(sizes.length, sizes.words, 5)
+    searched = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {
         "chain": chain,
         "star": star,

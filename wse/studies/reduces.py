@@ -20,15 +20,13 @@ from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import ROWS, Kind, Program
 from wse_mappings.patterns.auto import Chosen, Operation, auto
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 MOST_PES: Final = 1000
 """PEs of the longest line with a bound, and, in all, of the lines that are searched for their cheapest pattern.
 
 Both take about a second at most: a search up to 1.5 ms a PE, and the bound of a line grows with the cube of its length.
 """
-
-COMBINING: Final = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
 
 
 class Stretch(NamedTuple):

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
-from wse.wavelet.plan import COMBINING, Flow, Plan, plan_line, plan_plane
+from wse.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse.wavelet.tables import F32, I32
 from wse_mappings.plane import PlaneSchedule
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 Bools = npt.NDArray[np.bool_]
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.instructions import KERNELS, named_operands
 from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
@@ -187,8 +187,7 @@ class _Walk:
         a = self.phase.operands(step, self.slots, turn)
         if self.phase.kind[step] == Kind.COMPUTE:
             kernel = KERNELS[self.phase.code[step]]
-            named = {name: int(a[FIRST_OPERAND + i]) for i, (name, _) in enumerate(OPERANDS[kernel])}
-            cycles = kernel_cycles(kernel, named, self.pe)
+            cycles = kernel_cycles(kernel, named_operands(kernel, a.tolist()), self.pe)
         else:
             cycles = self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc)
         rows = slice(int(a[0]), int(a[0] + a[1]))

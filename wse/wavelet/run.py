@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadInput
+from wse.hardware.spec import burst_words
 from wse.wavelet.deadlock import check_finished
 from wse.wavelet.flatten import tables
 from wse.wavelet.machine import STEP, Machine, Port
@@ -86,8 +87,7 @@ def run(
 
 def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
     """Run the kernel on ``table``, which it changes; gives the visits and the events."""
-    rate = machine.wafer.stream_words_per_cycle
-    burst = 0 if rate >= 1 else max(1, round(rate / (1 - rate)))
+    burst = burst_words(machine.wafer.stream_words_per_cycle)
     function = compiled("run_wavelets").serial
     workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
     events = np.zeros((log, 2), np.int32) if log else NO_EVENTS

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadMeasurements, UnknownName
-from wse.studies.validation.units import unit_words
+from wse.studies.validation.units import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
 MOST_ROWS: Final = 100_000
@@ -234,7 +234,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
         if number is not None:
             sizes[column] = number
     sizes |= _product_sizes(given.get("M,N,K", ""), place)
-    unit_words(given["metric"], f"{place}: column metric")
+    check_unit(given["metric"], f"{place}: column metric")
     return Measurement(
         file=file, line=line, table=table, input=given, measured=_value(given["value"], place), sizes=sizes
     )

@@ -58,9 +58,8 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
     arrive = wafer.ramp_cycles + 1
     work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.generation == "wse2" else arrive)
     way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
-    return work + (
-        0 if alone else way - DEPENDENT_CYCLES
-    )  # the PE's own multiply runs while the words are on their way
+    waiting = 0 if alone else way - DEPENDENT_CYCLES  # the PE's own multiply runs while the words are on their way
+    return work + waiting
 
 
 def tiled(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:

@@ -17,19 +17,16 @@ _UNIT: Final = re.compile(
 _CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
 
 
-def unit_words(metric: str, place: str) -> list[str]:
-    """The words of a metric that name units.
+def check_unit(metric: str, place: str) -> None:
+    """Refuse a metric of which no word names a unit.
 
     Raises:
-        BadMeasurements: there is none; with ``place``.
+        BadMeasurements: with ``place``.
     """
-    words = re.findall(r"[^\W\d_]+|%", metric.lower())
-    known = [word for word in words if _UNIT.fullmatch(word)]
-    if not known:
+    if not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+|%", metric.lower())):
         examples = "cycles, us, ms, tokens_per_s, elements/cycle, speedup, %"
         msg = f"{place} = {metric[:40]!r}: names no unit that is known; give one such as {examples}"
         raise BadMeasurements(msg)
-    return known
 
 
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
