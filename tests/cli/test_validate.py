@@ -29,12 +29,12 @@ def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) ->
     assert outcome.err in ("", "predicting measurements...\n")  # said where it takes more than a second
     assert max(len(line) for line in outcome.out.splitlines()) <= 80
     words = [" ".join(line.split()) for line in outcome.out.splitlines()]
-    assert "2 chain, 1x512, 4 B cycles 3,128 3,128 +0.0 %" in words
-    assert "3 chain, 1x512, 4 B cycles 3,476 3,128 -10.0 %" in words
+    assert "2 1x512, 4 B, chain cycles 3,128 3,128 +0.0 %" in words
+    assert "3 1x512, 4 B, chain cycles 3,476 3,128 -10.0 %" in words
     assert "Not predicted 1 row" in words
     assert "1 no model of this kernel: sort \\x1b[31m" in words
     assert "a log reduce 2 5.0 % 10.0 %" in words
-    assert "all 2 5.0 % 10.0 %" in words
+    assert "measurements 2 5.0 % 10.0 %" in words
     assert "1,234,567" not in outcome.out
     assert "\x1b" not in outcome.out
 
@@ -79,8 +79,8 @@ def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome
     text = page.read_text(encoding="utf-8")
     assert "![Predicted against measured](page.png)" in text
-    assert "3 rows, 2 predicted, median error 5.0 %, worst 10.0 %." in text
-    assert "| 3 | chain, 1x512, 4 B | cycles | 3,476 | 3,128 | -10.0 % | fast model, tuned |" in text
+    assert "3 rows, 2 predicted. Median error 5.0 %, worst 10.0 %," in text
+    assert "| 3 | 1x512, 4 B, chain | cycles | 3,476 | 3,128 | -10.0 % | fast model, tuned |" in text
     assert "| 1 | no model of this kernel: sort \\x1b\\[31m |" in text
     assert "\x1b" not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

@@ -56,7 +56,15 @@ def _page(facts: Facts, plot: str) -> str:
         "the source gives cycles. Every row of every file is counted below, with its prediction or with the reason "
         "why there is none.",
         f"{several(summary['rows'], 'row')}, {count(summary['predicted'])} predicted"
-        + _errors(", median error {median}, worst {worst}.", summary),
+        + _errors(
+            ". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or", summary
+        )
+        + " constants of the models.",
+        "## Errors by method",
+        _table(
+            ("method", "rows", "median", "worst"),
+            [(m["method"], count(m["rows"]), *_errors("{median}|{worst}", m).split("|")) for m in summary["by_method"]],
+        ),
         f"![Predicted against measured]({plot})",
         f"The solid lines are no error, the dashed ones ten percent. Predicted rows without a place on "
         f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from wse.errors import UnknownName
 from wse.report.terminal import INDENT, console_on, count, heading, lines, plain_table, several, show, shown
+from wse.studies.validation.summary import CALIBRATED
 
 ROWS_CHOICES: Final = ("predicted", "all", "none")
 NUMBER_WIDTH: Final = 9
@@ -33,12 +35,13 @@ def print_validation(facts: Facts, stream: TextIO, *, rows: str) -> None:
     _print_files(console, facts["rows"])
     listed = [row for row in facts["rows"] if rows == "all" or (rows == "predicted" and row["reason"] is None)]
     for (file, source), group in _grouped(listed).items():
-        heading(console, shown(source), shown(file))
+        heading(console, shown(source), shown(Path(file).name))
         _print_rows(console, group)
     _print_reasons(console, facts["summary"]["reasons"])
     _print_groups(console, facts["summary"])
-    more = "--rows all: the others too" if rows == "predicted" else "--rows predicted: row by row"
-    lines(console, [("", ""), ("more", f"{more}; --json: everything")])
+    left = facts["summary"]["reasons"]
+    more = ["--rows predicted: row by row"] if rows != "predicted" else ["--rows all: the others too"] if left else []
+    lines(console, [("", ""), ("more", "; ".join([*more, "--json: everything"]))])
 
 
 def _print_files(console: Console, rows: list[Facts]) -> None:
@@ -107,13 +110,14 @@ def _described(row: Facts, room: int) -> tuple[str, ...]:
 
 
 def what(given: dict[str, str]) -> str:
-    """A row in few words: algorithm, model, grid as rows x columns, size."""
-    name = given.get("algorithm") or given.get("system") or given.get("kernel") or ""
+    """A row in few words: grid as rows x columns, size, model, algorithm."""
+    name = (given.get("algorithm") or given.get("system") or given.get("kernel") or "").split(" (")[0]
     grid = f"{given['grid_h']}x{given['grid_w']}" if given.get("grid_w") and given.get("grid_h") else ""
-    product = given.get("M,N,K") or "x".join(given[c] for c in "MKN" if given.get(c))
+    product = "x".join(part for part in (given.get("M,N,K") or "").split(",") if part)
+    product = product or "x".join(given[c] for c in "MKN" if given.get(c))
     size = f"{given['vector_len_bytes']} B" if given.get("vector_len_bytes") else product
     model = given.get("workload") or given.get("model") or ""
-    return ", ".join(part for part in (name, model, grid, size) if part)
+    return ", ".join(part for part in (grid, size, model, name) if part)
 
 
 def _print_reasons(console: Console, reasons: list[Facts]) -> None:
@@ -140,7 +144,11 @@ def _print_groups(console: Console, summary: Facts) -> None:
         if group["predicted"]:
             source = clipped(group["source"].split(" (")[0].removeprefix("github:"), room)
             table.add_row(source, clipped(group["kernel"], KERNEL_WIDTH), *_numbers(group))
-    table.add_row("all", "", *_numbers(summary), style="bold")
+    for method in summary["by_method"]:
+        table.add_row(f"all by {method['method']}", "", *_numbers(method))
+    if summary["median_abs_error_pct"] is not None:
+        told = sum(m["predicted"] for m in summary["by_method"] if m["method"] not in CALIBRATED)
+        table.add_row("measurements", "", *_numbers({**summary, "predicted": told}), style="bold")
     show(console, table)
 
 

@@ -40,6 +40,8 @@ PREDICTED: Final = """
 """.strip()
 
 NOT_CAPTURED: Final = """
+- Searched trees (auto-gen) of one or two words: the published search knows no gap between operations, and takes stars
+  that the fast model then charges for.
 - A turn of a path costs nothing in any model here. 20 (silicon) and 33 cycles (simulator) are published for WSE-3,
   without an explanation; nor is there one for the steeper westward paths of more than 32 hops.
 - How operands lie in the memory banks: stencils of radius 2 and more are 10 to 15 % faster or slower with the width

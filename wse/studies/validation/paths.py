@@ -19,6 +19,8 @@ from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import software
 from wse_mappings.schedule import Arrival, uniform
 
+WINDOW: Final = "constant of the window"
+
 LINK_FIT_CYCLES: Final = 33
 """Of a message between two PEs of WSE-3 silicon, timed by their counters, beside its hops and words. Fit over 2,100
 straight paths: github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
@@ -94,7 +96,7 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles per hop\b.*", "wafer preset", lambda p: p.wafer.hop_cycles),
     (r"cycles per (wavelet|word)", "wafer preset", lambda p: 1 / p.rate),
     (r"(wavelets|words)( per |/)cycle( on link)?", "wafer preset", lambda p: p.rate),
-    (r"cycles per turn", "wafer preset", lambda p: 0.0),
+    (r"cycles per turn", "fast model", lambda p: 0.0),
     (r"cycles send dispatch to first wavelet\b.*", "fast model", lambda p: p.leave),
     (r"cycles router arrival to receive execute", "fast model", lambda p: p.arrive),
     (r"cycles last wavelet to completion task", "fast model", lambda p: p.arrive),
@@ -119,7 +121,9 @@ def predict(m: Measurement) -> Prediction | None:
         if re.fullmatch(pattern, metric):
             return _answer(path, method, value)
     if is_cycles(metric):
-        return _answer(path, "fast model", _Path.message if on_simulator(m) else _Path.straight)
+        if on_simulator(m):
+            return _answer(path, "fast model", _Path.message)
+        return _answer(path, WINDOW, _Path.straight)
     return because("a relay in software from PE to PE, which the fast model has no message for")
 
 
@@ -127,7 +131,7 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
     found = value(path)
     if found is None:
         return because("the row does not give the grid of the path and the bytes of the message")
-    uses_software = method == "fast model" and value is not _Path.straight
+    uses_software = method == "fast model"
     return Prediction(value=found, method=method, software=path.software.name if uses_software else "")
 
 
@@ -152,4 +156,4 @@ def multicast_line(m: Measurement) -> Prediction | None:
     if not _RECORRECTED.search(f"{m.text('algorithm')} {m.text('note')}"):
         per_hop -= ALIGNED_CYCLES_PER_HOP
     value = MULTICAST_FIT_CYCLES + m.words / wafer.stream_words_per_cycle + hops * per_hop
-    return Prediction(value=value, method="fast model")
+    return Prediction(value=value, method=WINDOW)

@@ -6,10 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.prediction import Prediction
+
+
+CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
+"""Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class Compared:
 
 
 def summarise(rows: Iterable[Compared]) -> dict[str, Any]:
-    """Counts and errors of all rows, of each source and kernel, and how often each reason was given."""
+    """Counts of all rows and errors of measurements, of each method, of each source and kernel; how often each reason.
+
+    Errors over all leave out what is no prediction of a measurement: see `CALIBRATED`.
+    """
     every = list(rows)
     groups: dict[tuple[str, str], list[Compared]] = {}
     reasons: dict[str, int] = {}
@@ -56,8 +63,15 @@ def summarise(rows: Iterable[Compared]) -> dict[str, Any]:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
         if row.prediction.reason:
             reasons[row.prediction.reason] = reasons.get(row.prediction.reason, 0) + 1
+    methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
     return {
-        **_errors(every),
+        **_errors([row for row in every if row.prediction.method not in CALIBRATED]),
+        "rows": len(every),
+        "predicted": sum(row.prediction.value is not None for row in every),
+        "by_method": [
+            {"method": method, **_errors([row for row in every if row.prediction.method == method])}
+            for method in methods
+        ],
         "by_source_and_kernel": [
             {"source": source, "kernel": kernel, **_errors(group)} for (source, kernel), group in groups.items()
         ],
