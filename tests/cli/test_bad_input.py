@@ -84,6 +84,11 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["inspect", "none.h5"], ["none.h5", "no such file"]),
     (["inspect", "."], ["not a regular file"]),
     (["inspect", "none.h5", "--top", "-1"], ["--top -1", "at least 0"]),
+    (["inspect", "none.h5", "--cycles", "soon"], ["--cycles 'soon'", "FROM-TO", "such as 100-120"]),
+    (["inspect", "none.h5", "--cycles", "7"], ["--cycles '7'", "such as 100-120"]),
+    (["inspect", "none.h5", "--cycles", "-3-5"], ["--cycles '-3-5'", "such as 100-120"]),
+    (["inspect", "none.h5", "--cycles", "1-" + "9" * 30], ["--cycles '1-999", "such as 100-120"]),
+    (["inspect", "none.h5", "--cycles", "7-5"], ["--cycles 7-5", "ends before it begins", "smaller cycle first"]),
     (["models", "extra"], ["unexpected extra argument"]),
     (["wafers", "wse4"], ["'wse4'", "did you mean"]),
 ]

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.conftest import HEADER
-from wse_traces import TraceError, TraceWriter, open_trace
-from wse_traces.replay import wavelet_cycles, wavelet_link_words, wavelet_passes
+from wse_traces import TraceError, TraceWriter, open_trace, replay
+from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_link_words, wavelet_passes, wavelet_words
 
 
 def test_words_on_links_are_the_moves_over_them(sample):
@@ -51,10 +51,58 @@ def test_a_replay_is_what_was_appended(tmp_path_factory, moves):
             assert wavelet_link_words(trace, pass_index=0, before_cycle=before).sum() == counted
 
 
-def test_a_place_outside_of_the_mesh_is_refused(sample, tmp_path):
+def test_a_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
+    def replayed():
+        with open_trace(sample) as trace:
+            stepped = [(cycle, rows["direction"].tolist()) for cycle, rows in wavelet_cycles(trace, pass_index=1)]
+            cycles, moves = wavelet_activity(trace, pass_index=1)
+            return stepped, cycles.tolist(), moves.tolist(), wavelet_words(trace, pass_index=1).tolist()
+
+    whole = replayed()
+    assert whole[1:3] == ([0, 1, 4, 5], [1, 2, 1, 2])
+    monkeypatch.setattr(replay, "_ROWS_AT_ONCE", 2)
+    assert replayed() == whole
+
+
+def test_words_into_pes_are_counted_beside_those_on_links(sample):
+    with open_trace(sample) as trace:
+        words = wavelet_words(trace, pass_index=1)
+        np.testing.assert_array_equal(words[:, :4], wavelet_link_words(trace, pass_index=1))
+    assert words[1, :, 1, 1].tolist() == [0, 0, 2, 0, 2]
+    assert words.sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "cycles"),
+    [(None, None, [0, 1, 4, 5]), (1, 4, [1, 4]), (2, 3, []), (5, None, [5]), (None, 0, [0]), (6, 2**60, [])],
+)
+def test_a_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles):
+    with open_trace(sample) as trace:
+        stepped = wavelet_cycles(trace, pass_index=1, first=first, last=last)
+        assert [cycle for cycle, _ in stepped] == cycles
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "needed"),
+    [("row", 6, "0 to 5"), ("col", -1, "0 to 4"), ("wafer", 2, "0 to 1"), ("direction", 5, "0 to 4")],
+)
+def test_a_place_outside_of_the_mesh_is_refused(sample, tmp_path, name, value, needed):
     copy = tmp_path / "copy.h5"
     copy.write_bytes(sample.read_bytes())
     with h5py.File(copy, "r+") as file:
-        file["wavelets/row"][0] = 6
-    with open_trace(copy) as trace, pytest.raises(TraceError, match="wavelets: a place outside of the mesh; make"):
+        file[f"wavelets/{name}"][0] = value
+    says = f"wavelets/{name}: {value}, needed: {needed}; make the trace again"
+    with open_trace(copy) as trace, pytest.raises(TraceError, match=says):
         wavelet_link_words(trace, pass_index=1)
+
+
+def test_no_more_is_read_than_the_limit_allows(sample):
+    says = "wavelets: 2,400 B to read, the limit is 2,399 B"
+    with open_trace(sample, limit_bytes=2399) as trace, pytest.raises(TraceError, match=says):
+        wavelet_words(trace, pass_index=1)  # 2 wafers, 5 moves, 6x5 PEs, 8 bytes
+    with open_trace(sample, limit_bytes=6 * 8) as trace:
+        with pytest.raises(TraceError, match="wavelets: 64 B to read, the limit is 48 B"):
+            wavelet_activity(trace, pass_index=1)
+        with pytest.raises(TraceError, match="wavelets: 102 B to read, the limit is 48 B"):
+            list(wavelet_cycles(trace, pass_index=1, first=0, last=1))
+        assert [cycle for cycle, _ in wavelet_cycles(trace, pass_index=1, first=4, last=4)] == [4]

@@ -1,8 +1,11 @@
-"""Replay of logged wavelets: what was on the links, cycle by cycle, and how many words each carried."""
+"""Replay of logged wavelets: what was on the links, cycle by cycle, and how many words each carried.
+
+The log is read a piece at a time: a replay takes memory for what it asks for, not for what was logged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from wse_traces.errors import TraceError
 from wse_traces.read import Array, Columns, Trace
 
 _ROWS_AT_ONCE = 1 << 20
+_LOG = schema.TABLES["wavelet"]
 
 
 def wavelet_passes(trace: Trace) -> list[int]:
@@ -21,42 +25,90 @@ def wavelet_passes(trace: Trace) -> list[int]:
     return sorted(passes)
 
 
-def wavelet_link_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
-    """Words that left each PE on each side in a pass, int64 ``[wafer, direction, row, col]``.
+def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
+    """Words that left each router in a pass, over links and into the PE: int64 ``[wafer, move, row, col]``.
 
     Args:
         trace: An open trace.
         pass_index: One of ``wavelet_passes``.
         before_cycle: Count those of the cycles before; all without it.
 
-    Raises: TraceError if the log is damaged or names a place outside of the mesh.
+    Raises: TraceError if the log is damaged, names a place outside of the mesh, or the mesh is above the trace's limit.
     """
     header = trace.header
-    words = np.zeros((header.wafers, len(schema.DIRECTIONS), header.rows, header.cols), np.int64)
-    for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
-        moves = trace.table("wavelet", start, start + _ROWS_AT_ONCE)
-        wanted = (moves["pass"] == pass_index) & (moves["direction"] < len(schema.DIRECTIONS))
-        if before_cycle is not None:
-            wanted &= moves["cycle"] < before_cycle
-        place = tuple(moves[name][wanted] for name in ("wafer", "direction", "row", "col"))
-        if any(
-            len(part) and not 0 <= part.min() <= part.max() < size
-            for part, size in zip(place, words.shape, strict=True)
-        ):
-            message = f"{trace.path}: wavelets: a place outside of the mesh; make the trace again"
-            raise TraceError(message)
-        np.add.at(words, place, 1)
+    trace.check_size("wavelets", (schema.BY_PATH["pe/busy_cycles"],), header.wafers * len(schema.MOVES))
+    sizes = {"wafer": header.wafers, "direction": len(schema.MOVES), "row": header.rows, "col": header.cols}
+    words = np.zeros(tuple(sizes.values()), np.int64)
+    last = None if before_cycle is None else before_cycle - 1
+    for moves in _moves(trace, tuple(sizes), pass_index, last=last):
+        for name, size in sizes.items():
+            wrong = (moves[name] < 0) | (moves[name] >= size)
+            if wrong.any():
+                found = moves[name][wrong][0]
+                message = f"{trace.path}: wavelets/{name}: {found}, needed: 0 to {size - 1}; make the trace again"
+                raise TraceError(message)
+        np.add.at(words, tuple(moves[name] for name in sizes), 1)
     return words
 
 
-def wavelet_cycles(trace: Trace, *, pass_index: int) -> Iterator[tuple[int, Columns]]:
+def wavelet_link_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
+    """Words that left each PE on each side in a pass, int64 ``[wafer, direction, row, col]``: as ``wavelet_words``."""
+    words = wavelet_words(trace, pass_index=pass_index, before_cycle=before_cycle)
+    return words[:, : len(schema.DIRECTIONS)]
+
+
+def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
+    """The cycles of a pass in which some wavelet leaves, ascending, and how many do: both int64 ``[cycle]``.
+
+    Raises: TraceError if the log is damaged, or has more cycles than the trace's limit allows.
+    """
+    cycles, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for moves in _moves(trace, ("cycle",), pass_index):
+        found, times = np.unique(moves["cycle"], return_counts=True)
+        both, place = np.unique(np.concatenate([cycles, found]), return_inverse=True)
+        trace.check_size("wavelets", (schema.BY_PATH["wavelets/cycle"],), 2 * len(both))
+        merged = np.zeros(len(both), np.int64)
+        np.add.at(merged, place, np.concatenate([counts, times]))
+        cycles, counts = both, merged
+    return cycles, counts
+
+
+def wavelet_cycles(
+    trace: Trace, *, pass_index: int, first: int | None = None, last: int | None = None
+) -> Iterator[tuple[int, Columns]]:
     """Step through a pass: each cycle in which some wavelet leaves, and the rows of those that do.
 
-    Raises: TraceError if the log is damaged, or larger than the trace's limit.
+    Args:
+        trace: An open trace.
+        pass_index: One of ``wavelet_passes``.
+        first: The first cycle to replay; from the start without it.
+        last: The last cycle to replay; to the end without it.
+
+    Raises: TraceError if the log is damaged, or those cycles have more moves than the trace's limit allows.
     """
-    moves = trace.table("wavelet")
-    mine = np.flatnonzero(moves["pass"] == pass_index)
-    order = mine[np.argsort(moves["cycle"][mine], kind="stable")]
-    cycles, first = np.unique(moves["cycle"][order], return_index=True)
-    for cycle, start, end in zip(cycles.tolist(), first, np.append(first[1:], len(order)), strict=False):
+    pieces: list[Columns] = []
+    for piece in _moves(trace, tuple(field.name for field in _LOG), pass_index, first=first, last=last):
+        pieces.append(piece)
+        trace.check_size("wavelets", _LOG, sum(len(each["cycle"]) for each in pieces))
+    if not pieces:
+        return
+    moves = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    order = np.argsort(moves["cycle"], kind="stable")
+    cycles, begins = np.unique(moves["cycle"][order], return_index=True)
+    for cycle, start, end in zip(cycles.tolist(), begins, np.append(begins[1:], len(order)), strict=True):
         yield cycle, {name: column[order[start:end]] for name, column in moves.items()}
+
+
+def _moves(
+    trace: Trace, names: Sequence[str], pass_index: int, *, first: int | None = None, last: int | None = None
+) -> Iterator[Columns]:
+    """The moves of a pass in the cycles from ``first`` to ``last``, in the order of the file, a piece at a time."""
+    for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
+        stop = start + _ROWS_AT_ONCE
+        wanted = trace.column("wavelets/pass", start, stop) == pass_index
+        if first is not None or last is not None:
+            cycle = trace.column("wavelets/cycle", start, stop)
+            wanted &= True if first is None else cycle >= first
+            wanted &= True if last is None else cycle <= last
+        if wanted.any():
+            yield {name: trace.column(f"wavelets/{name}", start, stop)[wanted] for name in names}

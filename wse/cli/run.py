@@ -45,6 +45,7 @@ def run(
       wse run
       wse run --prompt "One day, a little fox" --max-new-tokens 64
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
+      wse run --max-new-tokens 8 --wavelets --trace wavelets.h5
     """
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, progress_on

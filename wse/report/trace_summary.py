@@ -22,22 +22,26 @@ from wse.report.terminal import (
     show,
     shown,
 )
+from wse.report.wavelet_lines import print_moves, print_wavelets
 
 MOST_TEXT = 300
 
 
 def print_trace(facts: dict[str, Any], stream: TextIO, *, tree: bool, steps: bool) -> None:
-    """Print the summary of a trace, or its tree of ops, or its costliest steps."""
+    """Print the summary of a trace, or what was asked for: its tree of ops, costliest steps, moves of some cycles."""
     console = console_on(stream)
     if not facts["complete"]:
         console.print()
         console.print("This trace is incomplete: the run goes on or was stopped. It holds what was written until then.")
-    if not tree and not steps:
+    moves = "replayed" in facts.get("wavelets", {})
+    if not tree and not steps and not moves:
         _print_summary(console, facts)
     if tree:
         _print_tree(console, facts, [(node, 1) for node in facts["tree"]])
     if steps:
         _print_steps(console, facts["steps"])
+    if moves:
+        print_moves(console, facts["wavelets"])
 
 
 def _print_summary(console: Console, facts: dict[str, Any]) -> None:
@@ -65,6 +69,8 @@ def _print_summary(console: Console, facts: dict[str, Any]) -> None:
         print_sram(console, stages[fullest])
     _print_tree(console, facts, _folded(facts["tree"]))
     _print_links(console, facts)
+    if "wavelets" in facts:
+        print_wavelets(console, facts["wavelets"])
     if facts["steps"]:
         _print_steps(console, facts["steps"])
     lines(console, [("", ""), ("more", "--tree: the ops of each layer; --steps: more steps; --json: everything")])

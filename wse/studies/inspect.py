@@ -9,6 +9,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse.studies.facts import Report
+from wse.studies.inspect_wavelets import cycle_range, wavelet_facts
 from wse_traces.errors import TraceError
 from wse_traces.read import Columns, Trace, open_trace
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
@@ -17,26 +18,33 @@ EVERY = 1 << 62
 LINKS = 5
 
 
-def inspect_trace(path: Path, *, top: int = 10) -> Report:
-    """The summary, the ops of each layer, the ``top`` costliest steps and the busiest links of a trace.
+def inspect_trace(path: Path, *, top: int = 10, cycles: str | None = None) -> Report:
+    """The summary, the ops of each layer, the ``top`` costliest steps, the busiest links and the log of wavelets.
+
+    Args:
+        path: The trace.
+        top: How many of the costliest steps.
+        cycles: ``FROM-TO``: also the moves of these cycles of the logged pass.
 
     Raises:
-        BadTrace: there is no such file, or it is no trace, or damaged.
+        BadInput: a ``top`` or ``cycles`` that cannot be.
+        BadTrace: there is no such file, or it is no trace, or damaged, or has no log of which ``cycles`` could be.
     """
     if top < 0:
         message = f"--top {top}: give a number of at least 0"
         raise BadInput(message)
+    replayed = None if cycles is None else cycle_range(cycles)
     if path.is_dir():
         message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
         raise BadTrace(message)
     try:
         with open_trace(path) as trace:
-            return _facts(trace, top)
+            return _facts(trace, top, replayed)
     except TraceError as error:
         raise BadTrace(str(error)) from error
 
 
-def _facts(trace: Trace, top: int) -> Report:
+def _facts(trace: Trace, top: int, replayed: tuple[int, int] | None) -> Report:
     header = trace.header
     places = trace.top_steps(n=EVERY)
     names, ops = trace.texts("strings/names"), trace.texts("graph/ops/name")
@@ -63,6 +71,7 @@ def _facts(trace: Trace, top: int) -> Report:
     facts["crossing"] = {"bytes": int(trace.column("crossings/bytes").sum())}
     facts["links"] = _busiest_links(trace)
     facts["layer_links"] = _layer_links(trace)
+    facts |= wavelet_facts(trace, replayed)
     facts["tree"] = _tree(trace, places, passes)
     facts["steps"] = [_step(places, row, ops, names) for row in range(min(top, len(places["cycles"])))]
     facts["report"] = trace.report()
