@@ -11,7 +11,6 @@ from typing import Any, Final
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.prediction import Prediction
 
-
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 """Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
 
