@@ -39,6 +39,13 @@ def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) ->
     assert "\x1b" not in outcome.out
 
 
+def test_several_files(wse: Wse, data: Path) -> None:
+    def files(*arguments: Path | str) -> int:
+        return len(json.loads(wse("validate", *arguments, "--json").out)["rows"])
+
+    assert files("--data", data, data) == files("--data", data, "--data", data) == 2 * files("--data", data)
+
+
 def test_all_rows_and_no_rows(wse: Wse, data: Path) -> None:
     all_rows = wse("validate", "--data", data, "--rows", "all").out
     assert "1,234,567" in all_rows

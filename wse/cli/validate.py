@@ -12,11 +12,15 @@ from wse.cli import options as opt
 
 
 def validate(
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE.csv", help="More files, after the one of --data.")
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE.csv",
-            help="Measurements; may be given again. Default: ../shared/reference, else what comes with wse.",
+            help="Measurements, one file or several. Default: $WSE_SHARED/reference or ../shared/reference where it "
+            "is, else what comes with wse.",
         ),
     ] = None,
     rows: Annotated[
@@ -43,8 +47,8 @@ def validate(
 ) -> None:
     """Predict published measurements, row by row, and say how far off that is.
 
-    Rows that no model answers are counted with the reason. A file has the columns of one of the four tables in
-    docs/validation.md.
+    Rows that no model answers are counted with the reason. A file has the columns of one of four tables, which the
+    page of --page lists.
 
     Examples:
 
@@ -61,15 +65,16 @@ def validate(
     from wse.studies.validation.validate import check_capacity_option, report
     from wse.studies.validation.validate import validate as compared
 
+    files = [Path(file) for file in (*(data or ()), *(more or ()))]
     check_rows_option(rows)
     check_capacity_option(capacity)
     if against is not None:
-        _against(against, with_measurements=bool(data or page), json=json)
+        _against(against, with_measurements=bool(files or page), json=json)
         return
     if page is not None:
         check_page_option(Path(page))
     with progress_on(sys.stderr, PREDICTING) as heard:
-        found = compared([Path(file) for file in data or []], heard, capacity)
+        found = compared(files, heard, capacity)
     facts = report(found)
     if page is not None:
         write_page(facts, Path(page))
