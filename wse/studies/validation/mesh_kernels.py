@@ -14,7 +14,7 @@ from wse.fabric.rounds import exchange_cycles
 from wse.studies.validation.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of, words_per_cycle
-from wse.studies.validation.prediction import NO_DTYPE, Prediction, because
+from wse.studies.validation.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, because
 from wse.studies.validation.units import is_cycles
 from wse.studies.validation.versions import Profiles, software
 
@@ -38,9 +38,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return because("a variant of the kernel that is not modelled")
     wafer = wafer_of(m)
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if m.rows is None or m.cols is None:
-        return because("the row does not give the grid of PEs")
+        return NO_GRID
     grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=m.rows, cols=m.cols)
     sizes = [m.sizes.get(name) for name in "MKN"]
     if grid.trouble() or None in sizes:
@@ -55,9 +55,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
             return because("MeshGEMV multiplies one vector")
         told = _GROUPS.search(m.text("note"))
         groups = int(told[1] or told[2]) if told else 0
-        if told and groups < 1:
-            return because("the groups that the row names do not fit its line of PEs")
-        if groups > min(grid.rows, grid.cols):
+        if (told and groups < 1) or groups > min(grid.rows, grid.cols):
             return because("the groups that the row names do not fit its line of PEs")
         return _told(gemv_cycles(grid, K, N, groups, dtype, costs))
     if grid.rows != grid.cols:

@@ -31,6 +31,7 @@ class Prediction:
 
 
 NO_GENERATION: Final = Prediction(reason="the row does not name the one wafer generation that it was measured on")
+NO_GRID: Final = Prediction(reason="the row does not give the grid of PEs")
 NO_DTYPE: Final = Prediction(reason="the element type of the row is not one that the released kernels have")
 OWN_CONSTANT: Final = Prediction(reason="a constant that the model takes from this source: no prediction of it")
 NO_SIZE: Final = Prediction(reason="the row does not give the grid and the bytes of the vector on each PE")

@@ -20,7 +20,7 @@ from wse.studies.validation.harness import (
 )
 from wse.studies.validation.measurements import Measurement
 from wse.studies.validation.platforms import wafer_of
-from wse.studies.validation.prediction import NO_DTYPE, Prediction, because
+from wse.studies.validation.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, because
 from wse.studies.validation.shapes import Shape, shape_of
 from wse.studies.validation.versions import Profiles, software
 
@@ -56,7 +56,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if shape is None:
         return because(f"the shape of the model {name[:40] or '(none named)'} is not known")
     if wafer is None:
-        return because("the row does not name the one wafer generation that it was measured on")
+        return NO_GENERATION
     if m.sizes.get("batch", 1) != 1:
         return because("the released kernels run a batch of one")
     if m.dtype is None:
@@ -66,7 +66,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if phase == "end2end":
         return _request(m, wafer, shape, name, dtype, costs)
     if m.rows is None or m.cols is None:
-        return because("the row does not give the grid of PEs")
+        return NO_GRID
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
     trouble = grid.trouble() or _not_square(phase, grid)
     if trouble:
