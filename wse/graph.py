@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import networkx as nx
 
 from wse.models.spec import ModelSpec
+
+Add = Callable[..., str]
+"""Adds an op: name, kind, layer, weights, and the ops whose results it reads; gives its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +40,44 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     if scope == "product":
         add("product", "product", 0, ("product",))
         return graph
-    stream = (add("embedding", "embedding", -1, ("embedding",)),) if ends else ()
-    for layer in range(spec.layer_count):
-        at = f"layers.{layer}"
-        norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), *stream)
-        qkv = add(f"{at}.qkv", "qkv", layer, (f"{at}.q", f"{at}.k", f"{at}.v"), norm)
-        attention = add(f"{at}.attention", "attention", layer, (), qkv)
-        stream = (add(f"{at}.output", "output", layer, (f"{at}.o",), attention, *stream),)
-        norm = add(f"{at}.mlp_norm", "norm", layer, (f"{at}.mlp_norm",), *stream)
-        gate_up = add(f"{at}.gate_up", "gate_up", layer, (f"{at}.gate", f"{at}.up"), norm)
-        stream = (add(f"{at}.down", "down", layer, (f"{at}.down",), gate_up, *stream),)
+    stream: tuple[str, ...] = (add("embedding", "embedding", -1, ("embedding",)),) if ends else ()
+    for index, layer in enumerate(spec.layers):
+        attention = _heads if spec.latent is None else _latent
+        mixture = layer.experts and spec.experts is not None
+        feed_forward = _experts if mixture else _dense
+        stream = attention(add, spec, index, stream)
+        stream = feed_forward(add, spec, index, stream)
     if ends:
         norm = add("final_norm", "norm", -1, ("final_norm",), *stream)
         add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
     return graph
+
+
+def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
+    """Attention whose cache holds keys and values by head."""
+    at = f"layers.{layer}"
+    norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), *stream)
+    qkv = add(f"{at}.qkv", "qkv", layer, (f"{at}.q", f"{at}.k", f"{at}.v"), norm)
+    attention = add(f"{at}.attention", "attention", layer, (), qkv)
+    return (add(f"{at}.output", "output", layer, (f"{at}.o",), attention, *stream),)
+
+
+def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
+    """Attention whose cache holds one latent vector a token."""
+    raise NotImplementedError
+
+
+def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
+    """One feed-forward block that every token uses."""
+    at = f"layers.{layer}"
+    norm = add(f"{at}.mlp_norm", "norm", layer, (f"{at}.mlp_norm",), *stream)
+    gate_up = add(f"{at}.gate_up", "gate_up", layer, (f"{at}.gate", f"{at}.up"), norm)
+    return (add(f"{at}.down", "down", layer, (f"{at}.down",), gate_up, *stream),)
+
+
+def _experts(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
+    """A mixture of feed-forward blocks, of which each token uses some."""
+    raise NotImplementedError
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:

@@ -1,7 +1,7 @@
 """The instruction set of the PEs: every compute kernel's operands by name, in the order of the calling convention.
 
-An operand is an address in one of the element views (``act``, ``wgt``, ``acc``, ``f32``) or a plain number. The
-compiler names operands, the Program holds them as numbers, and both readers of the Program find them here.
+An operand is an address in one of the element views (``act``, ``wgt``, ``acc``, ``f32``, ``raw``) or a plain number.
+The compiler names operands, the Program holds them as numbers, and both readers of the Program find them here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-VIEWS: Final = ("act", "wgt", "acc", "f32")
-"""Element views of SRAM: activations, weights, accumulators, and float32 statistics."""
+VIEWS: Final = ("act", "wgt", "acc", "f32", "raw")
+"""Element views of SRAM: activations, weights, accumulators, float32 statistics, and bytes of quantised weights."""
 
 FIRST_OPERAND: Final = 3
 """Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""

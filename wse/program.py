@@ -31,7 +31,9 @@ I32 = npt.NDArray[np.int32]
 HOST = -1
 """The host's place among wafer numbers."""
 
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
+DTYPES = ("float32", "float16", "bfloat16")
+"""Element types that a model may be compiled to."""
 
 
 class Kind(IntEnum):

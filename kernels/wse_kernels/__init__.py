@@ -1,10 +1,10 @@
 """Every compiled function of the emulator, one instruction of the PEs each, and its plain twin in ``oracle``.
 
-The calling convention is one for all compute kernels: ``kernel(act, wgt, acc, f32, ctl, a)``.
+The calling convention is one for all compute kernels: ``kernel(act, wgt, acc, f32, raw, ctl, a)``.
 
-``act, wgt, acc, f32``
+``act, wgt, acc, f32, raw``
     Views ``[block, address, lane]`` of one region's SRAM in the element types of activations, weights,
-    accumulators and float32. A block holds up to 128 PEs of one mesh row, and the same address of
+    accumulators, float32 and bytes. A block holds up to 128 PEs of one mesh row, and the same address of
     neighbouring PEs is contiguous. An element of ``s`` bytes at byte address ``b`` is index ``b // s``.
 ``ctl``
     int32 ``[row, word]``: the counters that the PEs of a row keep about tokens and cache slots.

@@ -17,7 +17,7 @@ OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's 
 LOWEST = np.float32(-3.0e38)
 
 
-def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """Copy the row's share of new keys and values into its cache slots.
 
     Operands: 3 and 4 new k and v ``[M, E]``, 5 and 6 the caches ``[slot, E]``, 7 E, 8 slots of the cache, 9 most
@@ -36,7 +36,7 @@ def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
                     act[block, a[6] + target + e, lane] = act[block, a[4] + source + e, lane]
 
 
-def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, H, T] = q[M, H, F] . k[T, Hk, F], over the local features.
 
     Operands: 3 q, 4 k, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache.
@@ -61,7 +61,7 @@ def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -
                         acc[block, e, lane] = narrow(widen(old) + product, old)
 
 
-def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """f32[M, H] = the largest visible score, times the scale; -3e38 where the row holds none.
 
     Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12, 9 slots of the cache.
@@ -82,7 +82,7 @@ def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> N
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
 
 
-def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, H, T] = exp(scale * score - max), 0 where not visible; f32[M, H] = its local sum.
 
     Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12,
@@ -110,7 +110,7 @@ def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> N
                     f32[block, sums + mh, lane] += widen(stored)
 
 
-def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """``attention_max`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
 
     Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12.
@@ -132,7 +132,7 @@ def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a:
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
 
 
-def attention_exp_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_exp_by_column(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """``attention_exp`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
 
     Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12.
@@ -158,7 +158,7 @@ def attention_exp_by_column(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a:
                     f32[block, sums + mh, lane] += widen(stored)
 
 
-def attention_values(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_values(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots.
 
     Operands: 3 p, 4 v, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache.
@@ -183,7 +183,7 @@ def attention_values(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -
                         acc[block, e, lane] = narrow(widen(old) + product, old)
 
 
-def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """One block of the ring: fold its scores and values into running maxima, sums and outputs.
 
     The block is the cache of the row that stands ``round`` places behind on the interleaved ring.
@@ -235,7 +235,7 @@ def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -
                             acc[block, out + mh * F + f, lane] = narrow(widen(old) + product, old)
 
 
-def attention_finish(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def attention_finish(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, H, F] = acc[M, H, F] / f32[M, H]. Operands: 3 acc, 4 f32 sums, 5 act, 6 M, 7 H, 8 F."""
     x, sums, out, M, H, F = a[3], a[4], a[5], a[6], a[7], a[8]
     lanes = act.shape[2]

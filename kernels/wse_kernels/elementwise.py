@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels._jit import narrow, prange, widen
 
 
-def residual_add(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def residual_add(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[n] += acc[n]. Operands: 3 act, 4 acc, 5 n."""
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
@@ -20,7 +20,7 @@ def residual_add(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> No
                 act[block, a[3] + e, lane] = narrow(widen(old) + widen(added), old)
 
 
-def store(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def store(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[n] = acc[n] rounded to the element type. Operands: 3 act, 4 acc, 5 n."""
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
@@ -29,7 +29,7 @@ def store(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
                 act[block, a[3] + e, lane] = narrow(widen(acc[block, a[4] + e, lane]), act[block, a[3] + e, lane])
 
 
-def copy(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def copy(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[n] = act[n] at another address. Operands: 3 target, 4 source, 5 n."""
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
@@ -38,7 +38,7 @@ def copy(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
                 act[block, a[3] + e, lane] = act[block, a[4] + e, lane]
 
 
-def copy_weights(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def copy_weights(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """wgt[n] = wgt[n] at another address. Operands: 3 target, 4 source, 5 n."""
     lanes = wgt.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
@@ -47,7 +47,7 @@ def copy_weights(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> No
                 wgt[block, a[3] + e, lane] = wgt[block, a[4] + e, lane]
 
 
-def swiglu(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def swiglu(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, n] = silu(gate[M, n]) * up[M, n]; gate and up lie side by side in acc ``[M, 2 n]``.
 
     Operands: 3 acc, 4 act, 5 M, 6 n.

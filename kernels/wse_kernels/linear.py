@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels._jit import multiply_add_rows, narrow, prange, widen
 
 
-def matmul(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def matmul(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, N] (+)= act[M, K] @ wgt[K, N] on every PE.
 
     Operands: 3 act, 4 wgt, 5 acc, 6 M, 7 K, 8 N, 9 and 10 the strides of wgt along K and N in elements, 11 that of acc
@@ -32,7 +32,7 @@ def matmul(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
                 multiply_add_rows(acc, act, wgt, block, e, x + m * K + k, w + k * k_stride, N, n_stride)
 
 
-def matmul_act(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def matmul_act(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, N] (+)= act[M, K] @ act[K, N] on every PE, both made there.
 
     Operands: 3 and 4 act, 5 acc, 6 M, 7 K, 8 N, 9 and 10 the strides of the second along K and N in elements, 11 that
@@ -55,7 +55,7 @@ def matmul_act(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None
                 multiply_add_rows(acc, act, act, block, e, x + m * K + k, w + k * k_stride, N, n_stride)
 
 
-def gemv(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def gemv(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[N] = act[K] @ wgt[K, N] on every PE: one token, one mapped operation over K.
 
     Operands: 3 act, 4 wgt, 5 acc, 6 K, 7 N, 8 and 9 the strides of wgt along K and N in elements. Oracle:

@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels._jit import narrow, prange, widen
 
 
-def sum_squares(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def sum_squares(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """f32[M] = sum over K of act[M, K] ** 2, in float32. Operands: 3 act, 4 f32, 5 M, 6 K."""
     x, out, M, K = a[3], a[4], a[5], a[6]
     lanes = act.shape[2]
@@ -23,7 +23,7 @@ def sum_squares(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> Non
                     f32[block, out + m, lane] += value * value
 
 
-def rms_scale(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def rms_scale(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum.
 
     Rounds to the element type before the gain, as Hugging Face transformers does. Operands: 3 x,

@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels._jit import narrow, prange, widen
 
 
-def rope(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def rope(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """Rotate q and k out of the projection's accumulators, and round q, k and v to the element type.
 
     A head's F local features are F / 2 first members of rotary pairs and then their partners; the

@@ -12,7 +12,7 @@ import numpy as np
 from wse_kernels._jit import narrow, prange, widen
 
 
-def embedding_lookup(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def embedding_lookup(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, K] = wgt[id - first, K] where this column holds the id, else 0.
 
     Column c holds ids c * V to (c + 1) * V - 1. Operands: 3 f32 ids ``[M]``, 4 wgt ``[V, K]``, 5 acc, 6 M, 7 K, 8 V.
@@ -31,7 +31,7 @@ def embedding_lookup(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -
                     acc[block, out + m * K + k, lane] = narrow(value, like)
 
 
-def argmax_fold(act: Any, wgt: Any, acc: Any, f32: Any, ctl: Any, a: Any) -> None:
+def argmax_fold(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """f32[2] = (largest logit, its vocabulary index), over this call's logits and, if asked, the pair held.
 
     The lower index wins a tie. Operands: 3 acc logits ``[n]``, 4 f32 pair, 5 n, 6 ids a column, 7 the local

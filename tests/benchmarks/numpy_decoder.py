@@ -19,8 +19,8 @@ class NumpyDecoder:
         self.w = {name: np.asarray(checkpoint.tensor(name), np.float32) for name in checkpoint.names}
         shape = (spec.layer_count, context, spec.kv_head_count, spec.head_size)
         self.k, self.v = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        half = np.arange(0, spec.head_size, 2, dtype=np.float32) / np.float32(spec.head_size)
-        self.frequency = (1.0 / np.float32(spec.rope_base) ** half).astype(np.float32)
+        assert spec.rope is not None
+        self.frequency = np.array(spec.rope.frequencies, np.float32)
 
     def step(self, token: int) -> F32:
         """Logits [vocabulary] after ``token``."""

@@ -22,8 +22,13 @@ JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 EXAMPLES = 15 if JIT else 12
 """Hypothesis examples a test; interpreted kernels are a thousand times slower."""
 
-STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
-NUMPY_TYPE = {"float32": np.dtype("f4"), "float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16, "uint8": np.uint8}
+NUMPY_TYPE = {
+    "float32": np.dtype("f4"),
+    "float16": np.dtype("f2"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "uint8": np.dtype("u1"),
+}
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 TINY = {"float32": 2.0**-146, "float16": 2.0**-24, "bfloat16": 2.0**-130}
 MOST_LANES = 128
@@ -102,7 +107,7 @@ def _cover(stretches: list[Stretch], size: int) -> list[Stretch]:
     covered, top = [], 0
     for stretch in [*sorted(stretches, key=lambda s: s.start), Stretch(size, size, "float32")]:
         aligned = min(-(-top // 4) * 4, stretch.start)
-        covered += [Stretch(top, aligned, "float16"), Stretch(aligned, stretch.start, "float32"), stretch]
+        covered += [Stretch(top, aligned, "uint8"), Stretch(aligned, stretch.start, "float32"), stretch]
         top = stretch.end
     return [s for s in covered if s.end > s.start]
 
@@ -155,7 +160,7 @@ def make_case(
     rng: np.random.Generator,
 ) -> Case:
     """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: first row and rows."""
-    of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32"}
+    of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32", "raw": "uint8"}
     named = [(name, of_view[view]) for name, view in OPERANDS[kernel] if view]
     order = [named[i] for i in rng.permutation(len(named))]
     stretches, size = lay_out([(shape.counts[name], element) for name, element in order])
@@ -180,7 +185,7 @@ def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Arr
     blocked = to_lanes(case.memory, stretches, spare)
     a = case.a.copy()
     a[2] = lanes_of(cols)[0]
-    types = (case.types[0], case.types[0], case.types[1], "float32")
+    types = (case.types[0], case.types[0], case.types[1], "float32", "uint8")
     with np.errstate(over="ignore", under="ignore"):
         function(*(view(blocked, element, cols, spare) for element in types), case.ctl, a)
     return from_lanes(blocked, stretches, cols, spare)

@@ -78,7 +78,7 @@ def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
 
 @pytest.mark.parametrize("name", COMPUTE)
 def test_compute_kernels_and_oracles_share_the_operand_convention(name: str) -> None:
-    assert parameters(KERNELS[name]) == ["act", "wgt", "acc", "f32", "ctl", "a"]
+    assert parameters(KERNELS[name]) == ["act", "wgt", "acc", "f32", "raw", "ctl", "a"]
     assert parameters(ORACLES[name]) == ["pes", "ctl", "a"]
 
 

@@ -11,6 +11,7 @@ from tests.models.helpers import refusal, tiny_tensors, write_model, write_safet
 from wse.errors import BadModel, WseBug
 from wse.models.checkpoint import Checkpoint, open_checkpoint
 from wse.models.config import read_config
+from wse.models.tensors import parameter_count
 
 Q0 = "model.layers.0.self_attn.q_proj.weight"
 
@@ -49,7 +50,7 @@ def test_every_tensor_has_our_name_and_the_files_bytes(tmp_path: Path, dtype: st
 
 def test_counts_agree_with_the_spec(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
-    assert checkpoint.size_bytes == 4 * checkpoint.spec.parameter_count
+    assert checkpoint.size_bytes == 4 * parameter_count(checkpoint.spec)
 
 
 def test_aligned_tensors_are_views_and_others_aligned_copies(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.models.helpers import CONFIG, refusal, result_or_refusal, write_config
 from wse.errors import BadInput, BadModel, UnknownName
 from wse.models.config import CONFIG_LIMIT_BYTES, read_config
+from wse.models.rope import plain_rope
+from wse.models.tensors import parameter_count
 
 
 def test_every_field_of_a_config_arrives(tmp_path: Path) -> None:
@@ -19,7 +21,7 @@ def test_every_field_of_a_config_arrives(tmp_path: Path) -> None:
     assert (spec.layer_count, spec.hidden_size, spec.ffn_size) == (2, 12, 20)
     assert (spec.head_count, spec.kv_head_count, spec.head_size, spec.queries_per_kv) == (4, 2, 6, 2)
     assert (spec.vocab_size, spec.context_limit) == (16, 32)
-    assert (spec.norm_eps, spec.rope_base) == (1e-5, 1e4)
+    assert (spec.norm_eps, spec.rope) == (1e-5, plain_rope(6, 1e4))
     assert (spec.tied_embedding, spec.dtype) == (False, "float32")
     assert (spec.bos_token_id, spec.eos_token_ids) == (1, (2,))
 
@@ -38,7 +40,7 @@ def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path)
     )
     spec = read_config(path)
     assert (spec.kv_head_count, spec.head_size) == (4, 4)
-    assert (spec.rope_base, spec.tied_embedding, spec.dtype) == (1e4, False, "float32")
+    assert (spec.rope, spec.tied_embedding, spec.dtype) == (plain_rope(4, 1e4), False, "float32")
     assert (spec.bos_token_id, spec.eos_token_ids) == (None, ())
     assert read_config(path, unstated_dtype="bfloat16").dtype == "bfloat16"
 
@@ -48,11 +50,11 @@ def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path)
     [
         ("torch_dtype", {"dtype": "bfloat16"}, "dtype", "bfloat16"),
         ("-", {"dtype": "float32"}, "dtype", "float32"),
-        ("rope_theta", {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}, "rope_base", 5e5),
-        ("-", {"rope_parameters": {"rope_theta": 10000, "rope_type": "default"}}, "rope_base", 1e4),
-        ("-", {"rope_scaling": None}, "rope_base", 1e4),
-        ("-", {"rope_scaling": {"type": "default"}}, "rope_base", 1e4),
-        ("-", {"rope_theta": 500000}, "rope_base", 5e5),
+        ("rope_theta", {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}, "rope", plain_rope(6, 5e5)),
+        ("-", {"rope_parameters": {"rope_theta": 10000, "rope_type": "default"}}, "rope", plain_rope(6, 1e4)),
+        ("-", {"rope_scaling": None}, "rope", plain_rope(6, 1e4)),
+        ("-", {"rope_scaling": {"type": "default"}}, "rope", plain_rope(6, 1e4)),
+        ("-", {"rope_theta": 500000}, "rope", plain_rope(6, 5e5)),
         ("-", {"eos_token_id": [5, 7, 5]}, "eos_token_ids", (5, 7)),
         ("-", {"eos_token_id": None}, "eos_token_ids", ()),
         ("-", {"bos_token_id": None}, "bos_token_id", None),
@@ -292,7 +294,7 @@ def test_counts_of_published_models(shared: Path) -> None:
         if config["model_type"] != "llama" or config["rope_scaling"]:
             continue
         spec = read_config(path)
-        assert spec.parameter_count == counts[path.stem]["total_params"], path.stem
+        assert parameter_count(spec) == counts[path.stem]["total_params"], path.stem
         read += 1
     assert read >= 6
 
@@ -311,4 +313,4 @@ def test_any_values_are_read_or_refused(tmp_path: Path, changes: dict[str, Any])
     spec = result_or_refusal(BadInput, read_config, path)
     if spec is not None:
         assert spec.head_size % 2 == 0
-        assert spec.parameter_count > 0
+        assert parameter_count(spec) > 0

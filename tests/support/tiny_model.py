@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from wse.models.spec import ModelSpec
+from wse.models.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors import tensor_shapes
 
 Tensor = npt.NDArray[np.float32]
 
@@ -27,16 +29,17 @@ def tiny_spec(
     return ModelSpec(
         name="tiny",
         family="llama",
-        layer_count=layers,
+        layers=(Layer(),) * layers,
         hidden_size=hidden,
         head_count=heads,
         kv_head_count=kv_heads,
         head_size=head_size,
+        attention_scale=head_size**-0.5,
+        rope=plain_rope(head_size, 1e4),
         ffn_size=ffn,
         vocab_size=vocab,
         context_limit=256,
         norm_eps=1e-5,
-        rope_base=10000.0,
         tied_embedding=tied,
         dtype="float32",
         bos_token_id=1,
@@ -47,25 +50,8 @@ def tiny_spec(
 def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
     """Random canonical tensors [out, in]; gains near 1."""
     random = np.random.default_rng(seed)
-    attention, kv = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
-    shapes = {"embedding": (spec.vocab_size, spec.hidden_size), "final_norm": (spec.hidden_size,)}
-    if not spec.tied_embedding:
-        shapes["head"] = (spec.vocab_size, spec.hidden_size)
-    for layer in range(spec.layer_count):
-        at = f"layers.{layer}"
-        shapes |= {
-            f"{at}.attention_norm": (spec.hidden_size,),
-            f"{at}.q": (attention, spec.hidden_size),
-            f"{at}.k": (kv, spec.hidden_size),
-            f"{at}.v": (kv, spec.hidden_size),
-            f"{at}.o": (spec.hidden_size, attention),
-            f"{at}.mlp_norm": (spec.hidden_size,),
-            f"{at}.gate": (spec.ffn_size, spec.hidden_size),
-            f"{at}.up": (spec.ffn_size, spec.hidden_size),
-            f"{at}.down": (spec.hidden_size, spec.ffn_size),
-        }
     made = {}
-    for name, shape in shapes.items():
+    for name, shape in tensor_shapes(spec).items():
         scale = 1.0 / np.sqrt(shape[-1])
         values = random.standard_normal(shape) * scale if len(shape) == 2 else 1 + 0.1 * random.standard_normal(shape)
         made[name] = values.astype(np.float32)

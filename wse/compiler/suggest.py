@@ -11,6 +11,7 @@ from wse.compiler.search import fits
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
+from wse.models.tensors import parameter_count
 from wse.program import ELEMENT_BYTES
 
 MOST_WAFERS = 64
@@ -110,7 +111,7 @@ def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, op
     """A side below which not even the weights of the fullest wafer can fit."""
     kept = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     free = wafer.sram_bytes_per_pe - kept - software.code_bytes_per_pe - software.stack_bytes_per_pe
-    weights = spec.parameter_count * ELEMENT_BYTES[options.dtype] / options.wafers
+    weights = parameter_count(spec) * ELEMENT_BYTES[options.dtype] / options.wafers
     return max(1, math.isqrt(int(weights / max(free, 1))))
 
 

@@ -15,7 +15,12 @@ import numpy.typing as npt
 
 MOST_LANES = 128
 VECTOR_LANES = 16  # float32 values of a 512-bit register
-STORAGE: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16}
+STORAGE: dict[str, type[np.generic]] = {
+    "float32": np.float32,
+    "float16": np.uint16,
+    "bfloat16": np.int16,
+    "uint8": np.uint8,
+}
 """The storage type that stands for each element type in a kernel's views."""
 
 

@@ -23,7 +23,7 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
 
     Raises BadModel when a value is not finite, or is beyond float16 and that is the element type.
     """
-    made = {"rotary_frequencies": rotary_frequencies(spec)}
+    made = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     for tile in program.tiles:
         arena = arenas[tile.stage]
         element_type = program.element_type(tile.view)
@@ -42,12 +42,6 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
                 )
                 raise BadModel(message)
             arena.write_row(element_type, row, tile.address, whole.reshape(arena.cols, -1))
-
-
-def rotary_frequencies(spec: ModelSpec) -> npt.NDArray[np.float32]:
-    """``base ** (-2 p / head_size)`` for each rotary pair p, float32, as Hugging Face transformers computes it."""
-    exponent = np.arange(0, spec.head_size, 2, dtype=np.float32) / np.float32(spec.head_size)
-    return np.asarray(np.float32(1.0) / np.power(np.float32(spec.rope_base), exponent), np.float32)
 
 
 def _share(part: TilePart, tensor: Tensor, row: int, cols: int) -> Tensor:

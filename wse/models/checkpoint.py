@@ -1,10 +1,4 @@
-"""Checkpoint: the arrays of a model under our own names, all checked when it is opened.
-
-embedding  [vocab, hidden]          final_norm  [hidden]        head  [vocab, hidden], absent when tied
-layers.I.attention_norm  [hidden]   layers.I.mlp_norm  [hidden]
-layers.I.q  [heads × head_size, hidden]     layers.I.k, .v  [kv heads × head_size, hidden]
-layers.I.o  [hidden, heads × head_size]     layers.I.gate, .up  [ffn, hidden]    .down  [hidden, ffn]
-"""
+"""Checkpoint: the arrays of a model under our own names (`wse.models.tensors`), all checked when it is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +12,7 @@ from numpy.typing import NDArray
 
 from wse.errors import BadModel, WseBug
 from wse.models.config import FAMILIES
-from wse.models.family import Family, WantedTensor
+from wse.models.family import Family, Piece, WantedTensor
 from wse.models.safetensors_file import TensorEntry, open_model_files
 from wse.models.spec import ModelSpec
 
@@ -34,38 +28,40 @@ class Checkpoint:
         """
         family = FAMILIES[spec.family]
         self.spec = spec
-        extra, ours = dict(entries), {}
-        for wanted in family.tensors(spec):
-            entry = extra.pop(wanted.file_name, None)
-            if entry is None:
-                raise _missing(wanted, spec, entries)
-            ours[wanted.name] = _checked(entry, wanted, spec)
-        for entry in extra.values():
-            _check_harmless(entry, family, spec, ours["embedding"])
-        self._arrays = MappingProxyType(ours)
+        used: dict[str, NDArray[Any]] = {}
+        self._wanted = {wanted.name: wanted for wanted in family.tensors(spec, entries.keys())}
+        for wanted in self._wanted.values():
+            for piece in wanted.pieces:
+                if piece.file_name not in entries:
+                    raise _missing(wanted, piece, spec, entries)
+                used[piece.file_name] = _checked(entries[piece.file_name], piece, spec)
+        self._arrays = MappingProxyType(used)
+        for name in entries.keys() - used.keys():
+            _check_harmless(entries[name], family, spec, self.tensor("embedding"))
 
     @property
     def names(self) -> tuple[str, ...]:
         """Our names of all tensors: the tables first, then layer by layer."""
-        return tuple(self._arrays)
+        return tuple(self._wanted)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all tensors, a tied table counted once."""
+        """Bytes of all tensors in the file, a tied table counted once."""
         return sum(array.nbytes for array in self._arrays.values())
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """A read-only array, row-major, in the file's element type; a view of the file.
+        """A read-only array, row-major, in the file's element type.
 
-        Only a tensor that the file does not align to its element size is a copy.
+        A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
         """
-        if name not in self._arrays:
+        if name not in self._wanted:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
-        array = self._arrays[name]
-        if not array.flags.aligned:
-            array = array.copy()
-            array.flags.writeable = False
+        cut = [piece.cut(self._arrays[piece.file_name]) for piece in self._wanted[name].pieces]
+        array = cut[0] if len(cut) == 1 else np.concatenate(cut)
+        if not (array.flags.aligned and array.flags.c_contiguous):
+            array = np.array(array, order="C")
+        array.flags.writeable = False
         return array
 
 
@@ -74,11 +70,11 @@ def open_checkpoint(folder: Path, spec: ModelSpec) -> Checkpoint:
     return Checkpoint(spec, open_model_files(folder))
 
 
-def _checked(entry: TensorEntry, wanted: WantedTensor, spec: ModelSpec) -> NDArray[Any]:
+def _checked(entry: TensorEntry, wanted: Piece, spec: ModelSpec) -> NDArray[Any]:
     where = f"{entry.path}: tensor {entry.name!r}"
-    if entry.shape != wanted.shape:
+    if entry.shape != wanted.file_shape:
         msg = (
-            f"{where} has shape {list(entry.shape)}, the config asks for {list(wanted.shape)}; "
+            f"{where} has shape {list(entry.shape)}, the config asks for {list(wanted.file_shape)}; "
             "use the config.json that belongs to these weights"
         )
         raise BadModel(msg)
@@ -91,13 +87,13 @@ def _checked(entry: TensorEntry, wanted: WantedTensor, spec: ModelSpec) -> NDArr
     return entry.array
 
 
-def _missing(wanted: WantedTensor, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> BadModel:
+def _missing(wanted: WantedTensor, piece: Piece, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> BadModel:
     where = next((str(entry.path.parent) for entry in entries.values()), spec.name)
     if wanted.name == "head":
         remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
     else:
         remedy = "fetch the weights again, or use the config.json that belongs to them"
-    return BadModel(f"{where}: tensor {wanted.file_name!r} is missing; {remedy}")
+    return BadModel(f"{where}: tensor {piece.file_name!r} is missing; {remedy}")
 
 
 def _check_harmless(entry: TensorEntry, family: Family, spec: ModelSpec, embedding: NDArray[Any]) -> None:

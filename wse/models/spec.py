@@ -6,30 +6,152 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rope:
+    """Rotary positions: feature p of a head turns with feature ``p + len(frequencies)`` by position x frequency.
+
+    Features from twice that number on do not turn. ``frequencies`` are radians a token and float32 values, with every
+    scaling for long contexts worked in; cosine and sine are multiplied with ``multiplier``.
+    """
+
+    frequencies: tuple[float, ...]
+    multiplier: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """How one layer differs from its neighbours.
+
+    A token sees itself and what came before; with ``window`` no further back than window - 1 tokens, with ``chunk``
+    only tokens of its own stretch of ``chunk`` tokens. ``rotary``: queries and keys are rotated. ``experts``: the
+    feed-forward block is a mixture of experts.
+    """
+
+    rotary: bool = True
+    window: int | None = None
+    chunk: int | None = None
+    experts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latent:
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): sizes in features.
+
+    The cache holds for a token one latent vector of ``kv_rank`` and ``rope_size`` rotated key features, which all
+    heads share. A head's queries and keys have ``nope_size`` features without rotation besides. Queries come out
+    of a latent vector of ``q_rank`` features, or out of the hidden vector where that is 0.
+    """
+
+    q_rank: int
+    kv_rank: int
+    nope_size: int
+    rope_size: int
+    value_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A mixture of ``count`` feed-forward blocks of ``ffn_size``, of which a token uses ``active``.
+
+    ``scoring`` (``softmax`` or ``sigmoid``) turns the router's outputs into scores. With ``correction`` a trained value
+    is added to the scores that choose, not to those that weigh. Only experts of the ``chosen_groups`` best of
+    ``groups`` equal groups are chosen, a group counting as the sum of its two best. ``normalised``: the weights of the
+    chosen ones are divided by their sum. ``scale`` multiplies them in the end. ``weighs_input``: they multiply what
+    goes into an expert, not what comes out. ``shared_size`` is the width of a block that every token uses besides.
+    """
+
+    count: int
+    active: int
+    ffn_size: int
+    scoring: str = "softmax"
+    normalised: bool = True
+    scale: float = 1.0
+    groups: int = 1
+    chosen_groups: int = 1
+    correction: bool = False
+    router_bias: bool = False
+    weighs_input: bool = False
+    shared_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionScale:
+    """Queries of layers without rotation times 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens))."""
+
+    coefficient: float
+    floor_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The shape and the mathematics of one decoder-only transformer.
+    """The shape and the mathematics of one decoder-only transformer; the defaults are those of Llama.
 
     Sizes count elements. ``dtype`` is the checkpoint's own element type (``float32``, ``float16`` or
     ``bfloat16``). Query head h shares the keys and values of kv head ``h // queries_per_kv``.
-    Rotary pairs are (f, f + head_size / 2), the Hugging Face order.
+
+    Attributes:
+        attention_scale: What scores are multiplied with.
+        rope: None where no layer rotates.
+        qkv_bias, output_bias: Whether these projections add a trained vector.
+        head_norm: What is done to each head's queries and keys: nothing (""), ``rms`` (scaled by their root mean
+            square and a trained gain, before rotation) or ``l2`` (scaled without gain, after it, in layers that
+            rotate).
+        score_cap: With a cap c scores become c tanh(score / c) before the mask.
+        sinks: Each head has a trained score that takes part in the softmax and carries no value.
+        position_scale: See there.
+        latent: Sizes of latent attention; then ``head_size`` is that of a key in the cache, kv_rank + rope_size with
+            the rotated features first, and ``kv_head_count`` is 1.
+        ffn_size: Width of the dense feed-forward blocks; 0 where there are none.
+        activation: ``silu``, ``gelu_tanh`` (the tanh approximation), ``gelu`` or ``clamped_silu`` (gpt-oss: x times
+            sigmoid(1.702 x) with x at most 7, times one more than the up half, which is held to -7 to 7).
+        gated: Whether the activation of one half multiplies another.
+        ffn_bias: Whether the feed-forward projections, experts among them, add a trained vector.
+        norm: ``rms``, or ``layer`` (mean removed, trained vector added).
+        norm_unit_offset: Whether gains are stored less one.
+        post_norms: Whether what a block adds to the residual stream is normalised once more.
+        learned_positions: Rows of a table of positions that is added to the embedding; 0 for none.
+        embedding_scale: What embeddings are multiplied with, rounded to the element type first.
+        logit_cap: As ``score_cap``, of the logits.
     """
 
     name: str
     family: str
-    layer_count: int
+    layers: tuple[Layer, ...]
     hidden_size: int
     head_count: int
     kv_head_count: int
     head_size: int
+    attention_scale: float
+    rope: Rope | None
     ffn_size: int
     vocab_size: int
     context_limit: int
     norm_eps: float
-    rope_base: float
     tied_embedding: bool
     dtype: str
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
+    qkv_bias: bool = False
+    output_bias: bool = False
+    head_norm: str = ""
+    score_cap: float | None = None
+    sinks: bool = False
+    position_scale: PositionScale | None = None
+    latent: Latent | None = None
+    activation: str = "silu"
+    gated: bool = True
+    ffn_bias: bool = False
+    experts: Experts | None = None
+    norm: str = "rms"
+    norm_unit_offset: bool = False
+    post_norms: bool = False
+    learned_positions: int = 0
+    embedding_scale: float = 1.0
+    logit_cap: float | None = None
+
+    @property
+    def layer_count(self) -> int:
+        """Number of layers."""
+        return len(self.layers)
 
     @property
     def queries_per_kv(self) -> int:
@@ -37,9 +159,6 @@ class ModelSpec:
         return self.head_count // self.kv_head_count
 
     @property
-    def parameter_count(self) -> int:
-        """Trained values; a tied embedding counts once."""
-        attention = self.hidden_size * self.head_size * 2 * (self.head_count + self.kv_head_count)
-        layer = attention + 3 * self.hidden_size * self.ffn_size + 2 * self.hidden_size
-        tables = self.vocab_size * self.hidden_size * (1 if self.tied_embedding else 2)
-        return self.layer_count * layer + tables + self.hidden_size
+    def value_size(self) -> int:
+        """Features of a value in the cache."""
+        return self.head_size if self.latent is None else self.latent.kv_rank

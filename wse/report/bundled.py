@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
 from wse.models.load import BUNDLED, load_model
+from wse.models.tensors import parameter_count
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
 from wse_mappings.recipe import recipes
 
@@ -20,8 +21,8 @@ def models() -> Facts:
     found = []
     for name in BUNDLED:
         loaded = load_model(name)
-        spec = dataclasses.asdict(loaded.spec)
-        found.append({**spec, "name": name, "parameters": loaded.spec.parameter_count, "folder": str(loaded.path)})
+        spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
+        found.append({**spec, "name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)})
     return {"models": found}
 
 

@@ -13,7 +13,8 @@ from wse.compiler.search import compile_model
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.spec import ModelSpec
+from wse.models.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
 from wse.program import Program
 from wse.wavelet.phase import PhaseRun, phase_run
 
@@ -61,16 +62,17 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         spec = ModelSpec(
             name="small",
             family="llama",
-            layer_count=1 + i % 2,
+            layers=(Layer(),) * (1 + i % 2),
             hidden_size=hidden,
             head_count=kv_heads * share,
             kv_head_count=kv_heads,
             head_size=head_size,
+            attention_scale=head_size**-0.5,
+            rope=plain_rope(head_size, 1e4),
             ffn_size=int(rng.integers(2 * hidden, 4 * hidden)),
             vocab_size=256,
             context_limit=CONTEXT,
             norm_eps=1e-5,
-            rope_base=1e4,
             tied_embedding=True,
             dtype="float32",
             bos_token_id=None,
@@ -89,7 +91,14 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
             continue  # of one layer alone are those that remain
         side, own = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
         head = wanted.spec.hidden_size
-        one_head = replace(wanted.spec, head_count=1, kv_head_count=1, head_size=head)
+        one_head = replace(
+            wanted.spec,
+            head_count=1,
+            kv_head_count=1,
+            head_size=head,
+            attention_scale=head**-0.5,
+            rope=plain_rope(head, 1e4),
+        )
         yield replace(
             wanted,
             spec=one_head if own else wanted.spec,

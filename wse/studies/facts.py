@@ -7,6 +7,7 @@ from typing import Any
 from wse.fabric.causes import CAUSES
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.models.tensors import parameter_count
 from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Program
 from wse.studies.clock import PhaseTotals
 
@@ -18,10 +19,10 @@ def model_facts(spec: ModelSpec, program: Program) -> Report:
     """``model``: name, parameters, element type, bytes of the parameters in that type."""
     return {
         "name": spec.name,
-        "parameters": spec.parameter_count,
+        "parameters": parameter_count(spec),
         "dtype": program.element_type("act"),
         "accumulate": program.element_type("acc"),
-        "bytes": spec.parameter_count * ELEMENT_BYTES[program.element_type("act")],
+        "bytes": parameter_count(spec) * ELEMENT_BYTES[program.element_type("act")],
     }
 
 

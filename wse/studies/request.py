@@ -13,7 +13,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import BUNDLED, LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.program import ELEMENT_BYTES
+from wse.program import DTYPES
 from wse_mappings.recipe import recipes
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
@@ -169,8 +169,8 @@ def _check_numbers(request: Request) -> None:
 
 
 def _element_type(name: str) -> str:
-    if name not in ELEMENT_BYTES:
-        raise UnknownName("dtype", name, ELEMENT_BYTES)
+    if name not in DTYPES:
+        raise UnknownName("dtype", name, DTYPES)
     return name
 
 

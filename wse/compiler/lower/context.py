@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
@@ -59,7 +58,7 @@ class Context:
     @property
     def scale_pico(self) -> int:
         """What scores are multiplied with, in units of 1e-12."""
-        return round(1e12 / math.sqrt(self.spec.head_size))
+        return round(1e12 * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
         """A buffer of the current stage that lives where its values are needed."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from wse.errors import BadModel
 from wse.models.config_reader import ConfigReader
-from wse.models.family import Family, WantedTensor
-from wse.models.spec import ModelSpec
+from wse.models.family import Family, WantedTensor, whole
+from wse.models.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors import tensor_shapes
 
 # Bounds that no published model comes near; they keep a damaged file from asking for terabytes.
 MOST_LAYERS: Final = 10_000
@@ -56,16 +58,17 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     spec = ModelSpec(
         name=name,
         family="llama",
-        layer_count=config.integer("num_hidden_layers", 1, MOST_LAYERS),
+        layers=(Layer(),) * config.integer("num_hidden_layers", 1, MOST_LAYERS),
         hidden_size=hidden_size,
         head_count=head_count,
         kv_head_count=kv_head_count,
         head_size=head_size,
+        attention_scale=head_size**-0.5,
+        rope=plain_rope(head_size, _rope_base(config)),
         ffn_size=config.integer("intermediate_size", 1, LARGEST_TABLE),
         vocab_size=vocab_size,
         context_limit=config.integer("max_position_embeddings", 1, LONGEST_CONTEXT),
         norm_eps=config.number("rms_norm_eps", 0.0, 1.0),
-        rope_base=_rope_base(config),
         tied_embedding=config.flag("tie_word_embeddings", default=False),
         dtype=_dtype(config, unstated_dtype),
         bos_token_id=_bos(config, vocab_size),
@@ -154,28 +157,25 @@ def _refuse_other_mathematics(config: ConfigReader) -> None:
         config.refuse("layer_types", layers, "supported: full_attention in every layer")
 
 
-def tensors(spec: ModelSpec) -> Iterator[WantedTensor]:
-    """Every tensor of a Llama checkpoint. Matrices are [out, in]."""
-    hidden, ffn, table = spec.hidden_size, spec.ffn_size, (spec.vocab_size, spec.hidden_size)
-    q_size, kv_size = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
-    yield WantedTensor(name="embedding", file_name="model.embed_tokens.weight", shape=table)
-    yield WantedTensor(name="final_norm", file_name="model.norm.weight", shape=(hidden,))
-    if not spec.tied_embedding:
-        yield WantedTensor(name="head", file_name="lm_head.weight", shape=table)
-    layer = {
-        "attention_norm": ("input_layernorm", (hidden,)),
-        "q": ("self_attn.q_proj", (q_size, hidden)),
-        "k": ("self_attn.k_proj", (kv_size, hidden)),
-        "v": ("self_attn.v_proj", (kv_size, hidden)),
-        "o": ("self_attn.o_proj", (hidden, q_size)),
-        "mlp_norm": ("post_attention_layernorm", (hidden,)),
-        "gate": ("mlp.gate_proj", (ffn, hidden)),
-        "up": ("mlp.up_proj", (ffn, hidden)),
-        "down": ("mlp.down_proj", (hidden, ffn)),
-    }
-    for i in range(spec.layer_count):
-        for name, (theirs, shape) in layer.items():
-            yield WantedTensor(name=f"layers.{i}.{name}", file_name=f"model.layers.{i}.{theirs}.weight", shape=shape)
+FILE_NAMES: Final = {
+    "embedding": "model.embed_tokens",
+    "final_norm": "model.norm",
+    "head": "lm_head",
+    "attention_norm": "input_layernorm",
+    **{name: f"self_attn.{name}_proj" for name in "qkvo"},
+    "mlp_norm": "post_attention_layernorm",
+    **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+}
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a Llama checkpoint."""
+    for name, shape in tensor_shapes(spec).items():
+        if name.startswith("layers."):
+            _, layer, inside = name.split(".", 2)
+            yield whole(name, f"model.layers.{layer}.{FILE_NAMES[inside]}.weight", shape)
+        else:
+            yield whole(name, f"{FILE_NAMES[name]}.weight", shape)
 
 
 LLAMA: Final = Family(

@@ -26,7 +26,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.fabric.phase_cost import Fabric
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
-from wse.models.spec import ModelSpec
+from wse.models.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
 from wse.program import Kind, Phase, Program
 from wse.studies.validation.shapes import Shape
 from wse.studies.validation.versions import software
@@ -112,16 +113,17 @@ def _one_head(shape: Shape) -> ModelSpec:
     return ModelSpec(
         name="one head",
         family="llama",
-        layer_count=shape.layer_count,
+        layers=(Layer(),) * shape.layer_count,
         hidden_size=shape.hidden_size,
         head_count=1,
         kv_head_count=1,
         head_size=shape.hidden_size,
+        attention_scale=shape.hidden_size**-0.5,
+        rope=plain_rope(shape.hidden_size, 1e4),
         ffn_size=shape.ffn_size,
         vocab_size=1,
         context_limit=2**31,
         norm_eps=1e-5,
-        rope_base=1e4,
         tied_embedding=False,
         dtype="float16",
         bos_token_id=None,
