@@ -1,0 +1,64 @@
+"""Checkpoints of random weights, the same on every machine: values follow from a seed and the tensors' names.
+
+A family's golden (tests/data/families/NAME.json) has the config, the tensors as the family's own framework writes
+them, and what it computed. Values are drawn from the raw bits of PCG64, whose stream numpy keeps from release to
+release.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+NORM_MARKS = ("norm", "ln_")
+VECTOR_SPREAD = 0.2
+
+
+def values(name: str, shape: Sequence[int], seed: int) -> npt.NDArray[np.float32]:
+    """Tensor ``name``: uniform, matrices with variance 2 / (inputs), gains around 1, other vectors around 0."""
+    bits = np.random.PCG64(np.random.SeedSequence([seed, *name.encode()])).random_raw(math.prod(shape))
+    even = ((bits >> np.uint64(40)).astype(np.float64) / 2**23 - 1.0).reshape(shape)  # -1 to 1, 24 bits
+    if len(shape) > 1 and "bias" not in name:
+        inputs = shape[-1] if len(shape) == 2 else shape[-2]
+        return (even * math.sqrt(6.0 / inputs)).astype(np.float32)
+    gain = any(mark in name for mark in NORM_MARKS) and "bias" not in name
+    return (even * VECTOR_SPREAD + (1.0 if gain else 0.0)).astype(np.float32)
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Array]) -> None:
+    """A safetensors file of float tensors."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, array in tensors.items():
+        kind = FORMATS[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    with path.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            stream.write(np.ascontiguousarray(array).tobytes())
+
+
+def write_checkpoint(folder: Path, golden: Mapping[str, Any], dtype: str = "float32") -> Path:
+    """config.json and model.safetensors of a golden in ``folder``, which is made; the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    tensors = {
+        name: values(name, shape, golden["seed"]).astype(kind) for name, shape in sorted(golden["tensors"].items())
+    }
+    config = {**golden["config"], "dtype": dtype}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    write_safetensors(folder / "model.safetensors", tensors)
+    return folder
