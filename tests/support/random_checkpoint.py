@@ -20,7 +20,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "uint8": "U8", "float8_e4m3fn": "F8_E4M3"}
+FLOAT8_SPREAD = 128.0  # about the deviation of e4m3 codes that are drawn evenly
+FLOAT4_SPREAD = 2.9  # that of e2m1 codes
 NORM_MARKS = ("norm", "ln_")
 VECTOR_SPREAD = 0.2
 
@@ -36,8 +38,22 @@ def values(name: str, shape: Sequence[int], seed: int) -> npt.NDArray[np.float32
     return (even * VECTOR_SPREAD + (1.0 if gain else 0.0)).astype(np.float32)
 
 
+def quantised(name: str, shape: Sequence[int], kind: str, seed: int) -> Array:
+    """A tensor of codes or of their scales: ``fp8`` and ``fp8_scale``, ``mxfp4`` and ``mxfp4_scale``."""
+    even = values(name, (math.prod(shape), 1), seed).reshape(shape) / math.sqrt(6.0) * 0.5 + 0.5  # 0 to 1
+    if kind == "fp8_scale":
+        return ((0.75 + even / 2) / FLOAT8_SPREAD * 0.15).astype(np.float32)
+    if kind == "mxfp4_scale":
+        return (121 + np.floor(even * 3)).astype(np.uint8)
+    codes = np.floor(even * 256).clip(0, 255).astype(np.uint8)
+    if kind == "mxfp4":
+        return codes
+    codes[(codes & 0x7F) == 0x7F] = 0  # no number
+    return codes.view(ml_dtypes.float8_e4m3fn)
+
+
 def write_safetensors(path: Path, tensors: Mapping[str, Array]) -> None:
-    """A safetensors file of float tensors."""
+    """A safetensors file."""
     header: dict[str, Any] = {}
     at = 0
     for name, array in tensors.items():
@@ -55,8 +71,12 @@ def write_checkpoint(folder: Path, golden: Mapping[str, Any], dtype: str = "floa
     """config.json and model.safetensors of a golden in ``folder``, which is made; the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    coded: Mapping[str, str] = golden.get("quantised", {})
     tensors = {
-        name: values(name, shape, golden["seed"]).astype(kind) for name, shape in sorted(golden["tensors"].items())
+        name: quantised(name, shape, coded[name], golden["seed"])
+        if name in coded
+        else values(name, shape, golden["seed"]).astype(kind)
+        for name, shape in sorted(golden["tensors"].items())
     }
     config = {**golden["config"], "dtype": dtype}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -1,0 +1,98 @@
+"""GGUF files of random weights, the same on every machine: blocks are raw bits of PCG64 but for their scales.
+
+Layout of the file and of the blocks: the GGUF specification and ggml's block structures (github.com/ggml-org/ggml).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from random_checkpoint import values
+
+Bytes = npt.NDArray[np.uint8]
+
+TYPE_NUMBERS = {
+    "F32": 0,
+    "F16": 1,
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q5_0": 6,
+    "Q5_1": 7,
+    "Q8_0": 8,
+    "Q4_K": 12,
+    "Q5_K": 13,
+    "Q6_K": 14,
+    "BF16": 30,
+}
+ALIGNMENT = 32
+
+# Of a block: weights, bytes, where its float16 scales stand, and each as a multiple of the wanted deviation: the first
+# makes weights of about that deviation, the second takes their mean away.
+BLOCKS: dict[str, tuple[int, int, dict[int, float]]] = {
+    "Q8_0": (32, 34, {0: 1 / 74}),
+    "Q4_0": (32, 18, {0: 1 / 4.6}),
+    "Q4_1": (32, 20, {0: 1 / 4.6, 2: -7.5 / 4.6}),
+    "Q5_0": (32, 22, {0: 1 / 9.2}),
+    "Q5_1": (32, 24, {0: 1 / 9.2, 2: -15.5 / 9.2}),
+    "Q4_K": (256, 144, {0: 1 / 255, 2: 7.5 / 255}),
+    "Q5_K": (256, 176, {0: 1 / 510, 2: 15.5 / 510}),
+    "Q6_K": (256, 210, {208: 1 / 1365}),
+}
+
+
+def stored(name: str, shape: Sequence[int], kind: str, seed: int) -> Bytes:
+    """The bytes of tensor ``name`` as the file has them."""
+    if kind not in BLOCKS:
+        made = values(name, shape, seed)
+        dtype = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}[kind]
+        return np.frombuffer(made.astype(dtype).tobytes(), np.uint8)
+    weights, size, scales = BLOCKS[kind]
+    count = math.prod(shape) // weights
+    words = -(-count * size // 8)
+    raw = np.random.PCG64(np.random.SeedSequence([seed, *f"{kind} {name}".encode()])).random_raw(words)
+    blocks = np.frombuffer(raw.astype("<u8").tobytes(), np.uint8)[: count * size].reshape(count, size).copy()
+    spread = math.sqrt(2.0 / shape[-1])
+    vary = 0.75 + (np.arange(count) % 7) / 14  # blocks differ in scale
+    for at, factor in scales.items():
+        blocks[:, at : at + 2] = (vary * factor * spread).astype("<f2").view(np.uint8).reshape(count, 2)
+    return blocks.reshape(-1)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def _value(value: Any) -> bytes:
+    """Kind and value of one item of metadata."""
+    if isinstance(value, bool):
+        return struct.pack("<IB", 7, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    return struct.pack("<I", 8) + _text(value)
+
+
+def write_gguf(path: Path, golden: Mapping[str, Any]) -> Path:
+    """The file of a golden: its metadata, and its tensors (name to shape and type), rows first."""
+    tensors: dict[str, tuple[list[int], str]] = golden["tensors"]
+    data, infos, at = [], b"", 0
+    for name, (shape, kind) in tensors.items():
+        content = stored(name, shape, kind, golden["seed"]).tobytes()
+        infos += _text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape))
+        infos += struct.pack("<IQ", TYPE_NUMBERS[kind], at)
+        content += b"\0" * (-len(content) % ALIGNMENT)
+        data.append(content)
+        at += len(content)
+    metadata = b"".join(_text(key) + _value(value) for key, value in golden["metadata"].items())
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(golden["metadata"])) + metadata + infos
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head + b"\0" * (-len(head) % ALIGNMENT) + b"".join(data))
+    return path

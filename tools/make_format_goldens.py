@@ -1,0 +1,114 @@
+"""What Hugging Face transformers computes for tiny random checkpoints of 16 and fewer bits: tests/data/formats/*.json.
+
+    pip install torch transformers safetensors accelerate
+    python tools/make_format_goldens.py [float16 bfloat16 fp8 mxfp4]
+
+transformers converts the weights and computes in float32. Codes and scales are
+not stored: tests/support/random_checkpoint.py draws them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from make_goldens import CLEAR, COMMON, FAMILIES, PROMPTS, ROOT, SEEDS, answer, on_disk
+from random_checkpoint import write_checkpoint
+
+OUT = ROOT / "tests" / "data" / "formats"
+BLOCK = 128
+MX_BLOCK = 32
+
+
+def sixteen() -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """qwen2: biases, tied embeddings."""
+    return {**COMMON, **FAMILIES["qwen2"], "model_type": "qwen2"}, {}, None
+
+
+def fp8() -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """qwen3, wider than a block of 128 and no multiple of it; norms, embedding and head in float32."""
+    changed = {"hidden_size": 144, "intermediate_size": 160, "num_attention_heads": 3, "num_key_value_heads": 1}
+    wanted = {**COMMON, **FAMILIES["qwen3"], **changed, "head_dim": 48, "model_type": "qwen3"}
+    method = {"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [BLOCK, BLOCK]}
+    return wanted, method, transformers.FineGrainedFP8Config(weight_block_size=(BLOCK, BLOCK), dequantize=True)
+
+
+def mxfp4() -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """gpt-oss, its experts' matrices in blocks of 32."""
+    wanted = {**COMMON, **FAMILIES["gpt_oss"], "hidden_size": 96, "intermediate_size": 32, "model_type": "gpt_oss"}
+    method = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    return wanted, method, transformers.Mxfp4Config(dequantize=True)
+
+
+def coded(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """The tensors with codes and scales in place of those that are quantised; and what each of these is."""
+    found: dict[str, list[int]] = {}
+    kinds: dict[str, str] = {}
+    for name, shape in tensors.items():
+        if kind == "fp8" and name.endswith("_proj.weight"):
+            scale = f"{name}_scale_inv"
+            found |= {name: shape, scale: [-(-size // BLOCK) for size in shape]}
+            kinds |= {name: "fp8", scale: "fp8_scale"}
+        elif kind == "mxfp4" and "experts" in name and "bias" not in name:
+            count, inputs, outputs = shape
+            blocks = [count, outputs, inputs // MX_BLOCK]
+            found |= {f"{name}_blocks": [*blocks, MX_BLOCK // 2], f"{name}_scales": blocks}
+            kinds |= {f"{name}_blocks": "mxfp4", f"{name}_scales": "mxfp4_scale"}
+        else:
+            found[name] = shape
+    return found, kinds
+
+
+def golden(kind: str) -> dict[str, Any]:
+    """The golden of one format, by the first seed whose tokens are clear."""
+    wanted, method, how = {"fp8": fp8, "mxfp4": mxfp4}.get(kind, sixteen)()
+    config = transformers.AutoConfig.for_model(wanted.pop("model_type"), **wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        tensors, kinds = coded(kind, on_disk(config, Path(folder) / "made"))
+        stored = json.loads((Path(folder) / "made" / "config.json").read_text())
+        stored.pop("transformers_version", None)
+        if method:
+            stored["quantization_config"] = method
+        dtype = "float32" if method else kind  # of what is not quantised
+        for seed in SEEDS:
+            made = {
+                "format": kind,
+                "dtype": dtype,
+                "seed": seed,
+                "config": stored,
+                "tensors": tensors,
+                "quantised": kinds,
+            }
+            path = write_checkpoint(Path(folder) / f"seed{seed}", made, dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                path,
+                dtype=torch.float32,
+                attn_implementation="eager",
+                experts_implementation="eager",
+                **({} if how is None else {"quantization_config": how}),
+            )
+            model = model.float().eval()
+            answers = [answer(model, prompt) for prompt in PROMPTS]
+            if min(gap for _, gap in answers) > CLEAR:
+                versions = {"transformers": transformers.__version__, "torch": torch.__version__}
+                return {**made, "made_by": versions, "cases": [case for case, _ in answers]}
+    message = f"{kind}: no seed gives clear tokens"
+    raise SystemExit(message)
+
+
+def main() -> None:
+    """Write the goldens of the formats named, or of all."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    for kind in sys.argv[1:] or ("float16", "bfloat16", "fp8", "mxfp4"):
+        made = golden(kind)
+        (OUT / f"{kind}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
+
+
+if __name__ == "__main__":
+    main()

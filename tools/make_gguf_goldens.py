@@ -1,0 +1,90 @@
+"""What Hugging Face transformers computes for tiny random GGUF files of every type: tests/data/gguf/*.json.
+
+    pip install torch transformers gguf accelerate
+    python tools/make_gguf_goldens.py [TYPE ...]
+
+Weights are not stored: tests/support/random_gguf.py draws the blocks anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from make_goldens import CLEAR, PROMPTS, ROOT, SEEDS, answer
+from random_gguf import TYPE_NUMBERS, write_gguf
+
+OUT = ROOT / "tests" / "data" / "gguf"
+VOCABULARY = 259
+
+
+def description(kind: str) -> dict[str, Any]:
+    """Metadata and tensors of a Llama model whose matrices are of one type; rows of K types are 256 weights."""
+    wide = kind.endswith("_K")
+    hidden, heads, kv_heads, ffn = (256, 4, 1, 256) if wide else (96, 3, 1, 160)
+    keys = hidden // heads * kv_heads
+    metadata = {
+        "general.architecture": "llama",
+        "general.name": f"random {kind}",
+        "llama.block_count": 1,
+        "llama.context_length": 64,
+        "llama.embedding_length": hidden,
+        "llama.feed_forward_length": ffn,
+        "llama.attention.head_count": heads,
+        "llama.attention.head_count_kv": kv_heads,
+        "llama.rope.freq_base": 10000.0,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.vocab_size": VOCABULARY,
+        "llama.rope.dimension_count": hidden // heads,
+    }
+    at = "blk.0"
+    tensors = {
+        "token_embd.weight": ([VOCABULARY, hidden], kind),
+        f"{at}.attn_norm.weight": ([hidden], "F32"),
+        f"{at}.attn_q.weight": ([hidden, hidden], kind),
+        f"{at}.attn_k.weight": ([keys, hidden], kind),
+        f"{at}.attn_v.weight": ([keys, hidden], kind),
+        f"{at}.attn_output.weight": ([hidden, hidden], kind),
+        f"{at}.ffn_norm.weight": ([hidden], "F32"),
+        f"{at}.ffn_gate.weight": ([ffn, hidden], kind),
+        f"{at}.ffn_up.weight": ([ffn, hidden], kind),
+        f"{at}.ffn_down.weight": ([hidden, ffn], kind),
+        "output_norm.weight": ([hidden], "F32"),
+        "output.weight": ([VOCABULARY, hidden], kind),
+    }
+    return {"metadata": metadata, "tensors": tensors}
+
+
+def golden(kind: str) -> dict[str, Any]:
+    """The golden of one type, by the first seed whose tokens are clear."""
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in SEEDS:
+            made = {"type": kind, "seed": seed, **description(kind)}
+            path = write_gguf(Path(folder) / f"{seed}.gguf", made)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                path.parent, gguf_file=path.name, dtype=torch.float32, attn_implementation="eager"
+            ).eval()
+            answers = [answer(model, prompt) for prompt in PROMPTS]
+            if min(gap for _, gap in answers) > CLEAR:
+                versions = {"transformers": transformers.__version__, "torch": torch.__version__}
+                return {**made, "made_by": versions, "cases": [case for case, _ in answers]}
+    message = f"{kind}: no seed gives clear tokens"
+    raise SystemExit(message)
+
+
+def main() -> None:
+    """Write the goldens of the types named, or of all."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    for kind in sys.argv[1:] or TYPE_NUMBERS:
+        made = golden(kind)
+        (OUT / f"{kind}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
+
+
+if __name__ == "__main__":
+    main()
