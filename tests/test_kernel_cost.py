@@ -14,7 +14,7 @@ from wse.instructions import KERNELS, OPERANDS
 from wse.kernel_cost import Operands, kernel_cycles, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
-SIZES = ("M", "K", "N", "n", "F", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
+SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
 
 
 def operands(kernel: str, **sizes: int) -> Operands:
@@ -74,7 +74,7 @@ def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
 def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
     academic = load_software("academic", "wse3")
     for kernel in KERNELS:
-        sizes = operands(kernel, F=4, K=6, N=6, n=6, T=5)
+        sizes = operands(kernel, F=4, R=4, K=6, N=6, n=6, T=5)
         tuned, compiled = (
             kernel_cycles(kernel, sizes, pe_costs(WSE3, software, "float16", "float16"))
             for software in (SOFTWARE, academic)

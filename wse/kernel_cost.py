@@ -24,6 +24,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 
 Operands = dict[str, int]
 
+PICO = 10**12
+"""An operand in units of 1e-12 that is 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeCosts:
@@ -84,10 +87,24 @@ def _matmul(a: Operands, c: PeCosts) -> float:
 
 
 def _rope(a: Operands, c: PeCosts) -> float:
-    half, heads = a["F"] // 2, a["Hq"] + a["Hk"]
-    functions = half * (2 * c.function)
-    rotation = heads * 6 * c.vector(half, c.acc) + c.vector((heads + a["Hk"]) * a["F"], c.convert)
-    return a["M"] * (c.loop + functions + rotation)
+    heads = a["Hq"] + a["Hk"]
+    rounding = c.vector((heads + a["Hk"]) * a["F"], c.convert)
+    return a["M"] * (c.loop + _turning(a, c) + heads * 6 * c.vector(a["R"] // 2, c.acc) + rounding)
+
+
+def _rotate(a: Operands, c: PeCosts) -> float:
+    return a["M"] * (c.loop + _turning(a, c) + a["H"] * 6 * c.vector(a["R"] // 2, c.act))
+
+
+def _turning(a: Operands, c: PeCosts) -> float:
+    """Cosines and sines of a token, and their multiplier where it is not 1."""
+    half = a["R"] // 2
+    scaled = 0.0 if a["multiplier_pico"] == PICO else 2 * c.vector(half, c.f32)
+    return half * (2 * c.function) + scaled
+
+
+def _split_heads(a: Operands, c: PeCosts) -> float:
+    return a["M"] * (c.loop + c.vector((a["Hq"] + 2 * a["Hk"]) * a["F"], c.convert))
 
 
 def _kv_append(a: Operands, c: PeCosts) -> float:
@@ -132,6 +149,8 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
     "rope": _rope,
+    "rotate": _rotate,
+    "split_heads": _split_heads,
     "kv_append": _kv_append,
     "attention_scores": _attention_scores,
     "attention_max": _attention_max,

@@ -23,6 +23,8 @@ COMPUTE: dict[str, Callable[..., None]] = {
         norm.sum_squares,
         norm.rms_scale,
         rotary.rope,
+        rotary.rotate,
+        rotary.split_heads,
         attention.kv_append,
         attention.attention_scores,
         attention.attention_max,

@@ -1,9 +1,10 @@
 """Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
 
 With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at
-most one), and a column of the group holds the same features, whole rotary pairs, of the head's keys, values and
-all its queries. With fewer columns, each holds whole kv heads. Cut evenly instead, as the kernels of WaferLLM (OSDI
-2025) that were measured do, features may part from their rotary partners: right for times, wrong for values.
+most one), and a column of the group holds the same features, whole rotary pairs and a share of those that do not
+rotate, of the head's keys, values and all its queries. With fewer columns, each holds whole kv heads. Cut evenly
+instead, as the kernels of WaferLLM (OSDI 2025) that were measured do, features may part from their rotary partners:
+right for times, wrong for values.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ class HeadGroups:
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding.
-        features: int32 ``[cols, F]``: local features within a head, F / 2 first members and then their partners; in
-            order where they are cut evenly. -1 for padding.
+        features: int32 ``[cols, F]``: local features within a head, ``rotated / 2`` first members of rotary pairs,
+            their partners, and those that do not rotate; in order where they are cut evenly. -1 for padding.
+        rotated: local features that rotate, padding included.
         segments: (first column, columns) of each group; the columns of a group sum their scores.
     """
 
     kv_heads: I32
     features: I32
+    rotated: int
     segments: tuple[tuple[int, int], ...]
 
     @property
@@ -52,16 +55,26 @@ class HeadGroups:
         return np.where(padding, np.int32(-1), index).reshape(cols, held * queries_per_kv * self.features.shape[1])
 
 
-def head_groups(cols: int, kv_head_count: int, head_size: int, *, whole_pairs: bool = True) -> HeadGroups:
-    """Assign ``kv_head_count`` heads of ``head_size`` features (even) to ``cols`` columns."""
+def head_groups(
+    cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, whole_pairs: bool = True
+) -> HeadGroups:
+    """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns.
+
+    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2.
+    """
     if cols < kv_head_count:
         held = padded_blocks(kv_head_count, cols)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
-        return HeadGroups(kv_heads=held, features=features, segments=tuple((c, 1) for c in range(cols)))
+        alone = tuple((c, 1) for c in range(cols))
+        return HeadGroups(kv_heads=held, features=features, rotated=rotary_size, segments=alone)
     segments = balanced_segments(cols, kv_head_count)
     kv_heads = np.repeat(np.arange(kv_head_count, dtype=np.int32), [count for _, count in segments])[:, None]
-    cut = _pairs if whole_pairs else _even
-    return HeadGroups(kv_heads=kv_heads, features=cut(head_size, segments), segments=tuple(segments))
+    if whole_pairs:
+        features, rotated = _pairs(head_size, rotary_size, segments)
+    else:
+        features = _even(head_size, segments)
+        rotated = 2 * (features.shape[1] * rotary_size // head_size // 2)
+    return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
 
 
 def _even(head_size: int, segments: list[tuple[int, int]]) -> I32:
@@ -72,14 +85,19 @@ def _even(head_size: int, segments: list[tuple[int, int]]) -> I32:
     return np.where(index < head_size, index, np.int32(-1))
 
 
-def _pairs(head_size: int, segments: list[tuple[int, int]]) -> I32:
-    """The features of every column in whole rotary pairs."""
-    pairs = head_size // 2
-    width = max(ceil_div(pairs, count) for _, count in segments)
-    features = np.full((sum(count for _, count in segments), 2 * width), -1, np.int32)
+def _pairs(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+    """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places."""
+    half = rotary_size // 2
+    pairs, rest = _balanced(half, segments), _balanced(head_size - rotary_size, segments)
+    partners, others = (np.where(index < 0, index, index + first) for index, first in ((pairs, half), (rest, 2 * half)))
+    return np.concatenate([pairs, partners, others], axis=1, dtype=np.int32), 2 * pairs.shape[1]
+
+
+def _balanced(extent: int, segments: list[tuple[int, int]]) -> I32:
+    """``[cols, width]``: each segment's share of ``extent`` indices, as even as can be; -1 for padding."""
+    width = max(ceil_div(extent, count) for _, count in segments)
+    index = np.full((sum(count for _, count in segments), width), -1, np.int32)
     for start, count in segments:
-        for place, (pair, taken) in enumerate(balanced_segments(pairs, count)):
-            first = np.arange(pair, pair + taken, dtype=np.int32)
-            features[start + place, :taken] = first
-            features[start + place, width : width + taken] = first + pairs
-    return features
+        for place, (first, taken) in enumerate(balanced_segments(extent, count)):
+            index[start + place, :taken] = np.arange(first, first + taken, dtype=np.int32)
+    return index

@@ -18,7 +18,9 @@ SIZES: dict[str, tuple[str, ...]] = {
     "gemv": ("K", "N"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
-    "rope": ("M", "Hq", "Hk", "half"),
+    "rope": ("M", "Hq", "Hk", "half", "rest"),
+    "rotate": ("M", "H", "half", "rest"),
+    "split_heads": ("M", "Hq", "Hk", "F"),
     "kv_append": ("E", "capacity"),
     "attention_scores": ("M", "Hk", "share", "F", "capacity"),
     "attention_max": ("M", "H", "capacity"),
@@ -46,7 +48,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     s = dict(size)
     capacity = s.get("capacity", 1)
     s["T"] = int(rng.integers(1, capacity + 1))
-    s["F"] = 2 * s["half"] if "half" in s else s.get("F", 1)
+    s["R"] = 2 * s.get("half", 0)
+    s["F"] = s["R"] + s["rest"] - 1 if "half" in s else s.get("F", 1)
     s["heads"] = s["Hk"] * s["share"] if "share" in s else s.get("H", 1)
     s["tokens"] = 4
     strided = int(rng.integers(0, 3))
@@ -60,6 +63,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "size": 3 * s.get("K", 1),
         "eps_atto": 10_000_000_000_000,
         "scale_pico": SCALE_PICO,
+        "multiplier_pico": int(rng.choice([10**12, SCALE_PICO])),
         "round": int(rng.integers(0, rows)),
         "ring": rows,
         "first": first,
@@ -99,10 +103,15 @@ def _buffers(
         return {"x": M * K, "sums": M}, {}
     if kernel == "rms_scale":
         return {"x": M * K, "sums": M, "gain": K, "out": M * K}, {"sums": rng.exponential(K, (*line, M))}
+    half = s["R"] // 2
+    frequency = np.broadcast_to(10_000.0 ** -np.linspace(0, 1, half, endpoint=False), (*line, half))
+    heads = {"x": M * (Hq + 2 * Hk) * F, "q": M * Hq * F, "k": M * Hk * F, "v": M * Hk * F}
     if kernel == "rope":
-        frequency = np.broadcast_to(10_000.0 ** -np.linspace(0, 1, F // 2, endpoint=False), (*line, F // 2))
-        sizes = {"x": M * (Hq + 2 * Hk) * F, "frequency": F // 2, "q": M * Hq * F, "k": M * Hk * F, "v": M * Hk * F}
-        return sizes, {"frequency": frequency}
+        return heads | {"frequency": half}, {"frequency": frequency}
+    if kernel == "rotate":
+        return {"x": M * H * F, "frequency": half}, {"frequency": frequency}
+    if kernel == "split_heads":
+        return heads, {}
     if kernel == "kv_append":
         cache = capacity * s["E"]
         return {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["E"], "k_cache": cache, "v_cache": cache}, {}
@@ -142,8 +151,15 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     tiny, tiny_sum = TINY[case.types[0]], TINY[case.types[1]]
     plain = dict(zip([name for name, _ in OPERANDS[case.kernel]], case.a[3:].tolist(), strict=False))
     if case.kernel == "rope":
-        error = {name: _rope_error(case, plain, name) + tiny for name in "qk"}
-        return {name: error[name] + stored * np.abs(case.values(name, want)) for name in "qk"}
+        queries, keys, _ = np.split(_rope_error(case, plain), [plain["Hq"], plain["Hq"] + plain["Hk"]], axis=3)
+        error = {"q": queries, "k": keys}
+        return {
+            name: error[name].reshape(case.values(name).shape) + tiny + stored * np.abs(case.values(name, want))
+            for name in error
+        }
+    if case.kernel == "rotate":
+        error = _rope_error(case, plain).reshape(case.values("x").shape)
+        return {"x": error + tiny + stored * np.abs(case.values("x", want))}
     if case.kernel == "swiglu":
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
     if case.kernel in ("attention_exp", "attention_exp_by_column"):
@@ -164,10 +180,10 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     return {}
 
 
-def _rope_error(case: Case, plain: dict[str, int], name: str) -> Array:
-    """4 ulp of cos and sin times both members of the pair, and two roundings."""
-    M, Hq, Hk, F = (plain[key] for key in ("M", "Hq", "Hk", "F"))
-    heads = np.abs(case.values("x")).reshape(*case.memory.shape[:2], M, Hq + 2 * Hk, 2, F // 2)
-    either = np.broadcast_to(heads.sum(axis=4, keepdims=True), heads.shape)
-    taken = either[:, :, :, :Hq] if name == "q" else either[:, :, :, Hq : Hq + Hk]
-    return 6 * EPS["float32"] * taken.reshape(*case.memory.shape[:2], -1)
+def _rope_error(case: Case, plain: dict[str, int]) -> Array:
+    """``[rows, cols, M, heads, F]``: 4 ulp of cos and sin times both members of the pair, and two roundings."""
+    F, R = plain["F"], plain["R"]
+    heads = np.abs(case.values("x")).reshape(*case.memory.shape[:2], plain["M"], -1, F)
+    either = heads[..., : R // 2] + heads[..., R // 2 : R]
+    rotated = 8 * EPS["float32"] * np.concatenate([either, either], axis=-1)
+    return np.concatenate([rotated, np.zeros_like(heads[..., R:])], axis=-1)

@@ -144,6 +144,7 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
         ("kv_append", {cache_balance.APPEND_FROM, cache_balance.APPEND_COUNT, cache_balance.APPEND_SLOT}),
         ("cache_shift", {cache_balance.PASSED_SLOT, cache_balance.RECEIVED_SLOT}),
         ("rope", {cache_balance.POSITION}),
+        ("rotate", {cache_balance.POSITION}),
         ("attention_max", {cache_balance.POSITION}),
         ("attention_exp", {cache_balance.POSITION}),
         ("attention_max_by_column", {cache_balance.POSITION}),

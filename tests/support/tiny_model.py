@@ -48,12 +48,16 @@ def tiny_spec(
 
 
 def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
-    """Random canonical tensors [out, in]; gains near 1."""
+    """Random canonical tensors [out, in]; gains near 1, less one where they are stored so, other vectors near 0."""
     random = np.random.default_rng(seed)
     made = {}
     for name, shape in tensor_shapes(spec).items():
         scale = 1.0 / np.sqrt(shape[-1])
-        values = random.standard_normal(shape) * scale if len(shape) == 2 else 1 + 0.1 * random.standard_normal(shape)
+        values = random.standard_normal(shape)
+        if len(shape) == 2:
+            values *= scale
+        elif name.endswith("norm"):
+            values = 1.0 - spec.norm_unit_offset + 0.1 * values
         made[name] = values.astype(np.float32)
     return made
 

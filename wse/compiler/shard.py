@@ -25,7 +25,13 @@ def shard(state: State) -> State:
         hidden=padded_blocks(spec.hidden_size, rows),
         ffn=padded_blocks(spec.ffn_size, cols),
         vocab=padded_blocks(spec.vocab_size, cols),
-        heads=head_groups(cols, spec.kv_head_count, spec.head_size, whole_pairs=state.options.scope != LAYERS),
+        heads=head_groups(
+            cols,
+            spec.kv_head_count,
+            spec.head_size,
+            0 if spec.rope is None else 2 * len(spec.rope.frequencies),
+            whole_pairs=state.options.scope != LAYERS,
+        ),
     )
     queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
@@ -45,7 +51,8 @@ def shard(state: State) -> State:
                 )
                 tiles.append(SymTile(buffer=buffer, tile=tile))
     for stage, plan in enumerate(state.plans):
-        if plan.first_layer < plan.last_layer and state.options.scope != PRODUCT:
+        rotates = any(layer.rotary for layer in spec.layers[plan.first_layer : plan.last_layer])
+        if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
             tiles.append(_frequencies(cut, stage))
     return replace(state, shard=cut, tiles=tuple(tiles))
 
@@ -162,7 +169,7 @@ def _tile(
 
 def _frequencies(cut: Shard, stage: int) -> SymTile:
     """Inverse frequencies of the rotary pairs that a column holds, float32."""
-    half = cut.heads.features_per_head // 2
+    half = cut.heads.rotated // 2
     part = TilePart(
         tensor="rotary_frequencies",
         outer=None,

@@ -68,19 +68,41 @@ def rms_scale(pes: Sram, ctl: I32, a: I64) -> None:
 
 
 def rope(pes: Sram, ctl: I32, a: I64) -> None:
-    """Rotate the pairs (p, p + F / 2) of every head of q and k by position * frequency[p]; pass v through."""
-    x, frequency, q, k, v, M, Hq, Hk, F = a[3:12]
-    half = F // 2
+    """Rotate the pairs (p, p + R / 2) of every head of q and k by position * frequency[p]; pass the rest through."""
+    x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico = a[3:14]
     for pe in pes.pes(a):
         heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
-        position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
-        angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
-        cosine, sine = np.cos(angle), np.sin(angle)
-        first, second = heads[..., :half], heads[..., half:]
-        turned = np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=2)
+        turned = _turned(pe, ctl, heads, frequency, R, multiplier_pico)
         pe.write("act", q, turned[:, :Hq])
         pe.write("act", k, turned[:, Hq : Hq + Hk])
         pe.write("act", v, heads[:, Hq + Hk :])
+
+
+def rotate(pes: Sram, ctl: I32, a: I64) -> None:
+    """Rotate the pairs (p, p + R / 2) of every head in place."""
+    x, frequency, M, H, F, R, multiplier_pico = a[3:10]
+    for pe in pes.pes(a):
+        turned = _turned(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico)
+        pe.write("act", x, turned)
+
+
+def _turned(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64) -> F32:
+    half, multiplier = R // 2, np.float32(multiplier_pico * PICO)
+    position = (ctl[pe.row, 0] + np.arange(len(heads))).astype(np.float32)
+    angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
+    cosine, sine = np.cos(angle) * multiplier, np.sin(angle) * multiplier
+    first, second = heads[..., :half], heads[..., half:R]
+    pairs = [first * cosine - second * sine, second * cosine + first * sine]
+    return np.concatenate([*pairs, heads[..., R:]], axis=2)
+
+
+def split_heads(pes: Sram, ctl: I32, a: I64) -> None:
+    """The heads of q, k and v rounded to the element type."""
+    x, q, k, v, M, Hq, Hk, F = a[3:11]
+    for pe in pes.pes(a):
+        heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+        for out, first, count in ((q, 0, Hq), (k, Hq, Hk), (v, Hq + Hk, Hk)):
+            pe.write("act", out, heads[:, first : first + count])
 
 
 def kv_append(pes: Sram, ctl: I32, a: I64) -> None:

@@ -24,23 +24,32 @@ from wse_mappings.split import ceil_div
 
 
 def qkv(c: Context, op: Op) -> None:
-    """normed to rotated queries, keys and the values of the new tokens."""
+    """normed to queries, keys, both rotated where the layer does so, and values of the new tokens."""
     H, Hk, _, F = c.heads
     d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
     project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d)
-    c.builder.compute(
-        "rope",
-        x=projected,
-        frequency=c.tile("rotary_frequencies"),
-        q=c.temp("q", M * H * F, "act"),
-        k=c.temp("k_new", M * Hk * F, "act"),
-        v=c.temp("v_new", M * Hk * F, "act"),
-        M=M,
-        Hq=H,
-        Hk=Hk,
-        F=F,
-    )
+    heads: dict[str, Any] = {
+        "x": projected,
+        "q": c.temp("q", M * H * F, "act"),
+        "k": c.temp("k_new", M * Hk * F, "act"),
+        "v": c.temp("v_new", M * Hk * F, "act"),
+        "M": M,
+        "Hq": H,
+        "Hk": Hk,
+        "F": F,
+    }
+    if c.rotated and c.spec.layers[op.layer].rotary:
+        c.builder.compute("rope", **heads, **rotation(c))
+    else:
+        c.builder.compute("split_heads", **heads)
+
+
+def rotation(c: Context) -> dict[str, Any]:
+    """The operands that say how the first ``c.rotated`` local features of a head rotate."""
+    assert c.spec.rope is not None
+    multiplier_pico = round(1e12 * c.spec.rope.multiplier)
+    return {"frequency": c.tile("rotary_frequencies"), "R": c.rotated, "multiplier_pico": multiplier_pico}
 
 
 def attention(c: Context, op: Op) -> None:

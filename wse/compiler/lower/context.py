@@ -51,6 +51,11 @@ class Context:
         return held * share, held, share, self.cut.heads.features_per_head
 
     @property
+    def rotated(self) -> int:
+        """Features of a head that a column holds and that rotate; they come first."""
+        return self.cut.heads.rotated
+
+    @property
     def own_weights(self) -> bool:
         """Whether the phase is on the mesh with weights of its own."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN

@@ -1,0 +1,44 @@
+"""Traits of attention and of the blocks around it: logits are those of the plain decoder on every mesh and product."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tiny_model import tiny_spec
+from tiny_run import worst_logit_error
+
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
+from wse.models.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec, Rope
+
+WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
+"""Mesh, product of prefill and tokens at once; all decode alike."""
+
+PARTIAL = Rope(frequencies=plain_rope(4, 1e4).frequencies, multiplier=1.25)
+TRAITS: dict[str, dict[str, Any]] = {
+    "part of a head rotates": {"rope": PARTIAL, "head_size": 7},
+    "some layers do not rotate": {"layers": (Layer(), Layer(rotary=False)), "rope": PARTIAL},
+    "nothing rotates": {"rope": None, "head_size": 5},
+}
+
+
+def spec_with(trait: str, **sizes: int) -> ModelSpec:
+    return replace(tiny_spec(hidden=72, vocab=259, **sizes), **TRAITS[trait])
+
+
+@pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
+@pytest.mark.parametrize("trait", TRAITS)
+def test_logits_are_those_of_a_plain_decoder(
+    trait: str, mesh: tuple[int, int], prefill: str, chunk: int | None
+) -> None:
+    worst = worst_logit_error(spec_with(trait), mesh, prefill, chunk=chunk)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize("trait", TRAITS)
+def test_logits_are_right_where_one_head_is_spread_over_all_columns(trait: str) -> None:
+    """The lowering of its own that prefill with its own weights has for one kv head."""
+    worst = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"

@@ -1,0 +1,123 @@
+"""A plain numpy float64 decoder of every trait of `ModelSpec` outside mixtures and latent attention: an oracle.
+
+Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and `wse.models.tensors`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.models.spec import Layer, ModelSpec
+
+F64 = npt.NDArray[np.float64]
+
+
+def plain_logits(spec: ModelSpec, tensor: Callable[[str], npt.NDArray[np.generic]], ids: Sequence[int]) -> F64:
+    """Logits ``[len(ids), vocabulary]``: row i is what follows the first i + 1 ids."""
+
+    def w(name: str) -> F64:
+        return np.asarray(tensor(name), np.float64)
+
+    x = w("embedding")[list(ids)] * spec.embedding_scale
+    if spec.learned_positions:
+        x = x + w("positions")[: len(ids)]
+    for index, layer in enumerate(spec.layers):
+
+        def of(name: str, index: int = index) -> F64:
+            return w(f"layers.{index}.{name}")
+
+        added = _attention(spec, layer, of, _norm(spec, of, "attention_norm", x))
+        x = x + (_norm(spec, of, "post_attention_norm", added) if spec.post_norms else added)
+        added = _feed_forward(spec, of, _norm(spec, of, "mlp_norm", x))
+        x = x + (_norm(spec, of, "post_mlp_norm", added) if spec.post_norms else added)
+    logits = _norm(spec, w, "final_norm", x) @ w("embedding" if spec.tied_embedding else "head").T
+    return _capped(logits, spec.logit_cap)
+
+
+def _norm(spec: ModelSpec, w: Callable[[str], F64], name: str, x: F64) -> F64:
+    gain = w(name) + float(spec.norm_unit_offset)
+    if spec.norm == "layer":
+        centred = x - x.mean(axis=-1, keepdims=True)
+        return _rms(centred, spec.norm_eps) * gain + w(f"{name}_bias")
+    return _rms(x, spec.norm_eps) * gain
+
+
+def _rms(x: F64, eps: float) -> F64:
+    return np.asarray(x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps))
+
+
+def _capped(x: F64, cap: float | None) -> F64:
+    return x if cap is None else np.asarray(cap * np.tanh(x / cap))
+
+
+def _linear(w: Callable[[str], F64], name: str, x: F64, *, bias: bool) -> F64:
+    out = x @ w(name).T
+    return out + w(f"{name}_bias") if bias else out
+
+
+def _rotated(spec: ModelSpec, x: F64) -> F64:
+    """x ``[tokens, heads, features]``."""
+    assert spec.rope is not None
+    half = len(spec.rope.frequencies)
+    angle = np.arange(len(x))[:, None, None] * np.array(spec.rope.frequencies)
+    cosine, sine = spec.rope.multiplier * np.cos(angle), spec.rope.multiplier * np.sin(angle)
+    first, second, rest = np.split(x, [half, 2 * half], axis=-1)
+    return np.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)
+
+
+def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64) -> F64:
+    tokens, rotary = len(x), layer.rotary and spec.rope is not None
+    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias).reshape(tokens, -1, spec.head_size) for name in "qkv")
+    if spec.head_norm == "rms":
+        offset = float(spec.norm_unit_offset)
+        q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
+    if rotary:
+        q, k = _rotated(spec, q), _rotated(spec, k)
+        if spec.head_norm == "l2":
+            q, k = _rms(q, spec.norm_eps), _rms(k, spec.norm_eps)
+    elif spec.position_scale is not None:
+        scale = spec.position_scale
+        far = np.floor((np.arange(tokens) + 1) / scale.floor_tokens)
+        q = q * (1 + scale.coefficient * np.log1p(far))[:, None, None]
+    k, v = (np.repeat(heads, spec.queries_per_kv, axis=1) for heads in (k, v))
+    scores = _capped(np.einsum("qhf,khf->hqk", q, k) * spec.attention_scale, spec.score_cap)
+    query, key = np.arange(tokens)[:, None], np.arange(tokens)
+    visible = key <= query
+    if layer.window is not None:
+        visible &= key > query - layer.window
+    if layer.chunk is not None:
+        visible &= key >= query // layer.chunk * layer.chunk
+    weights = np.where(visible, np.exp(scores), 0.0)
+    total = weights.sum(axis=-1, keepdims=True)
+    if spec.sinks:
+        total = total + np.exp(w("sinks"))[:, None, None]
+    mixed = np.einsum("hqk,khf->qhf", weights / total, v).reshape(tokens, -1)
+    return _linear(w, "o", mixed, bias=spec.output_bias)
+
+
+def _feed_forward(spec: ModelSpec, w: Callable[[str], F64], x: F64) -> F64:
+    up = _linear(w, "up", x, bias=spec.ffn_bias)
+    gate = _linear(w, "gate", x, bias=spec.ffn_bias) if spec.gated else up
+    hidden = activated(spec.activation, gate)
+    if spec.gated:
+        hidden = hidden * (np.clip(up, -7, 7) + 1 if spec.activation == "clamped_silu" else up)
+    return _linear(w, "down", hidden, bias=spec.ffn_bias)
+
+
+def activated(activation: str, x: F64) -> F64:
+    """The activation function of that name, without what it multiplies."""
+    match activation:
+        case "silu":
+            return np.asarray(x / (1 + np.exp(-x)))
+        case "clamped_silu":
+            held = np.minimum(x, 7)
+            return np.asarray(held / (1 + np.exp(-1.702 * held)))
+        case "gelu_tanh":
+            return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+        case "gelu":
+            return np.asarray(0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))))
+    raise ValueError(activation)

@@ -1,0 +1,63 @@
+"""Running a ModelSpec with random tensors on a mesh, and comparing its logits with the plain decoder's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from plain_decoder import plain_logits
+from session import SOFTWARE, Session, wafer
+from tiny_model import tensors
+
+from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.models.spec import ModelSpec
+
+
+def tiny_session(
+    spec: ModelSpec,
+    mesh: tuple[int, int],
+    prefill: str,
+    prompt: Sequence[int],
+    new_tokens: int,
+    *,
+    chunk: int | None = None,
+    wafers: int = 1,
+    dtype: str = "float32",
+) -> Session:
+    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens."""
+    options = Options(
+        mapping="region",
+        wafers=wafers,
+        dtype=dtype,
+        accumulate="float32",
+        context=len(prompt) + new_tokens,
+        prompt_tokens=len(prompt),
+        logits_out="all",
+    )
+    choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)
+    machine = wafer(*mesh, 1 << 20)
+    program = compile_choice(spec, machine, SOFTWARE, options, choice)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+    return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))
+
+
+def worst_logit_error(
+    spec: ModelSpec,
+    mesh: tuple[int, int],
+    prefill: str = THIN_GEMM,
+    *,
+    prompt: int = 11,
+    new_tokens: int = 4,
+    chunk: int | None = None,
+    wafers: int = 1,
+) -> float:
+    """Largest difference from the plain decoder's logits, relative to the largest of those."""
+    random = np.random.default_rng(prompt)
+    ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
+    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, chunk=chunk, wafers=wafers)
+    got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
+    want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
+    return float(np.abs(got - want).max() / np.abs(want).max())
