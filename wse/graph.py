@@ -10,17 +10,21 @@ import networkx as nx
 from wse.models.spec import ModelSpec
 
 Add = Callable[..., str]
-"""Adds an op: name, kind, layer, weights, and the ops whose results it reads; gives its name."""
+"""Adds an op: name, kind, layer, weights, the ops whose results it reads, and its vectors; gives its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """A node of the model graph. ``kind`` names its lowering, ``weights`` are canonical tensor names."""
+    """A node of the model graph. ``kind`` names its lowering, ``weights`` are canonical tensor names.
+
+    ``vectors`` are trained vectors that the op uses besides; those of one group lie side by side.
+    """
 
     name: str
     kind: str
     layer: int  # -1 outside the layers
     weights: tuple[str, ...]
+    vectors: tuple[tuple[str, ...], ...] = ()
 
 
 def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
@@ -32,8 +36,15 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     ends = scope == "model"
     graph: nx.DiGraph[str] = nx.DiGraph()
 
-    def add(name: str, kind: str, layer: int, weights: tuple[str, ...], *inputs: str) -> str:
-        graph.add_node(name, op=Op(name=name, kind=kind, layer=layer, weights=weights))
+    def add(
+        name: str,
+        kind: str,
+        layer: int,
+        weights: tuple[str, ...],
+        *inputs: str,
+        vectors: tuple[tuple[str, ...], ...] = (),
+    ) -> str:
+        graph.add_node(name, op=Op(name=name, kind=kind, layer=layer, weights=weights, vectors=vectors))
         graph.add_edges_from((source, name) for source in inputs)
         return name
 
@@ -58,7 +69,8 @@ def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tu
     at = f"layers.{layer}"
     norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), *stream)
     qkv = add(f"{at}.qkv", "qkv", layer, (f"{at}.q", f"{at}.k", f"{at}.v"), norm)
-    attention = add(f"{at}.attention", "attention", layer, (), qkv)
+    sinks = ((f"{at}.sinks",),) if spec.sinks else ()
+    attention = add(f"{at}.attention", "attention", layer, (), qkv, vectors=sinks)
     return (add(f"{at}.output", "output", layer, (f"{at}.o",), attention, *stream),)
 
 

@@ -107,6 +107,10 @@ def _split_heads(a: Operands, c: PeCosts) -> float:
     return a["M"] * (c.loop + c.vector((a["Hq"] + 2 * a["Hk"]) * a["F"], c.convert))
 
 
+def _scale_queries(a: Operands, c: PeCosts) -> float:
+    return a["M"] * (c.loop + 2 * c.function + c.vector(a["n"], c.act))
+
+
 def _kv_append(a: Operands, c: PeCosts) -> float:
     return a["tokens"] * (c.loop + 2 * c.vector(a["E"], c.act))
 
@@ -151,6 +155,7 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "rope": _rope,
     "rotate": _rotate,
     "split_heads": _split_heads,
+    "scale_queries": _scale_queries,
     "kv_append": _kv_append,
     "attention_scores": _attention_scores,
     "attention_max": _attention_max,
@@ -159,11 +164,13 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "attention_exp_by_column": _attention_exp,
     "attention_values": _attention_values,
     "attention_online": _attention_online,
+    "sink_sums": lambda a, c: a["M"] * (c.loop + a["H"] * c.function + 2 * c.vector(a["H"], c.f32)),
     "attention_finish": lambda a, c: a["M"] * a["H"] * (c.loop + c.function + c.vector(a["F"], c.convert)),
     "residual_add": lambda a, c: c.vector(a["n"], c.convert) + c.vector(a["n"], c.act),
     "store": lambda a, c: c.vector(a["n"], c.convert),
     "copy": lambda a, c: c.vector(a["n"], c.act),
     "copy_weights": lambda a, c: c.vector(a["n"], c.act),
+    "soft_cap": lambda a, c: 2 * c.vector(a["n"], c.acc) + a["n"] * c.function,
     "swiglu": _swiglu,
     "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,

@@ -2,7 +2,8 @@
 
 Caches are ``[slot, Hk, F]``, queries ``[M, H, F]`` with H = Hk times the queries that share a kv head.
 The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible
-to a token when its position is not later than the token's.
+to a token when its position is not later than the token's, nor earlier than ``window`` - 1 tokens before it, nor than
+the start of its stretch of ``chunk`` tokens; a window or a chunk of 0 leaves that condition out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from wse_kernels._jit import narrow, prange, widen
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
+FAR = 1 << 40  # more tokens than there are: a window or chunk that hides nothing
 
 
 def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
@@ -64,19 +66,23 @@ def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
 def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """f32[M, H] = the largest visible score, times the scale; -3e38 where the row holds none.
 
-    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12, 9 slots of the cache.
+    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12, 9 window, 10 chunk, 11 slots
+    of the cache.
     """
     scores, out, M, H, T = a[3], a[4], a[5], a[6], a[7]
+    window, chunk = a[9] if a[9] > 0 else FAR, a[10] if a[10] > 0 else FAR
     scale = np.float32(a[8] * 1e-12)
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         row = block // a[2]
         for mh in range(M * H):
+            last = ctl[row, 0] + mh // H
+            first = max(last - window + 1, last // chunk * chunk)
             for lane in range(lanes):
                 f32[block, out + mh, lane] = LOWEST
             for t in range(T):
-                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[9]]
-                if held >= 0 and held <= ctl[row, 0] + mh // H:
+                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[11]]
+                if held >= first and held <= last:
                     for lane in range(lanes):
                         score = widen(acc[block, scores + mh * T + t, lane]) * scale
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
@@ -85,20 +91,23 @@ def attention_max(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a:
 def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, H, T] = exp(scale * score - max), 0 where not visible; f32[M, H] = its local sum.
 
-    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12,
-    11 slots of the cache.
+    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12, 11 window,
+    12 chunk, 13 slots of the cache.
     """
     scores, maxima, out, sums, M, H, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
+    window, chunk = a[11] if a[11] > 0 else FAR, a[12] if a[12] > 0 else FAR
     scale = np.float32(a[10] * 1e-12)
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         row = block // a[2]
         for mh in range(M * H):
+            last = ctl[row, 0] + mh // H
+            first = max(last - window + 1, last // chunk * chunk)
             for lane in range(lanes):
                 f32[block, sums + mh, lane] = np.float32(0.0)
             for t in range(T):
-                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[11]]
-                visible = held >= 0 and held <= ctl[row, 0] + mh // H
+                held = ctl[row, SLOTS + (ctl[row, OLDEST] + t) % a[13]]
+                visible = held >= first and held <= last
                 for lane in range(lanes):
                     like = act[block, out + mh * T + t, lane]
                     weight = np.float32(0.0)
@@ -113,21 +122,23 @@ def attention_exp(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a:
 def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """``attention_max`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
 
-    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12.
+    Operands: 3 acc scores ``[M, H, T]``, 4 f32, 5 M, 6 H, 7 T, 8 scale in units of 1e-12, 9 window, 10 chunk.
     """
     scores, out, M, H, T = a[3], a[4], a[5], a[6], a[7]
+    window, chunk = a[9] if a[9] > 0 else FAR, a[10] if a[10] > 0 else FAR
     scale = np.float32(a[8] * 1e-12)
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         col = block % a[2] * lanes
         for mh in range(M * H):
             last = ctl[block // a[2], 0] + mh // H
+            first = max(last - window + 1, last // chunk * chunk)
             for lane in range(lanes):
                 f32[block, out + mh, lane] = LOWEST
             for t in range(T):
                 for lane in range(min(lanes, len(ctl) - col)):
                     held = ctl[col + lane, SLOTS + t]
-                    if held >= 0 and held <= last:
+                    if held >= first and held <= last:
                         score = widen(acc[block, scores + mh * T + t, lane]) * scale
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
 
@@ -135,22 +146,25 @@ def attention_max_by_column(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ct
 def attention_exp_by_column(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """``attention_exp`` of a square whose column c has the scores with the entries that row c caches, from slot 0 on.
 
-    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12.
+    Operands: 3 acc scores, 4 f32 maxima, 5 act, 6 f32 sums, 7 M, 8 H, 9 T, 10 scale in units of 1e-12, 11 window,
+    12 chunk.
     """
     scores, maxima, out, sums, M, H, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
+    window, chunk = a[11] if a[11] > 0 else FAR, a[12] if a[12] > 0 else FAR
     scale = np.float32(a[10] * 1e-12)
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         col = block % a[2] * lanes
         for mh in range(M * H):
             last = ctl[block // a[2], 0] + mh // H
+            first = max(last - window + 1, last // chunk * chunk)
             for lane in range(lanes):
                 f32[block, sums + mh, lane] = np.float32(0.0)
             for t in range(T):
                 for lane in range(min(lanes, len(ctl) - col)):
                     held = ctl[col + lane, SLOTS + t]
                     weight = np.float32(0.0)
-                    if held >= 0 and held <= last:
+                    if held >= first and held <= last:
                         score = widen(acc[block, scores + mh * T + t, lane]) * scale
                         weight = np.exp(score - f32[block, maxima + mh, lane])
                     stored = narrow(weight, act[block, out + mh * T + t, lane])
@@ -189,10 +203,11 @@ def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
     The block is the cache of the row that stands ``round`` places behind on the interleaved ring.
     f32[M, H] maxima and sums, acc[M, H, F] outputs. Entries lie from slot 0 on. Operands: 3 acc scores ``[M, H, T]``,
     4 v ``[T, Hk, F]``, 5 maxima, 6 sums, 7 outputs, 8 M, 9 Hk, 10 queries per kv head, 11 F, 12 T, 13 scale in
-    units of 1e-12, 14 round, 15 rows of the ring.
+    units of 1e-12, 14 window, 15 chunk, 16 round, 17 rows of the ring.
     """
     scores, v, maxima, sums, out = a[3], a[4], a[5], a[6], a[7]
-    M, Hk, share, F, T, ring_round, ring = a[8], a[9], a[10], a[11], a[12], a[14], a[15]
+    M, Hk, share, F, T, ring_round, ring = a[8], a[9], a[10], a[11], a[12], a[16], a[17]
+    window, chunk = a[14] if a[14] > 0 else FAR, a[15] if a[15] > 0 else FAR
     H = Hk * share
     scale = np.float32(a[13] * 1e-12)
     lanes = act.shape[2]
@@ -212,11 +227,12 @@ def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
                 continue
             kv_head = (mh % H) // share
             last = ctl[row, 0] + mh // H
+            first = max(last - window + 1, last // chunk * chunk)
             for lane in range(lanes):
                 top = f32[block, maxima + mh, lane]
                 for t in range(T):
                     held = ctl[origin, SLOTS + t]
-                    if held >= 0 and held <= last:
+                    if held >= first and held <= last:
                         top = max(top, widen(acc[block, scores + mh * T + t, lane]) * scale)
                 shrink = np.exp(f32[block, maxima + mh, lane] - top)
                 f32[block, maxima + mh, lane] = top
@@ -226,13 +242,27 @@ def attention_online(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
                     acc[block, out + mh * F + f, lane] = narrow(widen(old) * shrink, old)
                 for t in range(T):
                     held = ctl[origin, SLOTS + t]
-                    if held >= 0 and held <= last:
+                    if held >= first and held <= last:
                         weight = np.exp(widen(acc[block, scores + mh * T + t, lane]) * scale - top)
                         f32[block, sums + mh, lane] += weight
                         for f in range(F):
                             old = acc[block, out + mh * F + f, lane]
                             product = weight * widen(act[block, v + (t * Hk + kv_head) * F + f, lane])
                             acc[block, out + mh * F + f, lane] = narrow(widen(old) + product, old)
+
+
+def sink_sums(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """f32 sums[M, H] += exp(sink[H] - max[M, H]): each head's trained score joins the softmax, without a value.
+
+    Operands: 3 f32 sums, 4 f32 maxima, 5 sinks (in wgt), 6 M, 7 H.
+    """
+    sums, maxima, sinks, M, H = a[3], a[4], a[5], a[6], a[7]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for mh in range(M * H):
+            for lane in range(lanes):
+                sink = widen(wgt[block, sinks + mh % H, lane])
+                f32[block, sums + mh, lane] += np.exp(sink - f32[block, maxima + mh, lane])
 
 
 def attention_finish(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:

@@ -47,6 +47,17 @@ def copy_weights(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: 
                 wgt[block, a[3] + e, lane] = wgt[block, a[4] + e, lane]
 
 
+def soft_cap(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """acc[n] = cap * tanh(scale * acc[n] / cap). Operands: 3 acc, 4 n, 5 scale and 6 cap in units of 1e-12."""
+    scale, cap = np.float32(a[5] * 1e-12), np.float32(a[6] * 1e-12)
+    lanes = acc.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for e in range(a[3], a[3] + a[4]):
+            for lane in range(lanes):
+                value = acc[block, e, lane]
+                acc[block, e, lane] = narrow(np.float32(np.tanh(widen(value) * scale / cap)) * cap, value)
+
+
 def swiglu(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[M, n] = silu(gate[M, n]) * up[M, n]; gate and up lie side by side in acc ``[M, 2 n]``.
 

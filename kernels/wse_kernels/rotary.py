@@ -1,4 +1,4 @@
-"""Rotary position embedding of queries and keys: out of the projection's accumulators, or in place."""
+"""What positions do to queries and keys: rotation out of the projection's accumulators or in place, and scaling."""
 
 from __future__ import annotations
 
@@ -94,3 +94,21 @@ def split_heads(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: A
                 for lane in range(lanes):
                     value = widen(acc[block, x + m * (queries + 2 * keys) + e, lane])
                     act[block, out, lane] = narrow(value, act[block, out, lane])
+
+
+def scale_queries(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """act[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
+
+    Operands: 3 act, 4 M, 5 n, 6 coefficient in units of 1e-12, 7 tokens.
+    """
+    x, M, n = a[3], a[4], a[5]
+    coefficient = np.float32(a[6] * 1e-12)
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for m in range(M):
+            far = np.float32((ctl[block // a[2], 0] + m + 1) // a[7])
+            factor = np.float32(np.log1p(far)) * coefficient + np.float32(1.0)
+            for e in range(x + m * n, x + m * n + n):
+                for lane in range(lanes):
+                    value = act[block, e, lane]
+                    act[block, e, lane] = narrow(widen(value) * factor, value)

@@ -43,16 +43,19 @@ class HeadGroups:
         """Features of a head that a column holds, padding included."""
         return int(self.features.shape[1])
 
+    def query_heads(self, queries_per_kv: int) -> I32:
+        """Heads of the queries that a column holds, int32 ``[cols, heads]``, -1 for padding."""
+        heads = self.kv_heads[:, :, None] * queries_per_kv + np.arange(queries_per_kv, dtype=np.int32)
+        return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
+
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
         """Rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
 
         ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
         """
-        cols, held = self.kv_heads.shape
-        heads = self.kv_heads[:, :, None] * queries_per_kv + np.arange(queries_per_kv, dtype=np.int32)
-        index = heads[:, :, :, None] * head_size + self.features[:, None, None, :]
-        padding = (self.kv_heads[:, :, None, None] < 0) | (self.features[:, None, None, :] < 0)
-        return np.where(padding, np.int32(-1), index).reshape(cols, held * queries_per_kv * self.features.shape[1])
+        heads, features = self.query_heads(queries_per_kv)[:, :, None], self.features[:, None, :]
+        index = heads * head_size + features
+        return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
 
 def head_groups(

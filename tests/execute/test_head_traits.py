@@ -11,7 +11,7 @@ from tiny_run import worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
 from wse.models.rope import plain_rope
-from wse.models.spec import Layer, ModelSpec, Rope
+from wse.models.spec import Layer, ModelSpec, PositionScale, Rope
 
 WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
 """Mesh, product of prefill and tokens at once; all decode alike."""
@@ -21,6 +21,14 @@ TRAITS: dict[str, dict[str, Any]] = {
     "part of a head rotates": {"rope": PARTIAL, "head_size": 7},
     "some layers do not rotate": {"layers": (Layer(), Layer(rotary=False)), "rope": PARTIAL},
     "nothing rotates": {"rope": None, "head_size": 5},
+    "a window": {"layers": (Layer(window=4), Layer())},
+    "chunks": {"layers": (Layer(chunk=4), Layer(chunk=5, window=3))},
+    "capped scores": {"score_cap": 0.5},
+    "sinks": {"sinks": True},
+    "queries scaled by position": {
+        "layers": (Layer(), Layer(rotary=False)),
+        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4),
+    },
 }
 
 

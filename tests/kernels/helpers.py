@@ -35,7 +35,7 @@ MOST_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
-OPERAND_COUNT = 17
+OPERAND_COUNT = 18
 GUARD_BYTES = 8
 
 

@@ -21,6 +21,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "rope": ("M", "Hq", "Hk", "half", "rest"),
     "rotate": ("M", "H", "half", "rest"),
     "split_heads": ("M", "Hq", "Hk", "F"),
+    "scale_queries": ("M", "n"),
     "kv_append": ("E", "capacity"),
     "attention_scores": ("M", "Hk", "share", "F", "capacity"),
     "attention_max": ("M", "H", "capacity"),
@@ -29,11 +30,13 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_exp_by_column": ("M", "H", "capacity"),
     "attention_values": ("M", "Hk", "share", "F", "capacity"),
     "attention_online": ("M", "Hk", "share", "F", "capacity"),
+    "sink_sums": ("M", "H"),
     "attention_finish": ("M", "H", "F"),
     "residual_add": ("n",),
     "store": ("n",),
     "copy": ("n",),
     "copy_weights": ("n",),
+    "soft_cap": ("n",),
     "swiglu": ("M", "n"),
     "embedding_lookup": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
@@ -64,6 +67,10 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "eps_atto": 10_000_000_000_000,
         "scale_pico": SCALE_PICO,
         "multiplier_pico": int(rng.choice([10**12, SCALE_PICO])),
+        "coefficient_pico": SCALE_PICO,
+        "cap_pico": 2 * 10**12,
+        "window": int(rng.integers(0, 5)),
+        "chunk": int(rng.integers(0, 5)),
         "round": int(rng.integers(0, rows)),
         "ring": rows,
         "first": first,
@@ -112,6 +119,12 @@ def _buffers(
         return {"x": M * H * F, "frequency": half}, {"frequency": frequency}
     if kernel == "split_heads":
         return heads, {}
+    if kernel == "scale_queries":
+        return {"x": M * n}, {}
+    if kernel == "sink_sums":
+        return {"sums": M * H, "maxima": M * H, "sinks": H}, {"sums": rng.exponential(2, (*line, M * H))}
+    if kernel == "soft_cap":
+        return {"x": n}, {"x": rng.normal(scale=8, size=(*line, n))}
     if kernel == "kv_append":
         cache = capacity * s["E"]
         return {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["E"], "k_cache": cache, "v_cache": cache}, {}
@@ -160,6 +173,12 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     if case.kernel == "rotate":
         error = _rope_error(case, plain).reshape(case.values("x").shape)
         return {"x": error + tiny + stored * np.abs(case.values("x", want))}
+    if case.kernel == "scale_queries":
+        return {"x": (8 * single + stored) * np.abs(case.values("x", want)) + tiny}
+    if case.kernel == "soft_cap":
+        return {"x": (8 * single + summed) * np.abs(case.values("x", want)) + tiny_sum}
+    if case.kernel == "sink_sums":
+        return {"sums": 8 * single * np.abs(case.values("sums", want))}
     if case.kernel == "swiglu":
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
     if case.kernel in ("attention_exp", "attention_exp_by_column"):

@@ -84,10 +84,13 @@ def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed:
     M=st.integers(1, 3),
     share=st.integers(1, 2),
     T=st.integers(1, 3),
+    window=st.sampled_from([0, 3, 5]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(ring: int, M: int, share: int, T: int, seed: int) -> None:
-    """After round 0 to ring - 1 and the division, a token has attended to every entry up to its own position."""
+def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(
+    ring: int, M: int, share: int, T: int, window: int, seed: int
+) -> None:
+    """After round 0 to ring - 1 and the division, a token has attended to every entry of its window."""
     rng = np.random.default_rng(seed)
     F, tokens = 2, ring * T
     position = rng.permutation(tokens).astype(np.int32).reshape(ring, T)
@@ -96,7 +99,17 @@ def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(ring: int, M: int, 
     ctl[:, 0], ctl[:, 1], ctl[:, 8:] = rng.integers(tokens // 2, tokens, ring), M, position
     place = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
     counts = {"scores": M * share * T, "v": T * F, "maxima": M * share, "sums": M * share, "out": M * share * F}
-    plain = {"M": M, "Hk": 1, "share": share, "F": F, "T": T, "scale_pico": 10**12, "ring": ring}
+    plain = {
+        "M": M,
+        "Hk": 1,
+        "share": share,
+        "F": F,
+        "T": T,
+        "scale_pico": 10**12,
+        "window": window,
+        "chunk": 0,
+        "ring": ring,
+    }
     state: dict[str, np.ndarray] = {}
     for turn in range(ring):
         origin = np.array([place[(place.index(row) - turn) % ring] for row in range(ring)])
@@ -108,7 +121,8 @@ def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(ring: int, M: int, 
         state = {name: case.values(name, memory) for name in ("maxima", "sums", "out")}
     got = state["out"].reshape(ring, M, share, F) / state["sums"].reshape(ring, M, share, 1)
     logits = np.einsum("rmhf,tf->rmht", q.reshape(ring, M, share, F), k)
-    visible = position.reshape(-1) <= (ctl[:, 0, None] + np.arange(M))[..., None]
+    behind = (ctl[:, 0, None] + np.arange(M))[..., None] - position.reshape(-1)
+    visible = (behind >= 0) & (behind < (window or tokens + M))
     weights = np.where(visible[:, :, None, :], np.exp(logits - logits.max(axis=-1, keepdims=True)), 0.0)
     want = weights @ v / weights.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)

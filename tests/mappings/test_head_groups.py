@@ -126,3 +126,13 @@ def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(
     assert even.features_per_head == max(ceil_div(head_size, count) for _, count in even.segments)
     assert pairs.features_per_head - even.features_per_head in (0, 1, 2)
     assert even.rotated <= pairs.rotated
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_the_query_heads_of_a_column_are_those_of_its_rows(size: tuple[int, int, int, int], share: int) -> None:
+    cols, _, head_size, _ = size
+    groups = head_groups(*size)
+    heads = groups.query_heads(share)
+    rows = groups.rows(head_size, share).reshape(cols, heads.shape[1], -1)
+    for held, named in zip(rows.reshape(-1, rows.shape[2]), heads.reshape(-1), strict=True):
+        assert set((held[held >= 0] // head_size).tolist()) <= {int(named)}

@@ -8,6 +8,7 @@ import numpy as np
 
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
+from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
 from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
@@ -73,12 +74,14 @@ def own_name(tensor: str) -> str:
 
 def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
-    tiles = []
+    tiles = column_vectors(op, cut, state.spec, stage)
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:
         tiles += _tiles(op, cut, queries, keys, stage)
+        tiles += hidden_vectors(op, cut, stage, COLUMNS)
     if apart and PREFILL in state.options.phases:
         tiles += _own_tiles(op, cut, queries, keys, stage)
+        tiles += [replace(tile, name=own_name(tile.name)) for tile in hidden_vectors(op, cut, stage, ROWS)]
     return tiles
 
 

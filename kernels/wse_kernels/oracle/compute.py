@@ -8,6 +8,7 @@ import numpy.typing as npt
 from wse_kernels.oracle.memory import F32, I64, Pe, Sram
 
 I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 LOWEST = np.float32(-3.0e38)
 PICO = 1e-12
@@ -105,6 +106,15 @@ def split_heads(pes: Sram, ctl: I32, a: I64) -> None:
             pe.write("act", out, heads[:, first : first + count])
 
 
+def scale_queries(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens))."""
+    x, M, n, coefficient_pico, tokens = a[3:8]
+    for pe in pes.pes(a):
+        far = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
+        factor = np.log1p(far) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
+        pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])
+
+
 def kv_append(pes: Sram, ctl: I32, a: I64) -> None:
     """Copy the row's share of new keys and values into its cache slots, around the end of the cache."""
     k, v, k_cache, v_cache, E, capacity = a[3:9]
@@ -129,23 +139,23 @@ def attention_scores(pes: Sram, ctl: I32, a: I64) -> None:
 
 def attention_max(pes: Sram, ctl: I32, a: I64) -> None:
     """f32[M, H] = the largest visible score, times the scale."""
-    *places, scale_pico, capacity = a[3:10]
+    *places, scale_pico, window, chunk, capacity = a[3:12]
     for pe in pes.pes(a):
         held = ctl[pe.row, 8 + _slots(ctl, pe.row, a[7], capacity)]
-        _max(pe, ctl, places, scale_pico, held)
+        _max(pe, places, scale_pico, _visible(ctl, pe.row, a[5], held, window, chunk))
 
 
 def attention_max_by_column(pes: Sram, ctl: I32, a: I64) -> None:
     """The same with the entries of the row that has the number of the PE's column."""
-    *places, scale_pico = a[3:9]
+    *places, scale_pico, window, chunk = a[3:11]
     for pe in pes.pes(a):
-        _max(pe, ctl, places, scale_pico, ctl[pe.col, 8 : 8 + a[7]])
+        _max(pe, places, scale_pico, _visible(ctl, pe.row, a[5], ctl[pe.col, 8 : 8 + a[7]], window, chunk))
 
 
-def _max(pe: Pe, ctl: I32, places: list[np.int64], scale_pico: np.int64, held: I32) -> None:
+def _max(pe: Pe, places: list[np.int64], scale_pico: np.int64, visible: Bools) -> None:
     scores, out, M, H, T = map(int, places)
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-    seen = np.where(_visible(ctl, pe.row, M, held)[:, None, :], scaled, LOWEST)
+    seen = np.where(visible[:, None, :], scaled, LOWEST)
     top = np.full((M, H), LOWEST)
     for t in range(T):
         top = np.where(seen[..., t] > top, seen[..., t], top)
@@ -154,23 +164,23 @@ def _max(pe: Pe, ctl: I32, places: list[np.int64], scale_pico: np.int64, held: I
 
 def attention_exp(pes: Sram, ctl: I32, a: I64) -> None:
     """act[M, H, T] = exp(scale * score - max) where visible, else 0; f32[M, H] = its sum."""
-    *places, scale_pico, capacity = a[3:12]
+    *places, scale_pico, window, chunk, capacity = a[3:14]
     for pe in pes.pes(a):
         held = ctl[pe.row, 8 + _slots(ctl, pe.row, a[9], capacity)]
-        _exp(pe, ctl, places, scale_pico, held)
+        _exp(pe, places, scale_pico, _visible(ctl, pe.row, a[7], held, window, chunk))
 
 
 def attention_exp_by_column(pes: Sram, ctl: I32, a: I64) -> None:
     """The same with the entries of the row that has the number of the PE's column."""
-    *places, scale_pico = a[3:11]
+    *places, scale_pico, window, chunk = a[3:13]
     for pe in pes.pes(a):
-        _exp(pe, ctl, places, scale_pico, ctl[pe.col, 8 : 8 + a[9]])
+        _exp(pe, places, scale_pico, _visible(ctl, pe.row, a[7], ctl[pe.col, 8 : 8 + a[9]], window, chunk))
 
 
-def _exp(pe: Pe, ctl: I32, places: list[np.int64], scale_pico: np.int64, held: I32) -> None:
+def _exp(pe: Pe, places: list[np.int64], scale_pico: np.int64, seen: Bools) -> None:
     scores, maxima, out, sums, M, H, T = map(int, places)
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-    visible = _visible(ctl, pe.row, M, held)[:, None, :]
+    visible = seen[:, None, :]
     exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
     weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
     total = np.zeros((M, H), np.float32)
@@ -194,7 +204,7 @@ def attention_values(pes: Sram, ctl: I32, a: I64) -> None:
 
 def attention_online(pes: Sram, ctl: I32, a: I64) -> None:
     """Fold the scores and values of one row's cache into running maxima, sums and outputs."""
-    scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, ring_round, ring = a[3:16]
+    scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, window, chunk, ring_round, ring = a[3:18]
     order = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
     for pe in pes.pes(a):
         origin = order[(order.index(pe.row) - ring_round) % ring]
@@ -206,7 +216,7 @@ def attention_online(pes: Sram, ctl: I32, a: I64) -> None:
         values = pe.read("act", v, T, Hk, 1, F)
         old_top, total = pe.read("f32", maxima, M, Hk, share), pe.read("f32", sums, M, Hk, share)
         mixed = pe.read("acc", out, M, Hk, share, F)
-        visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T])
+        visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
         for m in range(min(M, ctl[pe.row, 1])):
             top = old_top[m]
             for t in np.flatnonzero(visible[m]):
@@ -222,6 +232,14 @@ def attention_online(pes: Sram, ctl: I32, a: I64) -> None:
         pe.write("f32", maxima, old_top)
         pe.write("f32", sums, total)
         pe.write("acc", out, mixed)
+
+
+def sink_sums(pes: Sram, ctl: I32, a: I64) -> None:
+    """f32[M, H] += exp(sink[H] - max[M, H])."""
+    sums, maxima, sinks, M, H = a[3:8]
+    for pe in pes.pes(a):
+        weight = np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H))
+        pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
 def attention_finish(pes: Sram, ctl: I32, a: I64) -> None:
@@ -259,6 +277,14 @@ def copy_weights(pes: Sram, ctl: I32, a: I64) -> None:
     out, x, n = a[3:6]
     for pe in pes.pes(a):
         pe.move("wgt", x, out, n)
+
+
+def soft_cap(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[n] = cap * tanh(scale * acc[n] / cap)."""
+    x, n, scale_pico, cap_pico = a[3:7]
+    scale, cap = np.float32(scale_pico * PICO), np.float32(cap_pico * PICO)
+    for pe in pes.pes(a):
+        pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
 
 
 def swiglu(pes: Sram, ctl: I32, a: I64) -> None:
@@ -301,8 +327,12 @@ def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
     return slots
 
 
-def _visible(ctl: I32, row: int, M: int, held: I32) -> npt.NDArray[np.bool_]:
+def _visible(ctl: I32, row: int, M: int, held: I32, window: int, chunk: int) -> Bools:
     """Whether token m of the row sees the entry at position ``held[t]``, ``[M, T]``."""
     token = ctl[row, 0] + np.arange(M)[:, None]
-    visible: npt.NDArray[np.bool_] = (held >= 0) & (held <= token)
+    visible: Bools = (held >= 0) & (held <= token)
+    if window:
+        visible &= token - held < window
+    if chunk:
+        visible &= token // chunk == held // chunk
     return visible

@@ -16,6 +16,7 @@ from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, 
 from wse.compiler.options import MODEL
 from wse.compiler.state import Num, SymBuffer
 from wse.graph import Op
+from wse.kernel_cost import PICO
 from wse.program import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.ring_shift import ring_shift
@@ -41,8 +42,12 @@ def qkv(c: Context, op: Op) -> None:
     }
     if c.rotated and c.spec.layers[op.layer].rotary:
         c.builder.compute("rope", **heads, **rotation(c))
-    else:
-        c.builder.compute("split_heads", **heads)
+        return
+    c.builder.compute("split_heads", **heads)
+    if c.spec.position_scale is not None:
+        coefficient_pico = round(1e12 * c.spec.position_scale.coefficient)
+        tokens = c.spec.position_scale.floor_tokens
+        c.builder.compute("scale_queries", x=heads["q"], M=M, n=H * F, coefficient_pico=coefficient_pico, tokens=tokens)
 
 
 def rotation(c: Context) -> dict[str, Any]:
@@ -61,11 +66,11 @@ def attention(c: Context, op: Op) -> None:
     if c.options.scope == MODEL:
         _append(c, caches, entry, capacity)
     if c.own_weights and c.spec.kv_head_count == 1:
-        _skewed(c, caches, capacity)
+        _skewed(c, op, caches, capacity)
     elif c.on_mesh:
-        _ring(c, caches, capacity)
+        _ring(c, op, caches, capacity)
     else:
-        _replicated(c, caches, capacity)
+        _replicated(c, op, caches, capacity)
 
 
 def _append(c: Context, caches: list[SymBuffer], entry: int, capacity: int) -> None:
@@ -104,39 +109,47 @@ def _reduce_scores(c: Context, scores: SymBuffer) -> None:
         c.builder.line(pattern, ROWS, scores, Num(per_slot=c.tokens * H))
 
 
-def _replicated(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+def _softmax(c: Context, op: Op, scores: SymBuffer, elements: Num) -> dict[str, Any]:
+    """What the steps of a softmax over whole scores need: their scale, once they are capped 1, and what is visible."""
+    layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
+    if cap is not None:
+        c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(1e12 * cap))
+        scale = PICO
+    return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
+
+
+def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer) -> None:
+    """Divide by the sums, complete on every PE, so that sinks join here once."""
+    H, _, _, F = c.heads
+    M, b = c.tokens, c.builder
+    if c.spec.sinks:
+        b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
+    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+
+
+def _replicated(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, b = c.tokens, c.builder
-    T, scale = Num(per_slot=1), c.scale_pico
+    T = Num(per_slot=1)
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
     b.compute("attention_scores", q=q, k=caches[0], out=scores, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
     _reduce_scores(c, scores)
-    b.compute("attention_max", scores=scores, out=maxima, M=M, H=H, T=T, scale_pico=scale, capacity=capacity)
+    softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"M": M, "H": H, "T": T, "capacity": capacity}
+    b.compute("attention_max", scores=scores, out=maxima, **softmax)
     c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
-    b.compute(
-        "attention_exp",
-        scores=scores,
-        maxima=maxima,
-        out=weights,
-        sums=sums,
-        M=M,
-        H=H,
-        T=T,
-        scale_pico=scale,
-        capacity=capacity,
-    )
+    b.compute("attention_exp", scores=scores, maxima=maxima, out=weights, sums=sums, **softmax)
     c.all_reduce(COLUMNS, sums, M * H)
     b.compute(
         "attention_values", p=weights, v=caches[1], out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity
     )
     c.all_reduce(COLUMNS, mixed, M * H * F)
-    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+    _finish(c, op, mixed, sums, maxima)
 
 
-def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
     T = Num(per_slot=1)
@@ -164,6 +177,7 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.now, block, target=operand.after)
         _reduce_scores(c, scores)
+        softmax = _softmax(c, op, scores, Num(per_slot=M * H))
         b.compute(
             "attention_online",
             scores=scores,
@@ -176,14 +190,14 @@ def _ring(c: Context, caches: list[SymBuffer], capacity: int) -> None:
             share=share,
             F=F,
             T=T,
-            scale_pico=c.scale_pico,
+            **softmax,
             round=Num(per_round=1),
             ring=P,
         )
-    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+    _finish(c, op, mixed, sums, maxima)
 
 
-def _skewed(c: Context, caches: list[SymBuffer], capacity: int) -> None:
+def _skewed(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
@@ -193,7 +207,7 @@ def _skewed(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     q, keys = c.temp("q", rows * F, "act"), _copied(c, "k", caches[0], block)
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
-    softmax: dict[str, Any] = {"M": c.tokens, "H": H, "T": T, "scale_pico": c.scale_pico}
+    softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
     c.all_reduce(ROWS, maxima, rows, Arrival.LARGER)
     exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
@@ -202,8 +216,7 @@ def _skewed(c: Context, caches: list[SymBuffer], capacity: int) -> None:
     weights, values = align(c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block), COLUMNS))
     mixed = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
-    attended = c.temp("attended", rows * F, "act")
-    b.compute("attention_finish", x=mixed, sums=sums, out=attended, M=c.tokens, H=H, F=F)
+    _finish(c, op, mixed, sums, maxima)
 
 
 def _copied(c: Context, name: str, cache: SymBuffer, block: Num) -> Moving:
