@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from wse.errors import WseError
 
-DTYPE_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
+DTYPE_NAMES = {
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "int8": "I8",
+    "uint8": "U8",
+    "int64": "I64",
+}
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

@@ -113,13 +113,43 @@ def test_a_wrong_shape_is_told_with_the_wanted_one(tmp_path: Path) -> None:
     )
 
 
-def test_another_element_type_than_the_configs_is_refused(tmp_path: Path) -> None:
+def test_tensors_may_mix_floating_point_types(tmp_path: Path) -> None:
     tensors = tiny_tensors()
     tensors[Q0] = tensors[Q0].astype(np.float16)
+    got = opened(tmp_path, tensors).tensor("layers.0.q")
+    assert got.dtype == np.float16
+    np.testing.assert_array_equal(got, tensors[Q0])
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.int64, "I64"), (ml_dtypes.float8_e4m3fn, "F8_E4M3")])
+def test_what_is_no_type_of_weights_is_refused(tmp_path: Path, dtype: Any, kind: str) -> None:
+    tensors = tiny_tensors()
+    tensors[Q0] = tensors[Q0].astype(dtype)
+    tail = " without scales" if kind == "F8_E4M3" else ""
     assert refusal(BadModel, opened, tmp_path, tensors) == (
-        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is float16, the config says float32; "
-        "set torch_dtype to what the file holds, or convert the file"
+        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is {kind}, which is no type of weights{tail}; "
+        "supported: F32, F16, BF16; or fp8 and mxfp4 with scales, named by quantization_config"
     )
+
+
+def test_every_disagreement_is_named(tmp_path: Path) -> None:
+    tensors = tiny_tensors() | {"more": np.ones(3, np.float32)}
+    tensors[Q0] = np.ascontiguousarray(tensors[Q0].T)
+    del tensors["model.norm.weight"]
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path}: 3 tensors disagree with the config: 'model.norm.weight' is missing; "
+        f"{Q0!r} has shape [12, 24], the config asks for [24, 12]; 'more' is not part of a llama model of 2 layers; "
+        "fetch the weights again, or use the config.json that belongs to these weights"
+    )
+
+
+def test_of_many_disagreements_ten_are_named_and_all_counted(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    message = refusal(BadModel, opened, tmp_path, tensors, num_hidden_layers=1, head_dim=4)
+    assert message.startswith(f"{tmp_path}: 13 tensors disagree with the config: {Q0!r} has shape [24, 12], ")
+    assert message.count(" has shape ") == 4
+    assert message.count(" is not part of a llama model of 1 layers") == 6
+    assert message.endswith("; and 3 more; use the config.json that belongs to these weights")
 
 
 @pytest.mark.parametrize("name", ["model.layers.0.self_attn.q_proj.bias", "model.layers.2.mlp.up_proj.weight"])

@@ -190,8 +190,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         (
             "-",
             {"quantization_config": {"quant_method": "gptq"}},
-            "quantization_config = {'quant_method': 'gptq'}: quantised checkpoints are not supported; "
-            "use the unquantised model",
+            "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4",
         ),
         (
             "-",

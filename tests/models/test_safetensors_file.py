@@ -25,7 +25,7 @@ def test_arrays_come_back_as_views_of_the_file(tmp_path: Path, dtype: Any) -> No
     entries = open_safetensors(write_safetensors(tmp_path / "m.safetensors", tensors))
     assert list(entries) == ["a", "b", "c"]
     for name, wanted in tensors.items():
-        got = entries[name].array
+        got = entries[name].array()
         assert got.dtype == wanted.dtype
         assert entries[name].shape == got.shape == wanted.shape
         np.testing.assert_array_equal(got, wanted)
@@ -38,7 +38,7 @@ def test_names_may_come_in_any_order_and_the_header_may_be_padded(tmp_path: Path
     header = dict(reversed(header.items()))
     path = tmp_path / "m.safetensors"
     path.write_bytes(join_safetensors(header, A.tobytes() + B.tobytes(), padding=5))
-    np.testing.assert_array_equal(open_safetensors(path)["a"].array, A)
+    np.testing.assert_array_equal(open_safetensors(path)["a"].array(), A)
 
 
 def test_a_file_without_tensors_is_read(tmp_path: Path) -> None:
@@ -52,21 +52,22 @@ def entry(**changes: Any) -> dict[str, Any]:
 
 
 AGAIN = "; fetch the file again"
+SUPPORTED = "supported: F32, F16, BF16, F8_E4M3, BOOL, U8, I8, F64, I16, I32, I64, U16, U32, U64"
 FAULTS: list[tuple[str, Any, str]] = [
     (
-        "float8",
-        {"a": entry(dtype="F8_E4M3")},
-        "tensor 'a': dtype 'F8_E4M3' is not supported; supported: F32, F16, BF16",
+        "float4",
+        {"a": entry(dtype="F4")},
+        "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED,
     ),
     (
         "unknown dtype",
         {"a": entry(dtype="F99")},
-        "tensor 'a': dtype 'F99' is no element type of the format; supported: F32, F16, BF16",
+        "tensor 'a': dtype 'F99' is no element type of the format; " + SUPPORTED,
     ),
     (
         "dtype of another type",
         {"a": entry(dtype=[32])},
-        "tensor 'a': dtype [32] is no element type of the format; supported: F32, F16, BF16",
+        "tensor 'a': dtype [32] is no element type of the format; " + SUPPORTED,
     ),
     (
         "negative",
@@ -153,8 +154,10 @@ def test_a_broken_header_is_refused(tmp_path: Path, header: Any, tail: str) -> N
 def test_files_cut_short_and_absurd_lengths(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     path.write_bytes(b"")
+    assert refusal(BadModel, open_safetensors, path) == (f"{path}: is empty{AGAIN}")
+    path.write_bytes(b"1234567")
     assert refusal(BadModel, open_safetensors, path) == (
-        f"{path}: has 0 bytes, a safetensors file has at least 10{AGAIN}"
+        f"{path}: has 7 bytes, a safetensors file has at least 10{AGAIN}"
     )
     path.write_bytes(struct.pack("<Q", 300) + b"{}")
     assert refusal(BadModel, open_safetensors, path) == (f"{path}: claims a header of 300 bytes, only 2 follow{AGAIN}")
@@ -202,7 +205,7 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.safetensors"
     path.write_bytes(content)
     entries = result_or_refusal(BadModel, open_safetensors, path) or {}
-    assert sum(e.array.nbytes for e in entries.values()) <= len(content)
+    assert sum(e.stored_bytes for e in entries.values()) <= len(content)
 
 
 def write_sharded(folder: Path, weight_map: Any) -> Path:
@@ -216,8 +219,8 @@ def write_sharded(folder: Path, weight_map: Any) -> Path:
 def test_shards_are_joined(tmp_path: Path) -> None:
     write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
     entries = open_model_files(tmp_path)
-    np.testing.assert_array_equal(entries["a"].array, A)
-    np.testing.assert_array_equal(entries["b"].array, B)
+    np.testing.assert_array_equal(entries["a"].array(), A)
+    np.testing.assert_array_equal(entries["b"].array(), B)
 
 
 @pytest.mark.parametrize("name", ["../one.safetensors", "/etc/one.safetensors", "a\\b.safetensors", "one.bin", 7])
@@ -243,7 +246,12 @@ def test_an_index_that_disagrees_with_its_shards_is_refused(tmp_path: Path) -> N
     )
     index = write_sharded(tmp_path, {"a": "three.safetensors"})
     assert refusal(BadModel, open_sharded, index) == (
-        f"{tmp_path / 'three.safetensors'}: does not exist or is not a regular file; fetch it, or correct the name"
+        f"{index}: 1 of 1 shards are missing: three.safetensors; fetch them into the same folder"
+    )
+    index = write_sharded(tmp_path, {"a": "one.safetensors"} | {f"t{i}": f"{i:02}.safetensors" for i in range(12)})
+    named = ", ".join(f"{i:02}.safetensors" for i in range(10))
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: 12 of 13 shards are missing: {named}, …; fetch them into the same folder"
     )
     index = write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
     write_safetensors(tmp_path / "two.safetensors", {"a": A, "b": B})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,19 @@ from numpy.typing import NDArray
 from wse.errors import BadModel, WseBug
 from wse.models.config import FAMILIES
 from wse.models.family import Family, Piece, WantedTensor
-from wse.models.safetensors_file import TensorEntry, open_model_files
+from wse.models.packed_tensors import unpacked
+from wse.models.packing import Packing
+from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
+from wse.models.tensor_entry import FLOATS, TensorEntry
+
+MOST_NAMED: Final = 10
+COMPARED_ROWS: Final = 1024
+NO_NUMBERS: Final = frozenset(
+    {"BOOL", "F8_E4M3", "F64", *(f"{sign}{size}" for sign in "IU" for size in (8, 16, 32, 64))}
+)
+"""Kinds that are no weights by themselves; the rest is F32, F16, BF16 or decoded to float32."""
+OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
@@ -23,21 +34,29 @@ class Checkpoint:
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
         """Take the file's ``entries``; those the spec does not ask for must be harmless.
 
+        A plain tensor may be of another floating-point type than ``spec.dtype``, as norms and routers often are
+        float32 beside bfloat16: its own type is what `tensor` gives, and whoever stores it converts it.
+
         Raises:
-            BadModel: a tensor is missing, unexpected, or has the wrong shape or element type.
+            BadModel: tensors are missing, unexpected, or have the wrong shape or no floating-point type; names the
+                first ten of them and how many there are.
         """
-        family = FAMILIES[spec.family]
         self.spec = spec
-        used: dict[str, NDArray[Any]] = {}
-        self._wanted = {wanted.name: wanted for wanted in family.tensors(spec, entries.keys())}
+        self._wanted = {wanted.name: wanted for wanted in FAMILIES[spec.family].tensors(spec, entries.keys())}
+        self._used: dict[str, TensorEntry] = {}
+        found: dict[str, _Fault] = {}  # by name in the file
         for wanted in self._wanted.values():
             for piece in wanted.pieces:
-                if piece.file_name not in entries:
-                    raise _missing(wanted, piece, spec, entries)
-                used[piece.file_name] = _checked(entries[piece.file_name], piece, spec)
-        self._arrays = MappingProxyType(used)
-        for name in entries.keys() - used.keys():
-            _check_harmless(entries[name], family, spec, self.tensor("embedding"))
+                if piece.file_name in entries:
+                    self._used[piece.file_name] = entries[piece.file_name]
+                fault = _fault(wanted, piece, entries)
+                if fault is not None:
+                    found.setdefault(piece.file_name, fault)
+        faults = [*found.values(), *self._unexpected(entries, FAMILIES[spec.family], sound=not found)]
+        if faults:
+            where = next((entry.path for entry in entries.values()), Path(spec.name))
+            raise _refusal(faults, where)
+        self._files = {id(entry.file): entry.file for entry in entries.values()}.values()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,66 +66,87 @@ class Checkpoint:
     @property
     def size_bytes(self) -> int:
         """Bytes of all tensors in the file, a tied table counted once."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return sum(entry.stored_bytes for entry in self._used.values())
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """A read-only array, row-major, in the file's element type.
+        """A read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
 
         A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
+        The pages of the file that were read for earlier tensors are let go, so that one tensor at a time is in memory.
         """
         if name not in self._wanted:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
-        cut = [piece.cut(self._arrays[piece.file_name]) for piece in self._wanted[name].pieces]
+        for file in self._files:
+            file.let_go()
+        cut = [piece.cut(self._used[piece.file_name]) for piece in self._wanted[name].pieces]
         array = cut[0] if len(cut) == 1 else np.concatenate(cut)
         if not (array.flags.aligned and array.flags.c_contiguous):
             array = np.array(array, order="C")
         array.flags.writeable = False
         return array
 
-
-def open_checkpoint(folder: Path, spec: ModelSpec) -> Checkpoint:
-    """The safetensors checkpoint of a model folder; errors as of `open_model_files` and `Checkpoint`."""
-    return Checkpoint(spec, open_model_files(folder))
-
-
-def _checked(entry: TensorEntry, wanted: Piece, spec: ModelSpec) -> NDArray[Any]:
-    where = f"{entry.path}: tensor {entry.name!r}"
-    if entry.shape != wanted.file_shape:
-        msg = (
-            f"{where} has shape {list(entry.shape)}, the config asks for {list(wanted.file_shape)}; "
-            "use the config.json that belongs to these weights"
-        )
-        raise BadModel(msg)
-    if entry.array.dtype.name != spec.dtype:
-        msg = (
-            f"{where} is {entry.array.dtype.name}, the config says {spec.dtype}; "
-            "set torch_dtype to what the file holds, or convert the file"
-        )
-        raise BadModel(msg)
-    return entry.array
+    def _unexpected(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
+        """Faults of the tensors that are not asked for; a copy is compared only where all others are ``sound``."""
+        for name in sorted(entries.keys() - self._used.keys()):
+            entry = entries[name]
+            if family.harmless_tensors.fullmatch(name):
+                continue
+            if not (self.spec.tied_embedding and name == family.tied_copy):
+                what = f"is not part of a {self.spec.family} model of {self.spec.layer_count} layers"
+                yield _Fault(entry.path, name, what, OTHER_CONFIG)
+            elif sound and not _equal(entry, self._used[self._wanted["embedding"].pieces[0].file_name]):
+                what = "differs from the embedding that the config ties it to"
+                yield _Fault(entry.path, name, what, "set tie_word_embeddings to false")
 
 
-def _missing(wanted: WantedTensor, piece: Piece, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> BadModel:
-    where = next((str(entry.path.parent) for entry in entries.values()), spec.name)
-    if wanted.name == "head":
-        remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
-    else:
+def open_checkpoint(folder: Path, spec: ModelSpec, packing: Packing | None = None) -> Checkpoint:
+    """The safetensors checkpoint of a model folder; errors as of `open_model_files`, `unpacked` and `Checkpoint`."""
+    return Checkpoint(spec, unpacked(open_model_files(folder), packing or Packing()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One tensor that is not as the config asks. ``path`` is None where no file has it."""
+
+    path: Path | None
+    tensor: str
+    what: str
+    remedy: str
+
+
+def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry]) -> _Fault | None:
+    entry = entries.get(piece.file_name)
+    if entry is None:
         remedy = "fetch the weights again, or use the config.json that belongs to them"
-    return BadModel(f"{where}: tensor {piece.file_name!r} is missing; {remedy}")
+        if wanted.name == "head":
+            remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
+        return _Fault(None, piece.file_name, "is missing", remedy)
+    if entry.shape != piece.file_shape:
+        what = f"has shape {list(entry.shape)}, the config asks for {list(piece.file_shape)}"
+        return _Fault(entry.path, entry.name, what, OTHER_CONFIG)
+    if entry.kind in NO_NUMBERS:
+        what = f"is {entry.kind}, which is no type of weights" + (" without scales" if entry.kind == "F8_E4M3" else "")
+        remedy = f"supported: {', '.join(FLOATS)}; or fp8 and mxfp4 with scales, named by quantization_config"
+        return _Fault(entry.path, entry.name, what, remedy)
+    return None
 
 
-def _check_harmless(entry: TensorEntry, family: Family, spec: ModelSpec, embedding: NDArray[Any]) -> None:
-    if family.harmless_tensors.fullmatch(entry.name):
-        return
-    where = f"{entry.path}: tensor {entry.name!r}"
-    if spec.tied_embedding and entry.name == family.tied_copy:
-        if entry.array.dtype == embedding.dtype and np.array_equal(entry.array, embedding):
-            return
-        msg = f"{where} differs from the embedding that the config ties it to; set tie_word_embeddings to false"
-        raise BadModel(msg)
-    msg = (
-        f"{where} is not part of a {spec.family} model of {spec.layer_count} layers; "
-        "use the config.json that belongs to these weights"
-    )
-    raise BadModel(msg)
+def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
+    """One line about all of them. ``somewhere`` is a file of the checkpoint."""
+    folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
+    if len(faults) == 1:
+        fault = faults[0]
+        return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.what}; {fault.remedy}")
+    named = "; ".join(f"{fault.tensor!r} {fault.what}" for fault in faults[:MOST_NAMED])
+    more = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
+    remedies = {fault.remedy for fault in faults}
+    remedy = remedies.pop() if len(remedies) == 1 else "fetch the weights again, or " + OTHER_CONFIG
+    return BadModel(f"{folder}: {len(faults)} tensors disagree with the config: {named}{more}; {remedy}")
+
+
+def _equal(one: TensorEntry, other: TensorEntry) -> bool:
+    if one.shape != other.shape or one.kind != other.kind:
+        return False
+    stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, one.shape[0], COMPARED_ROWS))
+    return all(np.array_equal(one.rows(rows), other.rows(rows)) for rows in stretches)

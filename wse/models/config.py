@@ -10,6 +10,7 @@ from wse.models.config_reader import ConfigReader
 from wse.models.families.llama import LLAMA
 from wse.models.family import Family
 from wse.models.json_file import read_object
+from wse.models.packing import Packing, read_packing
 from wse.models.spec import ModelSpec
 
 FAMILIES: Final[dict[str, Family]] = {"llama": LLAMA}  # by model_type
@@ -28,7 +29,20 @@ def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
         BadModel: the file cannot be read, a value is missing or impossible, or a key asks for
             mathematics that is not supported.
     """
-    config = ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES))
+    folder = path.absolute().parent
+    name = path.stem if path.name != "config.json" else folder.name or folder.anchor
+    return spec_of(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)), name, unstated_dtype)
+
+
+def read_weight_packing(path: Path) -> Packing:
+    """How the weights beside a config.json are packed; errors as of `read_object` and `read_packing`."""
+    return read_packing(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
+
+
+def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
+    read_packing(config)
+    path = config.path
     kind = config.any("model_type")
     if not isinstance(kind, str):
         known = ", ".join(sorted(FAMILIES))
@@ -38,6 +52,4 @@ def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
         config.refuse("model_type", kind, f"give one of {known}")
     if kind not in FAMILIES:
         raise UnknownName("architecture", kind, FAMILIES, where=str(path))
-    folder = path.absolute().parent
-    name = path.stem if path.name != "config.json" else folder.name or folder.anchor
     return FAMILIES[kind].read(config, name, unstated_dtype)

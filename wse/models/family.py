@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wse.models.config_reader import ConfigReader
 from wse.models.spec import ModelSpec
-
-Index = tuple[int | slice, ...]
+from wse.models.tensor_entry import Array, Index, TensorEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,9 +27,9 @@ class Piece:
     transposed: bool = False
     rows: NDArray[np.intp] | None = None
 
-    def cut(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The rows; a view of ``array`` unless they are put in another order."""
-        found = array[self.index]
+    def cut(self, entry: TensorEntry) -> Array:
+        """The rows; a view of what the entry gives unless they are put in another order."""
+        found = entry.array(self.index)
         found = found.T if self.transposed else found
         return found if self.rows is None else found[self.rows]
 

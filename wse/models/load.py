@@ -8,9 +8,11 @@ from typing import Final
 
 from wse.errors import BadModel, UnknownName
 from wse.models.checkpoint import Checkpoint
-from wse.models.config import read_config
+from wse.models.config import read_config, read_weight_packing
+from wse.models.packed_tensors import unpacked
 from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
+from wse.models.tensor_entry import FLOATS
 from wse.models.token_text import Tokenizer
 from wse.models.tokenizer import load_tokenizer
 
@@ -52,8 +54,8 @@ def load_model(where: str | Path) -> LoadedModel:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
     read_config(config)  # its faults come first
-    entries = open_model_files(path)
-    held = next((entry.array.dtype.name for entry in entries.values()), "float32")
+    entries = unpacked(open_model_files(path), read_weight_packing(config))
+    held = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
     spec = read_config(config, unstated_dtype=held)
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
 

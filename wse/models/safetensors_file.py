@@ -1,4 +1,4 @@
-"""Reader of safetensors: a checked header, then arrays that are views of the mapped file.
+"""Reader of safetensors: a checked header, then tensors that are views of the mapped file.
 
     8 bytes   length n of the header, little-endian
     n bytes   JSON object: tensor name -> dtype, shape, data_offsets [begin, end) counted from byte 8 + n
@@ -11,43 +11,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 from wse.errors import BadModel
 from wse.models.json_file import parse_object, read_object
+from wse.models.mapped_file import MappedFile
+from wse.models.tensor_entry import TensorEntry, mapped_array, plain_entry
 
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
-    {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
-)
-OTHER_DTYPES: Final = frozenset(
     {
-        *("F4", "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"),
-        *("BOOL", "U8", "I8", "I16", "U16", "I32", "U32", "I64", "U64", "F64", "C64"),
+        "F32": np.dtype("<f4"),
+        "F16": np.dtype("<f2"),
+        "BF16": np.dtype(ml_dtypes.bfloat16),
+        "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+        **{name: np.dtype(code) for name, code in (("BOOL", "?"), ("U8", "u1"), ("I8", "i1"), ("F64", "<f8"))},
+        **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
     }
+)
+"""Element types that can be read; which of them a weight may have is for `wse.models.checkpoint` to say."""
+
+OTHER_DTYPES: Final = frozenset(
+    {*("F4", "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), "C64"}
 )
 HEADER_LIMIT_BYTES: Final = 100_000_000  # the format's own
 INDEX_LIMIT_BYTES: Final = 64 * 2**20
 MOST_DIMENSIONS: Final = 32
+MOST_NAMED: Final = 10
 MOST_ELEMENTS: Final = 2**48
 FETCH_AGAIN: Final = "fetch the file again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TensorEntry:
-    """One tensor: a read-only view of the file, in the file's own element type and shape."""
-
-    name: str
-    dtype: str  # the format's own name: F32, F16, BF16
-    shape: tuple[int, ...]
-    array: NDArray[Any]
-    path: Path
 
 
 def open_model_files(folder: Path) -> dict[str, TensorEntry]:
@@ -85,8 +81,10 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
                 "beside the index, named without folders"
             )
             raise BadModel(msg)
+    names = sorted(set(weight_map.values()))
+    _check_present(index, names)
     entries: dict[str, TensorEntry] = {}
-    for name in sorted(set(weight_map.values())):
+    for name in names:
         for tensor, entry in open_safetensors(index.parent / name).items():
             if tensor in entries:
                 msg = f"{entry.path}: tensor {tensor!r} is also in {entries[tensor].path.name}; {FETCH_AGAIN}"
@@ -105,34 +103,21 @@ def open_safetensors(path: Path) -> dict[str, TensorEntry]:
     Raises:
         BadModel: the file is missing, cut short, or breaks the format; the first fault is named.
     """
-    try:
-        if not path.is_file():
-            msg = f"{path}: does not exist or is not a regular file; fetch it, or correct the name"
-            raise BadModel(msg)
-        with path.open("rb") as stream:
-            size_bytes = stream.seek(0, 2)
-            stream.seek(0)
-            header, data_begin = _read_header(path, stream.read(8), size_bytes, stream.read)
-        # An empty range cannot be mapped, but the header never is empty.
-        mapped = np.memmap(path, dtype=np.uint8, mode="r")
-    except (OSError, ValueError) as error:
-        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-        raise BadModel(msg) from error
-    if mapped.size != size_bytes:
-        msg = f"{path}: changed its size while it was read; wait until it is complete"
-        raise BadModel(msg)
+    file = MappedFile(path)
+    header, data_begin = _read_header(file)
     header.pop("__metadata__", None)
     entries, ranges = {}, []
     for name, fields in header.items():
-        entry, begin, end = _view(path, name, fields, mapped[data_begin:])
+        entry, begin, end = _view(file, name, fields, data_begin)
         entries[name] = entry
         ranges.append((begin, end, name))
-    _check_ranges(path, sorted(ranges), size_bytes - data_begin)
+    _check_ranges(path, sorted(ranges), file.bytes.size - data_begin)
     return entries
 
 
-def _read_header(path: Path, prefix: bytes, size_bytes: int, read: Any) -> tuple[dict[str, Any], int]:
+def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
     """The header and the offset of the data behind it."""
+    path, size_bytes, prefix = file.path, file.bytes.size, file.bytes[:8].tobytes()
     if len(prefix) < 8:
         msg = f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}"
         raise BadModel(msg)
@@ -146,15 +131,16 @@ def _read_header(path: Path, prefix: bytes, size_bytes: int, read: Any) -> tuple
     if 8 + length > size_bytes:
         msg = f"{path}: claims a header of {length:,} bytes, only {size_bytes - 8:,} follow; {FETCH_AGAIN}"
         raise BadModel(msg)
-    data: bytes = read(length)
+    data = file.bytes[8 : 8 + length].tobytes()
     if not data.startswith(b"{"):
         msg = f"{path}: its header does not begin with '{{'; is it a safetensors file?"
         raise BadModel(msg)
     return parse_object(data, f"{path}: header"), 8 + length
 
 
-def _view(path: Path, name: str, fields: Any, data: NDArray[np.uint8]) -> tuple[TensorEntry, int, int]:
-    """The entry of one tensor, and the bytes of ``data`` that it occupies."""
+def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
+    """The entry of one tensor, and the bytes behind ``data_begin`` that it occupies."""
+    path, data_bytes = file.path, file.bytes.size - data_begin
     where = f"{path}: tensor {name!r}"
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
         msg = f"{where}: must have dtype, shape and data_offsets and nothing else; {FETCH_AGAIN}"
@@ -168,10 +154,10 @@ def _view(path: Path, name: str, fields: Any, data: NDArray[np.uint8]) -> tuple[
     if not _are_sizes(shape) or len(shape) > MOST_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
         msg = f"{where}: shape {_short(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
         raise BadModel(msg)
-    if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data.size:
+    if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
         msg = (
             f"{where}: data_offsets {_short(offsets)} must be [begin, end] inside the "
-            f"{data.size:,} bytes of data; the file may be cut short: {FETCH_AGAIN}"
+            f"{data_bytes:,} bytes of data; the file may be cut short: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
     dtype, (begin, end) = DTYPES[kind], offsets
@@ -181,8 +167,8 @@ def _view(path: Path, name: str, fields: Any, data: NDArray[np.uint8]) -> tuple[
             f"{math.prod(shape) * dtype.itemsize:,}; {FETCH_AGAIN}"
         )
         raise BadModel(msg)
-    array = np.ndarray(tuple(shape), dtype, buffer=data[begin:end])
-    return TensorEntry(name=name, dtype=kind, shape=tuple(shape), array=array, path=path), begin, end
+    array = mapped_array(file, data_begin + begin, tuple(shape), dtype)
+    return plain_entry(name, kind, array, file), begin, end
 
 
 def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: int) -> None:
@@ -196,6 +182,14 @@ def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: in
         expected = end
     if expected != size_bytes:
         msg = f"{path}: has {size_bytes:,} bytes of data, its tensors take {expected:,}; {FETCH_AGAIN}"
+        raise BadModel(msg)
+
+
+def _check_present(index: Path, names: list[str]) -> None:
+    missing = [name for name in names if not (index.parent / name).exists()]
+    if missing:
+        named = ", ".join(missing[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
+        msg = f"{index}: {len(missing)} of {len(names)} shards are missing: {named}; fetch them into the same folder"
         raise BadModel(msg)
 
 

@@ -146,7 +146,6 @@ def _refuse_other_mathematics(config: ConfigReader) -> None:
     config.require("rope_interleaved", (False,), "rotary pairs must be split halves; supported: false")
     config.require("sliding_window", (), "a sliding window is not supported in this family; supported: null")
     config.require("use_sliding_window", (False,), "a sliding window is not supported; supported: false")
-    config.require("quantization_config", (), "quantised checkpoints are not supported; use the unquantised model")
     config.require("is_encoder_decoder", (False,), "only decoders are supported; supported: false")
     config.require("add_cross_attention", (False,), "only decoders are supported; supported: false")
     config.require("tie_encoder_decoder", (False,), "only decoders are supported; supported: false")
