@@ -216,6 +216,7 @@ class Program:
         sram_bytes_per_pe: What a PE has, whether or not the stages need more.
         prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
+        weight_type: How the weights of linear layers are held: an element type or a coding.
         context: Tokens that the cache has room for.
         vocab_size: Logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode; either
@@ -239,6 +240,7 @@ class Program:
     sram_bytes_per_pe: int
     prefill_name: str
     element_types: tuple[str, ...]
+    weight_type: str
     context: int
     vocab_size: int
     stages: tuple[Stage, ...]

@@ -32,6 +32,7 @@ def emit(state: State) -> State:
         sram_bytes_per_pe=state.wafer.sram_bytes_per_pe,
         prefill_name=state.choice.prefill,
         element_types=tuple(element_type(state, view) for view in VIEWS),
+        weight_type=state.options.dtype,
         context=state.options.context,
         vocab_size=state.spec.vocab_size,
         stages=state.stages,

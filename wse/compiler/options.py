@@ -28,6 +28,8 @@ FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
 class Options:
     """The request.
 
+    ``dtype`` is how the weights of linear layers are held. ``activations`` is the element type of everything else:
+    activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
     ``prompt_tokens`` of the prompt are compiled as prefill; ``context`` is the cache's capacity in
     tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
@@ -60,6 +62,12 @@ class Options:
     groups: int = FEWEST_RELAYS
     stored: bool = False
     prefill: str | None = None
+    activations: str | None = None
+
+    @property
+    def activation_type(self) -> str:
+        """Element type of activations, cache, tables and gains."""
+        return self.activations or self.dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

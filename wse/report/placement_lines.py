@@ -28,9 +28,10 @@ def wafer_line(wafer: dict[str, Any], wafers: int) -> str:
 
 def model_line(model: dict[str, Any]) -> str:
     """Name, size and number formats."""
+    activations = "" if model["activations"] == model["dtype"] else f"activations in {model['activations']}, "
     return (
         f"{shown(model['name'])}: {count(model['parameters'])} parameters, {in_bytes(model['bytes'])} "
-        f"as {model['dtype']}, sums in {model['accumulate']}"
+        f"as {model['dtype']}, {activations}sums in {model['accumulate']}"
     )
 
 

@@ -20,7 +20,8 @@ def model_facts(spec: ModelSpec, program: Program) -> Report:
     return {
         "name": spec.name,
         "parameters": parameter_count(spec),
-        "dtype": program.element_type("act"),
+        "dtype": program.weight_type,
+        "activations": program.element_type("act"),
         "accumulate": program.element_type("acc"),
         "bytes": parameter_count(spec) * ELEMENT_BYTES[program.element_type("act")],
     }

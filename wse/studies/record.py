@@ -270,6 +270,7 @@ def _options(prepared: Prepared) -> dict[str, Any]:
     o, r = prepared.options, prepared.request
     return {
         "dtype": o.dtype,
+        "activations": o.activation_type,
         "accumulate": o.accumulate,
         "context": o.context,
         "prompt_tokens": o.prompt_tokens,

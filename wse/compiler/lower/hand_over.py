@@ -16,7 +16,7 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its tile.
     """
     source, elements = c.builder.stage, c.tokens * c.cut.d
-    payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.dtype]
+    payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
     everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source].col == rects[target].col)
     _stream(c, source, target, rects, elements, payload, everyone=everyone)
 
