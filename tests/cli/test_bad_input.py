@@ -51,6 +51,25 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--temperature", "-1"], ["--temperature -1", "0 for greedy"]),
     (["--temperature", "nan"], ["--temperature nan", "0 for greedy"]),
     (["--temperature", "hot"], ["--temperature 'hot'", "wse run --help"]),
+    (["--temperature", "1e6"], ["--temperature 1000000.0", "0 for greedy"]),
+    (["--temperature", "inf"], ["--temperature inf", "0 for greedy"]),
+    (["--temperature", "1", "--top-k", "-1"], ["--top-k -1", "at least 1, or 0 for no limit"]),
+    *[
+        (["--temperature", "1", "--top-p", v], [f"--top-p {v}", "above 0, at most 1"])
+        for v in ("0.0", "-0.5", "1.01", "nan", "inf")
+    ],
+    *[
+        (["--temperature", "1", "--min-p", v], [f"--min-p {v}", "from 0 (no limit) to 1"])
+        for v in ("-0.1", "1.5", "nan", "inf")
+    ],
+    *[
+        (["--repetition-penalty", v], [f"--repetition-penalty {v}", "above 0 (1: no penalty)"])
+        for v in ("0.0", "-1.0", "nan", "inf", "10000000.0")
+    ],
+    (["--top-k", "some"], ["--top-k 'some'", "integer", "wse run --help"]),
+    (["--top-k", "5"], ["--top-k 5", "nothing is drawn at temperature 0", "--temperature"]),
+    (["--top-p", "0.5"], ["--top-p 0.5", "nothing is drawn at temperature 0", "--temperature"]),
+    (["--min-p", "0.5"], ["--min-p 0.5", "nothing is drawn at temperature 0", "--temperature"]),
     (["--seed", "-1"], ["--seed -1", "from 0"]),
     (["--seed", str(2**63)], ["--seed", "from 0"]),
     (["--prompt-ids", "1,16"], ["16 is outside the vocabulary of tiny", "0 to 15"]),

@@ -11,7 +11,7 @@ from wse.compiler.options import Options
 from wse.compiler.search import compile_model
 from wse.errors import BadModel
 from wse.execute.engine import Engine
-from wse.execute.sampling import Sampler
+from wse.execute.sampling import Sampler, Sampling
 
 SPEC = tiny_spec()
 
@@ -30,7 +30,7 @@ def engine(scale: float, dtype: str = "float16", sampling: str = "wafer") -> Eng
     made = tensors(SPEC)
     made["final_norm"] = (made["final_norm"] * scale).astype(np.float32)
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
-    return Engine(program, SPEC, made.__getitem__, Sampler(1.0, 0).draw)
+    return Engine(program, SPEC, made.__getitem__, Sampler(Sampling(temperature=1.0)).draw)
 
 
 def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:

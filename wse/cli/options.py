@@ -45,6 +45,16 @@ MaxNewTokens = Annotated[
 Temperature = Annotated[
     float, typer.Option(metavar="T", help="0 takes the likeliest token on the wafer; above, the host draws.")
 ]
+TopK = Annotated[int, typer.Option(metavar="K", help="Draw among the K likeliest tokens; 0: among all.")]
+TopP = Annotated[
+    float, typer.Option(metavar="P", help="Draw among the likeliest tokens that have probability P together.")
+]
+MinP = Annotated[
+    float, typer.Option(metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")
+]
+RepetitionPenalty = Annotated[
+    float, typer.Option(metavar="R", help="Above 1: tokens of prompt and text so far become less likely.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 
 

@@ -28,6 +28,10 @@ def run(
     prompt_ids: opt.PromptIds = None,
     max_new_tokens: opt.MaxNewTokens = None,
     temperature: opt.Temperature = 0.0,
+    top_k: opt.TopK = 0,
+    top_p: opt.TopP = 1.0,
+    min_p: opt.MinP = 0.0,
+    repetition_penalty: opt.RepetitionPenalty = 1.0,
     seed: opt.Seed = 0,
     logits: Annotated[bool, typer.Option("--logits", help="Also report the logits after the prompt.")] = False,  # noqa: FBT002
     trace: Annotated[str, typer.Option(metavar="PATH|none", help="Where to write the trace.")] = "wse-run.h5",
@@ -44,6 +48,7 @@ def run(
     \b
       wse run
       wse run --prompt "One day, a little fox" --max-new-tokens 64
+      wse run --temperature 0.8 --top-p 0.9 --repetition-penalty 1.1 --seed 7
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
       wse run --max-new-tokens 8 --wavelets --trace wavelets.h5
     """
@@ -70,6 +75,10 @@ def run(
         prompt_ids=prompt_ids,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
         seed=seed,
         logits=logits,
     )

@@ -1,23 +1,100 @@
-"""Drawing the next token on the host, from logits that the wafer sent out."""
+"""Choosing the next token on the host, from logits that the wafer sent out.
+
+Steps, order and meaning are those of Hugging Face transformers 5 (``transformers/generation/logits_process.py``,
+order of ``GenerationMixin._get_logits_processor``): repetition penalty, temperature, top-k, top-p, min-p.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the next token is chosen; the defaults take the likeliest.
+
+    Attributes:
+        temperature: What logits are divided by before a draw; 0 takes the likeliest token instead.
+        top_k: Only tokens at least as likely as the k-th likeliest may be drawn; 0 for no such limit.
+        top_p: Only the likeliest tokens, as few as have this probability together; 1 for no such limit.
+        min_p: Only tokens at least this times as likely as the likeliest; 0 for no such limit.
+        repetition_penalty: What divides the logits of tokens seen before, or multiplies them where they are negative.
+        seed: Of the draws.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the logits have to leave the wafer: for all but its own arg max."""
+        return self.temperature > 0 or self.repetition_penalty != 1.0
+
 
 class Sampler:
-    """Draws ids with probability softmax(logits / temperature), reproducibly from a seed."""
+    """Draws the ids of one text, reproducibly from a seed.
 
-    def __init__(self, temperature: float, seed: int) -> None:
-        self._temperature = temperature
-        self._random = np.random.default_rng(seed)
+    A draw is the arg max of scores plus one Gumbel variate an id, which has the probabilities softmax(scores)
+    (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et al., arXiv 1411.0030). An id's variate depends on
+    the seed and the number of the draw alone, so logits that differ in their last bits, as those of two meshes do,
+    change a draw only where the two best sums are as close as that; an id at the brink of a limit matters if it wins.
+    """
+
+    def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
+        self._sampling = sampling
+        self._random = np.random.default_rng(sampling.seed)
+        self._seen = list(dict.fromkeys(prompt))
 
     def draw(self, logits: npt.NDArray[np.float32]) -> int:
-        """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``; float64, by inverse transform."""
+        """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
         if not np.isfinite(logits).all():
             return -1
-        scaled = logits.astype(np.float64) / self._temperature
-        weights = np.exp(scaled - scaled.max())
-        cumulative = np.cumsum(weights)
-        return int(np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right"))
+        scores = processed(logits, self._seen, self._sampling)
+        if self._sampling.temperature > 0:
+            scores += self._random.gumbel(size=len(scores))
+        token = int(scores.argmax())
+        if token not in self._seen:
+            self._seen.append(token)
+        return token
+
+
+def processed(logits: npt.NDArray[np.float32], seen: Sequence[int], sampling: Sampling) -> Scores:
+    """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.
+
+    At temperature 0 the penalised logits. ``seen`` are the ids of prompt and text so far, each once.
+    """
+    scores: Scores = logits.astype(np.float64)
+    if sampling.repetition_penalty != 1.0:
+        among = list(seen)
+        old, penalty = scores[among], sampling.repetition_penalty
+        scores[among] = np.where(old < 0, old * penalty, old / penalty)
+    if sampling.temperature == 0:
+        return scores
+    with np.errstate(over="ignore"):  # a tiny temperature may send all but the best to -inf
+        scores = (scores - scores.max()) / sampling.temperature
+    if 0 < sampling.top_k < len(scores):
+        scores[scores < np.partition(scores, -sampling.top_k)[-sampling.top_k]] = -np.inf
+    if sampling.top_p < 1:
+        _keep_top_p(scores, sampling.top_p)
+    if sampling.min_p > 0:
+        scores[np.exp(scores) < sampling.min_p] = -np.inf
+    return scores
+
+
+def _keep_top_p(scores: Scores, top_p: float) -> None:
+    """Rule out the least likely ids, as many as have at most the probability 1 - ``top_p`` together; never the best."""
+    rising = np.argsort(scores, kind="stable")
+    likelihoods = np.exp(scores[rising])
+    below = likelihoods.cumsum() <= (1 - top_p) * likelihoods.sum()
+    below[-1] = False
+    scores[rising[below]] = -np.inf

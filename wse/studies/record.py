@@ -267,7 +267,7 @@ def _step_names(program: Program, phase_index: int) -> list[str]:
 
 
 def _options(prepared: Prepared) -> dict[str, Any]:
-    o, r = prepared.options, prepared.request
+    o, s = prepared.options, prepared.request.sampling
     return {
         "dtype": o.dtype,
         "activations": o.activation_type,
@@ -276,6 +276,11 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "prompt_tokens": o.prompt_tokens,
         "new_tokens": prepared.new_tokens,
         "software": prepared.software.name,
-        "temperature": r.temperature,
+        "temperature": s.temperature,
+        "top_k": s.top_k,
+        "top_p": s.top_p,
+        "min_p": s.min_p,
+        "repetition_penalty": s.repetition_penalty,
+        "seed": s.seed,
         "region": list(o.region) if o.region else None,
     }

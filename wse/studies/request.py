@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from wse.compiler.options import Options
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
 from wse.errors import BadInput, BadModel, UnknownName
+from wse.execute.sampling import Sampling
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import BUNDLED, LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.program import DTYPES
+from wse.studies.sampling_request import check_sampling
 from wse_mappings.recipe import recipes
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
@@ -39,8 +41,24 @@ class Request:
     prompt_ids: Sequence[int] | None = None
     max_new_tokens: int | None = None
     temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     seed: int = 0
     logits: bool = False
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the next token is chosen."""
+        return Sampling(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +90,7 @@ def prepare(request: Request) -> Prepared:
     if request.mapping not in recipes():
         raise UnknownName("mapping", request.mapping, recipes())
     _check_numbers(request)
+    check_sampling(request.sampling)
     whole = load_wafer(request.wafer)
     software = load_software(request.software, whole.generation)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
@@ -89,7 +108,7 @@ def prepare(request: Request) -> Prepared:
         context=context,
         prompt_tokens=len(ids),
         region=region,
-        sampling="host" if request.temperature > 0 else "wafer",
+        sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
     )
     if request.wafers is None:
@@ -160,12 +179,6 @@ def _check_numbers(request: Request) -> None:
         if value is not None and value < 1:
             message = f"{name} {value}: give a number of at least 1"
             raise BadInput(message)
-    if not 0.0 <= request.temperature < 1e6:
-        message = f"--temperature {request.temperature}: give 0 for greedy, or a positive number"
-        raise BadInput(message)
-    if not 0 <= request.seed < 2**63:
-        message = f"--seed {request.seed}: give a number from 0 to {2**63 - 1:,}"
-        raise BadInput(message)
 
 
 def _element_type(name: str) -> str:

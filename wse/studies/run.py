@@ -74,7 +74,7 @@ def run(
     digest = program.digest()
     try:
         with Recorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
-            sampler = Sampler(prepared.request.temperature, prepared.request.seed)
+            sampler = Sampler(prepared.request.sampling, prepared.prompt_ids)
             draw = sampler.draw if program.sampling == "host" else None
             engine = Engine(program, loaded.spec, loaded.checkpoint.tensor, draw)
             engine.make_ready(on_ready)
