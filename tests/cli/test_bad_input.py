@@ -181,7 +181,7 @@ def odd(header: dict[str, dict[str, object]]) -> None:
 
 
 WEIGHTS: list[tuple[str, Callable[[], bytes], list[str]]] = [
-    ("empty", lambda: b"", ["0 bytes"]),
+    ("empty", lambda: b"", ["is empty"]),
     ("header cut", lambda: edited(lambda h: None)[:100], ["header"]),
     ("data cut", lambda: edited(lambda h: None)[:-100], ["fetch the file again"]),
     ("header too long", lambda: struct.pack("<Q", 2**62) + b"{}", ["header"]),
