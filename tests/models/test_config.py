@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from tests.models.helpers import CONFIG, refusal, result_or_refusal, write_config
 from wse.errors import BadInput, BadModel, UnknownName
-from wse.models.config import CONFIG_LIMIT_BYTES, read_config
+from wse.models.config import CONFIG_LIMIT_BYTES, FAMILIES, read_config
 from wse.models.rope import plain_rope
 from wse.models.tensors import parameter_count
+
+KNOWN = ", ".join(sorted(FAMILIES))
 
 
 def test_every_field_of_a_config_arrives(tmp_path: Path) -> None:
@@ -116,16 +118,16 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
             {"hidden_size": 13},
             "hidden_size = 13: give a multiple of num_attention_heads = 4, or add head_dim",
         ),
-        ("-", {"head_dim": 7}, "head_dim = 7: rotary positions pair the halves of a head: give an even size"),
+        ("-", {"head_dim": 7}, "head_dim = 7: rotary positions pair features of a head: give an even size"),
         (
             "head_dim",
             {"hidden_size": 20},
-            "hidden_size / num_attention_heads = 5: rotary positions pair the halves of a head: give an even size",
+            "hidden_size / num_attention_heads = 5: rotary positions pair features of a head: give an even size",
         ),
         ("rms_norm_eps", {}, "has no rms_norm_eps; add it: a number above 0, at most 1"),
         ("-", {"rms_norm_eps": 0}, "rms_norm_eps = 0: give a number above 0, at most 1"),
         ("-", {"rms_norm_eps": "1e-5"}, "rms_norm_eps = '1e-5': give a number above 0, at most 1"),
-        ("-", {"rope_theta": -1.0}, "rope_theta = -1.0: give a number above 0, at most 1e+15"),
+        ("-", {"rope_theta": -1.0}, "rope_theta = -1.0: give a number above 1, at most 1e+15"),
         ("-", {"tie_word_embeddings": 1}, "tie_word_embeddings = 1: give true or false"),
         ("-", {"bos_token_id": 16}, "bos_token_id = 16: give an integer from 0 to 15"),
         ("-", {"bos_token_id": [1]}, "bos_token_id = [1]: give an integer from 0 to 15"),
@@ -135,15 +137,45 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         ("-", {"dtype": "float16"}, "torch_dtype = 'float32': contradicts dtype = 'float16'; keep one"),
         (
             "-",
-            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
-            "rope_scaling = {'rope_type': 'llama3', 'factor': 8.0}: this scaling of rotary positions "
-            "is not supported; supported: none (rope_type 'default')",
+            {"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}},
+            "rope_scaling = {'rope_type': 'dynamic', 'factor': 8.0}: this scaling of rotary positions "
+            "is not supported; supported: default, linear, llama3, longrope, yarn",
         ),
         (
             "-",
-            {"rope_scaling": {"type": "linear", "factor": 2.0}},
-            "rope_scaling = {'type': 'linear', 'factor': 2.0}: this scaling of rotary positions "
-            "is not supported; supported: none (rope_type 'default')",
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "high_freq_factor": 4.0}},
+            "has no rope_scaling.low_freq_factor; add it: a number above 1e-06, at most 1e+06",
+        ),
+        (
+            "-",
+            {"rope_scaling": {"type": "linear"}},
+            "has no rope_scaling.factor; add it: a number above 1e-06, at most 1e+06",
+        ),
+        (
+            "-",
+            {"rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 2.0}},
+            "rope_scaling = {'type': 'linear', 'rope_type': 'yarn', 'factor': 2.0}: this scaling of rotary positions "
+            "is not supported; supported: default, linear, llama3, longrope, yarn",
+        ),
+        (
+            "-",
+            {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}},
+            "rope_scaling = {'type': 'linear', 'factor': 2.0}: contradicts rope_parameters = "
+            "{'rope_type': 'default'}; keep one",
+        ),
+        (
+            "-",
+            {
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16},
+            },
+            "original_max_position_embeddings = 8, rope_parameters.original_max_position_embeddings = 16 "
+            "contradict each other; keep one",
+        ),
+        (
+            "-",
+            {"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0, 2.0, 3.0]}},
+            "rope_scaling.short_factor = [1.0]: give a list of 3 numbers above 1e-06, at most 1e+06",
         ),
         (
             "-",
@@ -170,18 +202,9 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         (
             "-",
             {"hidden_act": "gelu"},
-            "hidden_act = 'gelu': this activation is not supported; supported: silu",
+            "hidden_act = 'gelu': supported: silu, swish",
         ),
-        (
-            "-",
-            {"attention_bias": True},
-            "attention_bias = True: biases are not supported in this family; supported: false",
-        ),
-        (
-            "-",
-            {"mlp_bias": True},
-            "mlp_bias = True: biases are not supported in this family; supported: false",
-        ),
+        ("-", {"attention_bias": 1}, "attention_bias = 1: give true or false"),
         (
             "-",
             {"sliding_window": 4096},
@@ -223,8 +246,8 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
             "num_hidden_layer = 4: this key is not understood and may change the mathematics; "
             "did you mean 'num_hidden_layers'? otherwise remove it if it does not",
         ),
-        ("model_type", {}, "has no model_type, so is no model's config; add it (known: llama)"),
-        ("-", {"model_type": 7}, "model_type = 7: give one of llama"),
+        ("model_type", {}, f"has no model_type, so is no model's config; add it (known: {KNOWN})"),
+        ("-", {"model_type": 7}, f"model_type = 7: give one of {KNOWN}"),
     ],
 )
 def test_other_mathematics_and_contradictions_are_refused(
@@ -237,7 +260,7 @@ def test_other_mathematics_and_contradictions_are_refused(
 def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path) -> None:
     path = write_config(tmp_path, model_type="lama")
     message = refusal(UnknownName, read_config, path)
-    assert message == f"{path}: unknown architecture 'lama': did you mean 'llama'? known: llama"
+    assert message == f"{path}: unknown architecture 'lama': did you mean 'llama'? known: {KNOWN}"
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,10 @@ class Checkpoint:
 
     def _unexpected(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
         """Faults of the tensors that are not asked for; a copy is compared only where all others are ``sound``."""
+        harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):
             entry = entries[name]
-            if family.harmless_tensors.fullmatch(name):
+            if harmless.fullmatch(name):
                 continue
             if not (self.spec.tied_embedding and name == family.tied_copy):
                 what = f"is not part of a {self.spec.family} model of {self.spec.layer_count} layers"

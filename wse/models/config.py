@@ -1,20 +1,30 @@
-"""config.json to ModelSpec. Adding a family is one file in `families` and one line in `FAMILIES`."""
+"""config.json to ModelSpec. Adding a family is one file in `wse.models.families`, found by being there."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 from typing import Final
 
 from wse.errors import BadModel, UnknownName
+from wse.models import families
 from wse.models.config_reader import ConfigReader
-from wse.models.families.llama import LLAMA
+from wse.models.decoder_config import finish
 from wse.models.family import Family
 from wse.models.json_file import read_object
 from wse.models.packing import Packing, read_packing
 from wse.models.spec import ModelSpec
 
-FAMILIES: Final[dict[str, Family]] = {"llama": LLAMA}  # by model_type
 
+def _all_families() -> dict[str, Family]:
+    """FAMILY of every module of `wse.models.families`, by model_type."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
+    found: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    return {model_type: family for family in found for model_type in family.model_types}
+
+
+FAMILIES: Final[dict[str, Family]] = _all_families()
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
 
 
@@ -42,14 +52,15 @@ def read_weight_packing(path: Path) -> Packing:
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
     read_packing(config)
-    path = config.path
     kind = config.any("model_type")
     if not isinstance(kind, str):
         known = ", ".join(sorted(FAMILIES))
         if kind is None:
-            msg = f"{path}: has no model_type, so is no model's config; add it (known: {known})"
+            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {known})"
             raise BadModel(msg)
         config.refuse("model_type", kind, f"give one of {known}")
     if kind not in FAMILIES:
-        raise UnknownName("architecture", kind, FAMILIES, where=str(path))
-    return FAMILIES[kind].read(config, name, unstated_dtype)
+        raise UnknownName("architecture", kind, FAMILIES, where=str(config.path))
+    spec = FAMILIES[kind].read(config, name, unstated_dtype)
+    finish(config, FAMILIES[kind].harmless_keys)
+    return spec

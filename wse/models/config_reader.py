@@ -20,10 +20,17 @@ class ConfigReader:
     Every error is a `BadModel` of one line: file, key, value, remedy.
     """
 
-    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+    def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
+        """``prefix`` stands before every key in messages: the keys of the objects that hold these ones."""
         self.path = path
         self._values = values
+        self._prefix = prefix
         self._read: set[str] = set()
+
+    def stated(self, key: str) -> bool:
+        """Whether the key is present, be it with null. Counts as reading it."""
+        self._read.add(key)
+        return key in self._values
 
     def has(self, key: str) -> bool:
         """Whether the key is present with a value other than null. Counts as reading it."""
@@ -72,6 +79,32 @@ class ConfigReader:
         if value is not None and not any(type(value) is type(good) and value == good for good in allowed):
             self.refuse(key, value, why)
 
+    def table(self, key: str) -> ConfigReader | None:
+        """The object under the key, None where absent, null or empty."""
+        value = self.any(key)
+        if value is not None and not isinstance(value, dict):
+            self.refuse(key, value, "give an object or null")
+        return ConfigReader(self.path, value, f"{self._prefix}{key}.") if value else None
+
+    def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
+        """A list of integers from ``low`` to ``high``; None where absent or null."""
+        value = self.any(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or any(type(item) is not int or not low <= item <= high for item in value):
+            self.refuse(key, value, f"give a list of integers from {low:,} to {high:,}")
+        return tuple(value)
+
+    def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
+        """A list of ``count`` numbers above ``low``, at most ``high``."""
+        rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
+        value = self._get(key, _MISSING, rule)
+        if not isinstance(value, list) or len(value) != count:
+            self.refuse(key, value, f"give {rule}")
+        if any(type(item) not in (int, float) or not low < item <= high for item in value):
+            self.refuse(key, value, f"give {rule}")
+        return tuple(float(item) for item in value)
+
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
         """Token ids: an integer, a list of integers, or null (none), all inside the vocabulary."""
         value = self.any(key)
@@ -102,14 +135,14 @@ class ConfigReader:
         shown = repr(value)
         if len(shown) > LONGEST_SHOWN:
             shown = shown[:LONGEST_SHOWN] + "…"
-        msg = f"{self.path}: {key} = {shown}: {remedy}"
+        msg = f"{self.path}: {self._prefix}{key} = {shown}: {remedy}"
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
         value = self.any(key)
         if value is None:
             if default is _MISSING:
-                msg = f"{self.path}: has no {key}; add it: {rule}"
+                msg = f"{self.path}: has no {self._prefix}{key}; add it: {rule}"
                 raise BadModel(msg)
             return default
         return value

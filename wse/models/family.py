@@ -42,21 +42,35 @@ class WantedTensor:
     pieces: tuple[Piece, ...]
 
 
+def no_harm(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
+    """Names of tensors that carry nothing trained: tables of rotary positions, and what matches the patterns."""
+    pattern = re.compile("|".join((r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", *patterns)))
+    return lambda spec: pattern
+
+
+def no_harm_beyond(spec: ModelSpec) -> re.Pattern[str]:
+    """As `no_harm`, and the layer behind the last: it predicts a second token ahead and is no part of the model."""
+    return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{no_harm()(spec).pattern}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """How the files of one model family map to a `ModelSpec` and to our tensors.
 
-    ``tensors`` gives every tensor of `wse.models.tensors` for a spec; the names that the file holds tell which of a
-    family's ways of writing them it uses.
+    Attributes:
+        model_types: What ``model_type`` says in its configs; the first is the family's name.
+        read: Spec of a config, given the model's name and the element type where none is stated. Keys that it does not
+            read are refused afterwards, unless they are harmless in every family.
+        tensors: Every tensor of `wse.models.tensors` for a spec; the names that the file holds tell which of a
+            family's ways of writing them it uses.
+        harmless_keys: Keys of its configs that are no part of the mathematics.
+        harmless_tensors: File names that carry nothing trained.
+        tied_copy: File name of the head that a tied checkpoint may hold as a second copy.
     """
 
-    name: str
-    read: Callable[[ConfigReader, str, str], ModelSpec]  # config, model name, dtype where none is stated
+    model_types: tuple[str, ...]
+    read: Callable[[ConfigReader, str, str], ModelSpec]
     tensors: Callable[[ModelSpec, Collection[str]], Iterator[WantedTensor]]
-    tied_copy: str  # file name of the head that a tied checkpoint may hold as a second copy
-    harmless_tensors: re.Pattern[str]  # file names that carry nothing trained
-
-
-def whole(name: str, file_name: str, shape: tuple[int, ...]) -> WantedTensor:
-    """A tensor that the file has as we do."""
-    return WantedTensor(name=name, pieces=(Piece(file_name=file_name, file_shape=shape),))
+    harmless_keys: frozenset[str] = frozenset()
+    harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = no_harm()  # noqa: RUF009 (a function)
+    tied_copy: str = "lm_head.weight"

@@ -26,9 +26,6 @@ from wse.models.spec import Experts, Latent, Layer, ModelSpec
 
 Shapes = dict[str, tuple[int, ...]]
 
-CORRECTION = "router_correction"
-"""Kept by the training, not trained: no parameter."""
-
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
     """Every tensor of the model by name: the tables first, then layer by layer."""
@@ -61,8 +58,8 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
 
 
 def parameter_count(spec: ModelSpec) -> int:
-    """Trained values; a tied embedding counts once."""
-    return sum(math.prod(shape) for name, shape in tensor_shapes(spec).items() if not name.endswith(CORRECTION))
+    """Values of all tensors; a tied embedding counts once."""
+    return sum(math.prod(shape) for shape in tensor_shapes(spec).values())
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
@@ -115,7 +112,7 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
     if experts.correction:
-        shapes[CORRECTION] = (count,)
+        shapes["router_correction"] = (count,)
     for name in ("experts.gate", "experts.up"):
         shapes |= _projection(name, count * width, hidden, bias=spec.ffn_bias)
     shapes |= _projection("experts.down", count * hidden, width, bias=spec.ffn_bias)

@@ -1,0 +1,33 @@
+"""Mistral: Llama with a sliding window in every layer, or in none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.family import Family
+from wse.models.layer_kinds import alike_layers, read_window
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import plain_tensors
+
+UNSTATED_WINDOW: Final = 4096
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Mistral config."""
+    only(config, "MistralForCausalLM")
+    heads = read_heads(config, kv_count=True)
+    return read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="mistral",
+        heads=heads,
+        rope=read_rope(config, heads.size),
+        layers=alike_layers(config, layer_count(config), read_window(config, UNSTATED_WINDOW)),
+    )
+
+
+FAMILY: Final = Family(model_types=("mistral",), read=read, tensors=plain_tensors)

@@ -1,0 +1,51 @@
+"""Mixtral: Mistral with a mixture of experts in every layer; softmax over the chosen ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.expert_config import read_experts, with_experts
+from wse.models.expert_tensors import expert_pieces
+from wse.models.family import Family, Piece, WantedTensor
+from wse.models.layer_kinds import alike_layers, read_window
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+
+UNSTATED_BASE: Final = 1e6
+OLD, NEW = "block_sparse_moe", "mlp"
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Mixtral config. Dividing by the sum of the chosen scores is their softmax."""
+    only(config, "MixtralForCausalLM")
+    heads = read_heads(config, kv_count=True)
+    layers = alike_layers(config, layer_count(config), read_window(config))
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="mixtral",
+        heads=heads,
+        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
+        layers=with_experts(layers, [True] * len(layers)),
+    )
+    return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a Mixtral checkpoint; transformers 5 calls the block ``mlp`` in memory."""
+    block = OLD if f"{LAYERS}0.{OLD}.gate.weight" in held else NEW
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        at = f"{LAYERS}{layer}.{block}.experts"
+        return expert_pieces(name, spec, at, held, ("w1", "w3", "w2"))
+
+    return wanted_tensors(spec, {**NAMES, "router": f"{block}.gate.weight"}, cut=cut)
+
+
+FAMILY: Final = Family(model_types=("mixtral",), read=read, tensors=tensors)

@@ -1,0 +1,34 @@
+"""Qwen2 and Qwen2.5: Llama with biases of queries, keys and values, and windows in the upper layers where asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.family import Family
+from wse.models.layer_kinds import qwen_layers
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import plain_tensors
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Qwen2 config. No key says that there are biases."""
+    only(config, "Qwen2ForCausalLM")
+    heads = read_heads(config, kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="qwen2",
+        heads=heads,
+        rope=read_rope(config, heads.size),
+        layers=qwen_layers(config, layer_count(config)),
+    )
+    config.require("use_mrope", (False,), "positions in space are not supported; supported: false")
+    return replace(spec, qkv_bias=True)
+
+
+FAMILY: Final = Family(model_types=("qwen2",), read=read, tensors=plain_tensors)

@@ -1,0 +1,36 @@
+"""Qwen3: Llama with a root mean square norm over each head's queries and keys, before they are rotated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.family import Family
+from wse.models.layer_kinds import qwen_layers
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import plain_tensors
+
+UNSTATED_HEAD_SIZE: Final = 128
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Qwen3 config."""
+    only(config, "Qwen3ForCausalLM")
+    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="qwen3",
+        heads=heads,
+        rope=read_rope(config, heads.size),
+        layers=qwen_layers(config, layer_count(config)),
+    )
+    biased = config.flag("attention_bias", default=False)
+    return replace(spec, head_norm="rms", qkv_bias=biased, output_bias=biased)
+
+
+FAMILY: Final = Family(model_types=("qwen3",), read=read, tensors=plain_tensors)

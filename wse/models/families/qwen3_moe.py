@@ -1,0 +1,72 @@
+"""Qwen3-MoE: Qwen3 with a mixture of experts in most layers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import MOST_LAYERS, layer_count, only, read_decoder, read_heads
+from wse.models.expert_config import read_experts, with_experts
+from wse.models.expert_tensors import expert_pieces
+from wse.models.family import Family, Piece, WantedTensor
+from wse.models.layer_kinds import alike_layers, read_window
+from wse.models.rope_config import read_rope
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Qwen3-MoE config."""
+    only(config, "Qwen3MoeForCausalLM")
+    heads = read_heads(config, kv_count=True)
+    count = layer_count(config)
+    dense = config.integers("mlp_only_layers", 0, count - 1) or ()
+    step = config.integer("decoder_sparse_step", 1, MOST_LAYERS, default=1)
+    chosen = [index not in dense and (index + 1) % step == 0 for index in range(count)]
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="qwen3_moe",
+        heads=heads,
+        rope=read_rope(config, heads.size),
+        layers=with_experts(_layers(config, count), chosen),
+    )
+    experts = replace(
+        read_experts(config, "moe_intermediate_size"), normalised=config.flag("norm_topk_prob", default=False)
+    )
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        head_norm="rms",
+        qkv_bias=biased,
+        output_bias=biased,
+        ffn_size=0 if all(chosen) else spec.ffn_size,
+        experts=experts if any(chosen) else None,
+    )
+
+
+def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
+    """The window, where used, is that of every layer: max_window_layers has had no effect in this family."""
+    window = read_window(config)
+    used = config.flag("use_sliding_window", default=False)
+    if used and not config.stated("sliding_window"):
+        config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
+    return alike_layers(config, count, window if used else None)
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a Qwen3-MoE checkpoint."""
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        at = f"{LAYERS}{layer}.mlp.experts"
+        return expert_pieces(name, spec, at, held)
+
+    return wanted_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, cut=cut)
+
+
+FAMILY: Final = Family(
+    model_types=("qwen3_moe",), read=read, tensors=tensors, harmless_keys=frozenset({"max_window_layers"})
+)
