@@ -1,0 +1,63 @@
+"""GLM-4-MoE (GLM-4.5 to 4.7): half of each head rotated, experts chosen as in DeepSeek-V3, dense layers first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.expert_config import behind_dense, read_sigmoid_experts, with_experts
+from wse.models.expert_tensors import SIGMOID_NAMES, expert_pieces
+from wse.models.family import Family, Piece, WantedTensor, no_harm_beyond
+from wse.models.layer_kinds import alike_layers
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+
+UNSTATED_SHARE: Final = 0.5
+UNSTATED_DENSE: Final = 1
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a GLM-4-MoE config. Biases are those of queries, keys and values alone."""
+    only(config, "Glm4MoeForCausalLM")
+    heads = read_heads(config, kv_count=True)
+    count = layer_count(config)
+    chosen = behind_dense(config, count, UNSTATED_DENSE)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="glm4_moe",
+        heads=heads,
+        rope=read_rope(config, heads.size, share=UNSTATED_SHARE),
+        layers=with_experts(alike_layers(config, count, None), chosen),
+    )
+    experts = read_sigmoid_experts(config, groups=1, chosen_groups=1, scale=1.0)
+    return replace(
+        spec,
+        qkv_bias=config.flag("attention_bias", default=False),
+        head_norm="rms" if config.flag("use_qk_norm", default=False) else "",
+        ffn_size=0 if all(chosen) else spec.ffn_size,
+        experts=experts if any(chosen) else None,
+    )
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a GLM-4-MoE checkpoint."""
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", held)
+
+    return wanted_tensors(spec, {**NAMES, **SIGMOID_NAMES}, cut=cut)
+
+
+FAMILY: Final = Family(
+    model_types=("glm4_moe",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers"}),
+    harmless_tensors=no_harm_beyond,
+)

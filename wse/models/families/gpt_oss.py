@@ -1,0 +1,77 @@
+"""gpt-oss: attention sinks, every other layer windowed, YaRN, biases everywhere, clamped SwiGLU in its experts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.expert_config import read_experts, with_experts
+from wse.models.expert_tensors import stacked_pieces
+from wse.models.family import Family, Piece, WantedTensor
+from wse.models.layer_kinds import alternating, read_window, windowed_layers
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+
+UNSTATED_HEAD_SIZE: Final = 64
+UNSTATED_WINDOW: Final = 128
+UNSTATED_BASE: Final = 150_000.0
+UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "truncate": False,
+        "original_max_position_embeddings": 4096,
+    }
+)
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a gpt-oss config. The softmax over the chosen scores is that over all of them, normalised."""
+    only(config, "GptOssForCausalLM")
+    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    count = layer_count(config)
+    layers = windowed_layers(config, alternating(count), read_window(config, UNSTATED_WINDOW))
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="gpt_oss",
+        heads=heads,
+        rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated=UNSTATED_SCALING),
+        layers=with_experts(layers, [True] * count),
+    )
+    config.require("swiglu_alpha", (1.702,), "supported: 1.702")
+    config.require("swiglu_limit", (7.0, 7), "supported: 7.0")
+    config.any("initial_context_length")  # original_max_position_embeddings by another name
+    biased = config.flag("attention_bias", default=True)
+    return replace(
+        spec,
+        qkv_bias=biased,
+        output_bias=biased,
+        sinks=True,
+        ffn_size=0,
+        activation="clamped_silu",
+        ffn_bias=True,
+        experts=replace(read_experts(config, "intermediate_size"), router_bias=True),
+    )
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a gpt-oss checkpoint: experts [experts, in, out], outputs of gate and up in turn."""
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        at = f"{LAYERS}{layer}.mlp.experts"
+        return stacked_pieces(name, spec, at, transposed=True, interleaved=True)
+
+    names = {**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"}
+    return wanted_tensors(spec, names, cut=cut)
+
+
+FAMILY: Final = Family(model_types=("gpt_oss",), read=read, tensors=tensors)

@@ -1,0 +1,152 @@
+"""Llama 4, its text model: attention in chunks, layers without rotation, experts whose input is weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import (
+    LARGEST_TABLE,
+    MOST_LAYERS,
+    finish,
+    layer_count,
+    only,
+    read_decoder,
+    read_dtype,
+    read_heads,
+)
+from wse.models.expert_config import read_experts
+from wse.models.expert_tensors import stacked_pieces
+from wse.models.family import Family, Piece, WantedTensor, no_harm
+from wse.models.layer_kinds import FULL, layer_kinds
+from wse.models.rope_config import LONGEST_CONTEXT, read_rope
+from wse.models.spec import Layer, ModelSpec, PositionScale
+from wse.models.tensor_names import NAMES, Shape, of_every_head, split_halves, wanted_tensors
+
+CHUNKED: Final = "chunked_attention"
+UNSTATED_HEAD_SIZE: Final = 128
+UNSTATED_BASE: Final = 500_000.0
+UNSTATED_CHUNK: Final = 8192
+UNSTATED_INTERVAL: Final = 4
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Llama 4 config: of its ``text_config`` where images are part of the model."""
+    only(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
+    text = config.table("text_config")
+    if text is None:
+        return _read_text(config, name, unstated_dtype)
+    dtype = read_dtype(config, unstated_dtype)
+    spec = _read_text(text, name, dtype)
+    if config.has("dtype") or config.has("torch_dtype"):
+        for key in ("dtype", "torch_dtype"):
+            text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
+    config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
+    finish(text, FAMILY.harmless_keys)
+    outer = config.ids("eos_token_id", spec.vocab_size)
+    return replace(spec, eos_token_ids=spec.eos_token_ids or outer)
+
+
+def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    only(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
+    config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
+    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    layers = _layers(config)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="llama4",
+        heads=heads,
+        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
+        layers=layers,
+    )
+    experts = read_experts(config, "intermediate_size")
+    wide = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
+    mixed = [layer.experts for layer in layers]
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        qkv_bias=biased,
+        output_bias=biased,
+        head_norm="l2" if config.flag("use_qk_norm", default=True) else "",
+        position_scale=_position_scale(config),
+        ffn_size=0 if all(mixed) else wide,
+        experts=replace(experts, scoring="sigmoid", normalised=False, weighs_input=True, shared_size=experts.ffn_size)
+        if any(mixed)
+        else None,
+    )
+
+
+def _layers(config: ConfigReader) -> tuple[Layer, ...]:
+    """``no_rope_layers`` has a 1 for each layer that rotates, and those see chunks where nothing else is said."""
+    count = layer_count(config)
+    interval = config.integer("no_rope_layer_interval", 1, MOST_LAYERS, default=UNSTATED_INTERVAL)
+    rotary = config.integers("no_rope_layers", 0, 1) or tuple(
+        int((index + 1) % interval != 0) for index in range(count)
+    )
+    if len(rotary) != count:
+        config.refuse("no_rope_layers", list(rotary), f"give 0 or 1 for each of {count:,} layers")
+    kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if turns else FULL for turns in rotary])
+    chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
+    if CHUNKED in kinds and config.stated("attention_chunk_size") and not config.has("attention_chunk_size"):
+        config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
+    step = config.integer("interleave_moe_layer_step", 1, MOST_LAYERS, default=1)
+    mixed = config.integers("moe_layers", 0, count - 1)
+    mixed = tuple(range(step - 1, count, step)) if mixed is None else mixed
+    return tuple(
+        Layer(rotary=bool(rotary[index]), chunk=chunk if kinds[index] == CHUNKED else None, experts=index in mixed)
+        for index in range(count)
+    )
+
+
+def _position_scale(config: ConfigReader) -> PositionScale | None:
+    tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
+    coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
+    if not config.flag("attn_temperature_tuning", default=True):
+        return None
+    return PositionScale(coefficient=coefficient, floor_tokens=tokens)
+
+
+BLOCK: Final = "feed_forward"
+BLOCK_NAMES: Final = {
+    "router": f"{BLOCK}.router.weight",
+    **{part: f"{BLOCK}.{part}_proj.weight" for part in ("gate", "up", "down")},
+    **{f"shared.{part}": f"{BLOCK}.shared_expert.{part}_proj.weight" for part in ("gate", "up", "down")},
+}
+TABLES: Final = ("embedding", "final_norm", "head")
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a Llama 4 checkpoint: experts [experts, in, out], rotated pairs are neighbours."""
+    prefix = "language_model." if "language_model.model.embed_tokens.weight" in held else ""
+    layers = f"{prefix}model.layers."
+    names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
+    turned = split_halves(spec.head_size)
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        projection = name.removesuffix("_bias")
+        if projection in ("q", "k") and spec.layers[layer].rotary:
+            part = "weight" if name == projection else "bias"
+            file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
+            rows = of_every_head(shape[0] // spec.head_size, spec.head_size, turned)
+            return (Piece(file_name=file_name, file_shape=shape, rows=rows),)
+        return stacked_pieces(name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True)
+
+    return wanted_tensors(spec, names, layers, cut)
+
+
+FAMILY: Final = Family(
+    model_types=("llama4", "llama4_text"),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset(
+        {
+            *("vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "for_llm_compressor"),
+            *("boi_token_id", "eoi_token_id", "image_token_id", "bos_token_id", "vision_feature_layer"),
+        }
+    ),
+    harmless_tensors=no_harm(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
+)
