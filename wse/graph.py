@@ -76,7 +76,20 @@ def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tu
 
 def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
     """Attention whose cache holds one latent vector a token."""
-    raise NotImplementedError
+    at = f"layers.{layer}"
+    ranked = spec.latent is not None and spec.latent.q_rank > 0
+
+    def named(*names: str) -> tuple[str, ...]:
+        return tuple(f"{at}.{name}" for name in names)
+
+    norm = add(f"{at}.attention_norm", "norm", layer, named("attention_norm"), *stream)
+    down = named("q_a", "k_rope", "kv_a") if ranked else named("k_rope", "kv_a")
+    gains = named("q_a_norm", "kv_a_norm") if ranked else named("kv_a_norm")
+    compress = add(f"{at}.compress", "latent_compress", layer, down, norm)
+    latent = add(f"{at}.latent_norm", "latent_norm", layer, gains, compress)
+    query = add(f"{at}.query", "latent_query", layer, named("q_nope", "q_rope", "k_b"), latent)
+    attention = add(f"{at}.attention", "latent_attention", layer, (), query, latent)
+    return (add(f"{at}.output", "latent_output", layer, named("v_b", "o"), attention, *stream),)
 
 
 def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ _SIGNATURES: Final = {
     "rotate": "x:act frequency:f32 M H F R multiplier_pico",
     "split_heads": "x:acc >q:act >k:act >v:act M Hq Hk F",
     "scale_queries": "x:act M n coefficient_pico tokens",
-    "kv_append": "k:act v:act k_cache:act v_cache:act E capacity tokens",
-    "attention_scores": "q:act k:act >out:acc M Hk share F T capacity",
+    "kv_append": "k:act v:act k_cache:act v_cache:act E Ev capacity tokens",
+    "attention_scores": "q:act k:act >out:acc M Hk share F T capacity add",
     "attention_max": "scores:acc >out:f32 M H T scale_pico window chunk capacity",
     "attention_exp": "scores:acc maxima:f32 >out:act >sums:f32 M H T scale_pico window chunk capacity",
     "attention_max_by_column": "scores:acc >out:f32 M H T scale_pico window chunk",
@@ -43,6 +43,10 @@ _SIGNATURES: Final = {
     "copy_weights": ">out:wgt x:wgt n",
     "soft_cap": "x:acc n scale_pico cap_pico",
     "swiglu": "x:acc >out:act M n",
+    "place_heads": "x:acc heads:f32 >out:acc M H Hl n",
+    "place_rotated": "x:acc heads:f32 held:f32 wanted:f32 >out:acc M H Hl K n",
+    "pick_heads": "x:act heads:f32 >out:act M H Hl n",
+    "turn_block": "x:act >out:acc M K N to_rows",
     "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
 }
@@ -83,6 +87,10 @@ _WORK: Final = {
     "rms_scale": "M K",
     "embedding_lookup": "M K",
     "swiglu": "M n",
+    "place_heads": "M H n",
+    "place_rotated": "M H n",
+    "pick_heads": "M Hl n",
+    "turn_block": "M N",
 }
 
 WORK: Final[dict[str, tuple[int, ...]]] = {

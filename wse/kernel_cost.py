@@ -112,12 +112,13 @@ def _scale_queries(a: Operands, c: PeCosts) -> float:
 
 
 def _kv_append(a: Operands, c: PeCosts) -> float:
-    return a["tokens"] * (c.loop + 2 * c.vector(a["E"], c.act))
+    return a["tokens"] * (c.loop + c.vector(a["E"], c.act) + c.vector(a["Ev"], c.act))
 
 
 def _attention_scores(a: Operands, c: PeCosts) -> float:
     heads = a["M"] * a["Hk"] * a["share"]
-    return c.vector(heads * a["T"], c.acc) + heads * (c.loop + c.rows(a["F"], a["T"], c.mac))
+    zero = 0.0 if a["add"] else c.vector(heads * a["T"], c.acc)
+    return zero + heads * (c.loop + c.rows(a["F"], a["T"], c.mac))
 
 
 def _attention_max(a: Operands, c: PeCosts) -> float:
@@ -146,6 +147,17 @@ def _swiglu(a: Operands, c: PeCosts) -> float:
     return 2 * c.vector(n, c.convert) + n * 2 * c.function + 2 * c.vector(n, c.f32)
 
 
+def _place_heads(a: Operands, c: PeCosts) -> float:
+    return c.vector(a["M"] * a["H"] * a["n"], c.acc) + a["M"] * a["Hl"] * (c.loop + c.vector(a["n"], c.acc))
+
+
+def _place_rotated(a: Operands, c: PeCosts) -> float:
+    """Every feature that the row holds is sought among those wanted, then brought for all tokens at once."""
+    sought = a["K"] * (c.loop + c.vector(a["n"], c.f32))
+    found = min(a["K"], a["n"]) * (c.loop + c.vector(a["M"], c.acc))
+    return c.vector(a["M"] * a["H"] * a["n"], c.acc) + a["Hl"] * (c.loop + sought + found)
+
+
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
     "matmul_act": _matmul,
@@ -172,6 +184,10 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "copy_weights": lambda a, c: c.vector(a["n"], c.act),
     "soft_cap": lambda a, c: 2 * c.vector(a["n"], c.acc) + a["n"] * c.function,
     "swiglu": _swiglu,
+    "place_heads": _place_heads,
+    "place_rotated": _place_rotated,
+    "pick_heads": lambda a, c: a["Hl"] * a["M"] * (c.loop + c.vector(a["n"], c.act)),
+    "turn_block": lambda a, c: c.vector(a["M"] * a["N"], c.acc) + a["M"] * (c.loop + c.vector(a["N"], c.convert)),
     "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,
 }

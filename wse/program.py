@@ -80,6 +80,9 @@ class HostStream(IntEnum):
     DRAWN_IN = 4  # the id that the host drew from the logits
 
 
+ORDINALS = "ordinals"
+"""The tensor whose values are 1, 2, 3 and so on: a tile of it tells a kernel the indices that the tile was cut with."""
+
 OPERAND_COUNT = max(FIRST_OPERAND + max(map(len, OPERANDS.values())), max(Field) + 1)
 """Operands of a step, of which most use fewer."""
 

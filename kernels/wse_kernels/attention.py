@@ -22,26 +22,28 @@ FAR = 1 << 40  # more tokens than there are: a window or chunk that hides nothin
 def kv_append(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """Copy the row's share of new keys and values into its cache slots.
 
-    Operands: 3 and 4 new k and v ``[M, E]``, 5 and 6 the caches ``[slot, E]``, 7 E, 8 slots of the cache, 9 most
-    tokens that a row appends (for the cycle model).
+    Operands: 3 and 4 new k ``[M, E]`` and v ``[M, Ev]``, 5 and 6 the caches ``[slot, E]`` and ``[slot, Ev]``, 7 E,
+    8 Ev, 9 slots of the cache, 10 most tokens that a row appends (for the cycle model).
     """
-    E, capacity = a[7], a[8]
+    E, Ev, capacity = a[7], a[8], a[9]
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         row = block // a[2]
         for i in range(ctl[row, 3]):
-            source = (ctl[row, 2] + i) * E
-            target = ((ctl[row, 4] + i) % capacity) * E
+            source, target = ctl[row, 2] + i, (ctl[row, 4] + i) % capacity
             for e in range(E):
                 for lane in range(lanes):
-                    act[block, a[5] + target + e, lane] = act[block, a[3] + source + e, lane]
-                    act[block, a[6] + target + e, lane] = act[block, a[4] + source + e, lane]
+                    act[block, a[5] + target * E + e, lane] = act[block, a[3] + source * E + e, lane]
+            for e in range(Ev):
+                for lane in range(lanes):
+                    act[block, a[6] + target * Ev + e, lane] = act[block, a[4] + source * Ev + e, lane]
 
 
 def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """acc[M, H, T] = q[M, H, F] . k[T, Hk, F], over the local features.
+    """acc[M, H, T] (+)= q[M, H, F] . k[T, Hk, F], over the local features.
 
-    Operands: 3 q, 4 k, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache.
+    Operands: 3 q, 4 k, 5 acc, 6 M, 7 Hk, 8 queries per kv head, 9 F, 10 T, 11 slots of the cache, 12 is not 0 to add to
+    what acc holds.
     """
     q, k, out, M, Hk, share, F, T = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
     lanes = act.shape[2]
@@ -52,8 +54,9 @@ def attention_scores(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
             for t in range(T):
                 slot = (oldest + t) % a[11]
                 e = out + mh * T + t
-                for lane in range(lanes):
-                    acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+                if a[12] == 0:
+                    for lane in range(lanes):
+                        acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
                 for f in range(F):
                     for lane in range(lanes):
                         old = acc[block, e, lane]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from wse_kernels import attention, elementwise, linear, norm, rotary, transfers, vocabulary, wavelet
+from wse_kernels import attention, elementwise, latent, linear, norm, rotary, transfers, vocabulary, wavelet
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
 __all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled", "make_ready"]
@@ -42,6 +42,10 @@ COMPUTE: dict[str, Callable[..., None]] = {
         elementwise.copy_weights,
         elementwise.soft_cap,
         elementwise.swiglu,
+        latent.place_heads,
+        latent.place_rotated,
+        latent.pick_heads,
+        latent.turn_block,
         vocabulary.embedding_lookup,
         vocabulary.argmax_fold,
     )

@@ -22,7 +22,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "rotate": ("M", "H", "half", "rest"),
     "split_heads": ("M", "Hq", "Hk", "F"),
     "scale_queries": ("M", "n"),
-    "kv_append": ("E", "capacity"),
+    "kv_append": ("E", "Ev", "capacity"),
     "attention_scores": ("M", "Hk", "share", "F", "capacity"),
     "attention_max": ("M", "H", "capacity"),
     "attention_exp": ("M", "H", "capacity"),
@@ -38,6 +38,10 @@ SIZES: dict[str, tuple[str, ...]] = {
     "copy_weights": ("n",),
     "soft_cap": ("n",),
     "swiglu": ("M", "n"),
+    "place_heads": ("M", "H", "Hl", "n"),
+    "place_rotated": ("M", "H", "Hl", "K", "n"),
+    "pick_heads": ("M", "H", "Hl", "n"),
+    "turn_block": ("M", "K", "N"),
     "embedding_lookup": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
 }
@@ -76,6 +80,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "first": first,
         "vocabulary": max(1, cols * s.get("V", 1) - int(rng.integers(0, 3))),
         "fold": int(rng.integers(0, 2)),
+        "to_rows": int(rng.integers(0, 2)),
     } | s
     return Shape(
         counts,
@@ -126,8 +131,8 @@ def _buffers(
     if kernel == "soft_cap":
         return {"x": n}, {"x": rng.normal(scale=8, size=(*line, n))}
     if kernel == "kv_append":
-        cache = capacity * s["E"]
-        return {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["E"], "k_cache": cache, "v_cache": cache}, {}
+        sizes = {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["Ev"]}
+        return sizes | {"k_cache": capacity * s["E"], "v_cache": capacity * s["Ev"]}, {}
     if kernel == "attention_scores":
         return {"q": M * H * F, "k": capacity * Hk * F, "out": M * H * T}, {}
     if kernel in ("attention_max", "attention_max_by_column"):
@@ -148,10 +153,31 @@ def _buffers(
         return dict.fromkeys(names, n), {}
     if kernel == "swiglu":
         return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
+    if kernel in ("place_heads", "place_rotated", "pick_heads"):
+        return _latent(kernel, s, rows, cols, rng)
+    if kernel == "turn_block":
+        return {"x": M * K, "out": M * N}, {}
     if kernel == "embedding_lookup":
         return {"ids": M, "table": V * K, "out": M * K}, {"ids": rng.integers(0, cols * V + 1, (*line, M))}
     pair = np.stack([rng.normal(size=line), rng.integers(0, cols * V, line)], axis=-1)
     return {"logits": n, "pair": 2}, {"logits": rng.integers(-2, 3, (*line, n)), "pair": pair}
+
+
+def _latent(
+    kernel: str, s: dict[str, int], rows: int, cols: int, rng: np.random.Generator
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """Tables of a row are the same in all its columns; a head stands in a row once, 0 is none."""
+    M, H, Hl, K, n = s["M"], s["H"], s["Hl"], s.get("K", 1), s["n"]
+    kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
+    held = np.stack([rng.permutation(n + K)[:K] for _ in range(rows)])
+    contents = {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
+    if kernel == "place_heads":
+        return {"x": M * Hl * n, "heads": Hl, "out": M * H * n}, contents
+    if kernel == "pick_heads":
+        return {"x": M * H * n, "heads": Hl, "out": Hl * M * n}, contents
+    contents["held"] = np.broadcast_to(held[:, None], (rows, cols, K))
+    contents["wanted"] = np.stack([[rng.permutation(n + K)[:n] for _ in range(cols)] for _ in range(rows)])
+    return {"x": M * Hl * K, "heads": Hl, "held": K, "wanted": n, "out": M * H * n}, contents
 
 
 def allowed_error(case: Case, want: Array) -> dict[str, Array]:

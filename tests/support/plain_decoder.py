@@ -1,4 +1,4 @@
-"""A plain numpy float64 decoder of every trait of `ModelSpec` outside mixtures and latent attention: an oracle.
+"""A plain numpy float64 decoder of every trait of `ModelSpec` outside mixtures: an oracle.
 
 Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and `wse.models.tensors`.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from plain_latent import latent_attention
 
 from wse.models.spec import Layer, ModelSpec
 
@@ -30,7 +32,11 @@ def plain_logits(spec: ModelSpec, tensor: Callable[[str], npt.NDArray[np.generic
         def of(name: str, index: int = index) -> F64:
             return w(f"layers.{index}.{name}")
 
-        added = _attention(spec, layer, of, _norm(spec, of, "attention_norm", x))
+        normed = _norm(spec, of, "attention_norm", x)
+        if spec.latent is None:
+            added = _attention(spec, layer, of, normed)
+        else:
+            added = latent_attention(spec, of, partial(_rotated, spec), normed)
         x = x + (_norm(spec, of, "post_attention_norm", added) if spec.post_norms else added)
         added = _feed_forward(spec, of, _norm(spec, of, "mlp_norm", x))
         x = x + (_norm(spec, of, "post_mlp_norm", added) if spec.post_norms else added)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.models.rope import plain_rope
-from wse.models.spec import Layer, ModelSpec
+from wse.models.spec import Latent, Layer, ModelSpec
 from wse.models.tensors import tensor_shapes
 
 Tensor = npt.NDArray[np.float32]
@@ -45,6 +46,14 @@ def tiny_spec(
         bos_token_id=1,
         eos_token_ids=(2,),
     )
+
+
+def latent_spec(*, q_rank: int = 11, heads: int = 3, layers: int = 2) -> ModelSpec:
+    """One with latent attention, of sizes that no small mesh divides."""
+    sizes = Latent(q_rank=q_rank, kv_rank=10, nope_size=5, rope_size=6, value_size=7)
+    spec = tiny_spec(hidden=72, heads=heads, kv_heads=1, head_size=16, vocab=259, layers=layers)
+    rope = replace(plain_rope(6, 1e4), multiplier=1.25)
+    return replace(spec, family="deepseek_v3", latent=sizes, rope=rope, attention_scale=0.4)
 
 
 def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from itertools import islice
 import networkx as nx
 
 from wse.compiler.allocate import meet
-from wse.compiler.options import MODEL, THIN_GEMM
+from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
 from wse.compiler.state import At, State
 from wse.errors import WseBug
 
@@ -56,6 +56,8 @@ def _shard(state: State) -> str | None:
     cut, choice = state.shard, state.choice
     if cut is None or choice.prefill == THIN_GEMM:
         return None
+    if needs_thin(state.spec):
+        return f"{choice.prefill} is not known for {needs_thin(state.spec)}"
     if cut.rows != cut.cols:
         return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
     if choice.prefill_chunk % cut.rows and choice.prefill_chunk < state.options.prompt_tokens:

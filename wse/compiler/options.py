@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
 from wse_mappings.placement import even_regions
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
@@ -86,3 +87,8 @@ class Choice:
 def region_shape(options: Options, wafer: WaferSpec, stages: int) -> tuple[int, int]:
     """Rows and columns of every region: as asked for, or ``stages`` equal rectangles that use most of the mesh."""
     return options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
+
+
+def needs_thin(spec: ModelSpec) -> str:
+    """What a model has that no product on the mesh is known for, so that prefill uses weights where they stand."""
+    return "latent attention" if spec.latent is not None else ""

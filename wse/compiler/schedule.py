@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from wse.compiler.lower import latent
 from wse.compiler.lower.attention import attention, output, qkv
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
@@ -30,6 +31,11 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "down": down,
     "head": head,
     "product": product,
+    "latent_compress": latent.compress,
+    "latent_norm": latent.norm_latent,
+    "latent_query": latent.query,
+    "latent_attention": latent.attention,
+    "latent_output": latent.output,
 }
 """The lowering of each op kind."""
 

@@ -19,13 +19,14 @@ from wse.compiler.options import (
     THIN_GEMM,
     Choice,
     Options,
+    needs_thin,
     region_shape,
 )
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.shard import shard
 from wse.compiler.state import State
-from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
@@ -45,6 +46,7 @@ def compile_model(
     """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
     Raises:
+        BadInput: the product asked for is not known for what the model has.
         UnknownName: there is no such mapping, or no such product for prefill.
         BadMesh: the region is larger than the mesh, or not the square that the product asked for needs, or more stages
             are asked for than there are layers.
@@ -55,7 +57,7 @@ def compile_model(
     programs: list[Program] = []
     failures: list[DoesNotFit] = []
     for stages in _stage_counts(spec, wafer, options):
-        for prefill in _prefills(wafer, options, stages):
+        for prefill in _prefills(spec, wafer, options, stages):
             try:
                 programs.append(_largest_chunks(spec, wafer, software, options, stages, prefill))
             except DoesNotFit as error:
@@ -63,6 +65,9 @@ def compile_model(
                 continue
             if cost is None:
                 return programs[0]
+    if not programs and not failures and needs_thin(spec):
+        message = f"{options.prefill}: not known for {needs_thin(spec)}, which {spec.name} has: prefill by {THIN_GEMM}"
+        raise BadInput(message)
     if not programs and not failures:
         message = (
             f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
@@ -82,7 +87,7 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
     except BadMesh:
         return False
     for stages in _stage_counts(spec, wafer, options):
-        products = _prefills(wafer, options, stages)
+        products = _prefills(spec, wafer, options, stages)
         if not products:
             continue
         choice = Choice(stages_per_wafer=stages, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
@@ -148,7 +153,7 @@ def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterat
     yield from range(min(2, most), most + 1)
 
 
-def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
+def _prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
     """The products to try on regions of that shape, the least demanding last; none where only another was asked for.
 
     Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
@@ -156,7 +161,8 @@ def _prefills(wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...
     rows, cols = region_shape(options, wafer, stages)
     unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
     wanted = unasked if options.prefill is None else [options.prefill]
-    return tuple(product for product in wanted if rows == cols or product == THIN_GEMM)
+    squares = rows == cols and not needs_thin(spec)
+    return tuple(product for product in wanted if squares or product == THIN_GEMM)
 
 
 def _largest_chunks(

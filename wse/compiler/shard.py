@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
+from wse.compiler.shard_latent import cut_latent, latent_tiles, tables
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
@@ -29,10 +30,11 @@ def shard(state: State) -> State:
         heads=head_groups(
             cols,
             spec.kv_head_count,
-            spec.head_size,
+            spec.head_size if spec.latent is None else spec.latent.rope_size,
             0 if spec.rope is None else 2 * len(spec.rope.frequencies),
             whole_pairs=state.options.scope != LAYERS,
         ),
+        latent=cut_latent(spec, rows, cols),
     )
     queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
@@ -55,6 +57,7 @@ def shard(state: State) -> State:
         rotates = any(layer.rotary for layer in spec.layers[plan.first_layer : plan.last_layer])
         if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
             tiles.append(_frequencies(cut, stage))
+        tiles += tables(cut, stage)
     return replace(state, shard=cut, tiles=tuple(tiles))
 
 
@@ -135,6 +138,11 @@ def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile
             return [_tile(op.weights, stage, by_row, [by_col], transposed=True)]
         case "attention":
             return []
+        case _ if cut.latent is not None:
+            return [
+                _tile(tile.tensors, stage, tile.outer, list(tile.inners), transposed=tile.transposed)
+                for tile in latent_tiles(op, cut)
+            ]
         case _:
             raise _unknown(op)
 

@@ -11,6 +11,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import I32, Buffer, ColourUse, Program, Stage, Tile
 from wse_mappings.head_groups import HeadGroups
+from wse_mappings.latent_cut import LatentCut
 from wse_mappings.schedule import LineSchedule
 
 
@@ -27,7 +28,8 @@ class Shard:
     hidden: I32  # [rows, d]
     ffn: I32  # [cols, f]
     vocab: I32  # [cols, V]
-    heads: HeadGroups
+    heads: HeadGroups  # of the rotated features alone where attention is latent
+    latent: LatentCut | None = None
 
     @property
     def d(self) -> int:

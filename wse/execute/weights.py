@@ -11,7 +11,7 @@ import numpy.typing as npt
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.models.spec import ModelSpec
-from wse.program import I32, ROWS, SKEWED, Program, TilePart
+from wse.program import I32, ORDINALS, ROWS, SKEWED, Program, TilePart
 from wse_mappings.ring import skew
 
 Tensor = npt.NDArray[np.generic]
@@ -24,6 +24,7 @@ def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Ten
     Raises BadModel when a value is not finite, or is beyond float16 and that is the element type.
     """
     made = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
+    made[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     for tile in program.tiles:
         arena = arenas[tile.stage]
         element_type = program.element_type(tile.view)

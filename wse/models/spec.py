@@ -38,7 +38,8 @@ class Latent:
 
     The cache holds for a token one latent vector of ``kv_rank`` and ``rope_size`` rotated key features, which all
     heads share. A head's queries and keys have ``nope_size`` features without rotation besides. Queries come out
-    of a latent vector of ``q_rank`` features, or out of the hidden vector where that is 0.
+    of a latent vector of ``q_rank`` features, or out of the hidden vector where that is 0. Latent vectors are scaled
+    by their root mean square with an epsilon of their own, ``norm_eps``.
     """
 
     q_rank: int
@@ -46,6 +47,7 @@ class Latent:
     nope_size: int
     rope_size: int
     value_size: int
+    norm_eps: float = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

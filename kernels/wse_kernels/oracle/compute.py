@@ -117,21 +117,21 @@ def scale_queries(pes: Sram, ctl: I32, a: I64) -> None:
 
 def kv_append(pes: Sram, ctl: I32, a: I64) -> None:
     """Copy the row's share of new keys and values into its cache slots, around the end of the cache."""
-    k, v, k_cache, v_cache, E, capacity = a[3:9]
+    k, v, k_cache, v_cache, E, Ev, capacity = a[3:10]
     for pe in pes.pes(a):
         first, count, slot = ctl[pe.row, 2:5]
         for i in range(count):
-            for new, cache in ((k, k_cache), (v, v_cache)):
-                pe.move("act", new + (first + i) * E, cache + (slot + i) % capacity * E, E)
+            for new, cache, n in ((k, k_cache, E), (v, v_cache, Ev)):
+                pe.move("act", new + (first + i) * n, cache + (slot + i) % capacity * n, n)
 
 
 def attention_scores(pes: Sram, ctl: I32, a: I64) -> None:
-    """acc[M, H, T] = q[M, H, F] . k[T, Hk, F]."""
-    q, k, out, M, Hk, share, F, T, capacity = a[3:12]
+    """acc[M, H, T] (+)= q[M, H, F] . k[T, Hk, F]."""
+    q, k, out, M, Hk, share, F, T, capacity, add = a[3:13]
     for pe in pes.pes(a):
         Q = pe.read("act", q, M, Hk, share, 1, F)
         keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
-        total = np.zeros((M, Hk, share, T), np.float32)
+        total = pe.read("acc", out, M, Hk, share, T) if add else np.zeros((M, Hk, share, T), np.float32)
         for f in range(F):
             total = pe.rounded("acc", total + Q[..., f] * keys[:, None, :, f])
         pe.write("acc", out, total)

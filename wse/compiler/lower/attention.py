@@ -8,13 +8,14 @@ placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.options import MODEL
-from wse.compiler.state import Num, SymBuffer
+from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.kernel_cost import PICO
 from wse.program import COLUMNS, ROWS, Kind
@@ -63,8 +64,8 @@ def attention(c: Context, op: Op) -> None:
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
     caches = [c.cache(f"layers.{op.layer}.{n}_cache", capacity * entry) for n in ("k", "v")]
-    if c.options.scope == MODEL:
-        _append(c, caches, entry, capacity)
+    new = [c.temp(name, c.tokens * entry, "act") for name in ("k_new", "v_new")]
+    append(c, caches, new, (entry, entry), capacity)
     if c.own_weights and c.spec.kv_head_count == 1:
         _skewed(c, op, caches, capacity)
     elif c.on_mesh:
@@ -73,19 +74,27 @@ def attention(c: Context, op: Op) -> None:
         _replicated(c, op, caches, capacity)
 
 
-def _append(c: Context, caches: list[SymBuffer], entry: int, capacity: int) -> None:
-    """Make room on the last row, where a token is decoded, and store the new keys and values."""
+def append(
+    c: Context, caches: Sequence[SymBuffer], new: Sequence[At | SymBuffer], entries: tuple[int, int], capacity: int
+) -> None:
+    """Make room on the last row, where a token is decoded, and store the new keys and values of ``entries`` elements.
+
+    Layers alone find their cache full.
+    """
     b = c.builder
+    if c.options.scope != MODEL:
+        return
     if c.decoding and c.cut.rows > 1:
-        for cache in caches:
-            b.move(Kind.CACHE_SHIFT, cache, elements=entry)
+        for cache, elements in zip(caches, entries, strict=True):
+            b.move(Kind.CACHE_SHIFT, cache, elements=elements)
     b.compute(
         "kv_append",
-        k=c.temp("k_new", c.tokens * entry, "act"),
-        v=c.temp("v_new", c.tokens * entry, "act"),
+        k=new[0],
+        v=new[1],
         k_cache=caches[0],
         v_cache=caches[1],
-        E=entry,
+        E=entries[0],
+        Ev=entries[1],
         capacity=capacity,
         tokens=ceil_div(c.chunk, c.cut.rows),
     )
@@ -118,10 +127,9 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: Num) -> dict[str, 
     return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
 
 
-def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer) -> None:
+def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
     """Divide by the sums, complete on every PE, so that sinks join here once."""
-    H, _, _, F = c.heads
-    M, b = c.tokens, c.builder
+    H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:
         b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
@@ -129,24 +137,29 @@ def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBu
 
 def _replicated(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     H, Hk, share, F = c.heads
+    M, T = c.tokens, Num(per_slot=1)
+    q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
+    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
+    c.builder.compute("attention_scores", q=q, k=caches[0], out=scores, add=0, **sizes)
+    attend(c, op, scores, caches[1], F, capacity)
+
+
+def attend(c: Context, op: Op, scores: SymBuffer, values: SymBuffer, F: int, capacity: int) -> None:
+    """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
+    H, Hk, share, _ = c.heads
     M, b = c.tokens, c.builder
     T = Num(per_slot=1)
-    q = c.temp("q", M * H * F, "act")
-    scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    b.compute("attention_scores", q=q, k=caches[0], out=scores, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
     _reduce_scores(c, scores)
     softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"M": M, "H": H, "T": T, "capacity": capacity}
     b.compute("attention_max", scores=scores, out=maxima, **softmax)
     c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
     b.compute("attention_exp", scores=scores, maxima=maxima, out=weights, sums=sums, **softmax)
     c.all_reduce(COLUMNS, sums, M * H)
-    b.compute(
-        "attention_values", p=weights, v=caches[1], out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity
-    )
+    b.compute("attention_values", p=weights, v=values, out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
     c.all_reduce(COLUMNS, mixed, M * H * F)
-    _finish(c, op, mixed, sums, maxima)
+    _finish(c, op, mixed, sums, maxima, F)
 
 
 def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
@@ -173,6 +186,7 @@ def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
                 F=F,
                 T=T,
                 capacity=capacity,
+                add=0,
             )
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.now, block, target=operand.after)
@@ -194,7 +208,7 @@ def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
             round=Num(per_round=1),
             ring=P,
         )
-    _finish(c, op, mixed, sums, maxima)
+    _finish(c, op, mixed, sums, maxima, F)
 
 
 def _skewed(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
@@ -216,7 +230,7 @@ def _skewed(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     weights, values = align(c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block), COLUMNS))
     mixed = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
-    _finish(c, op, mixed, sums, maxima)
+    _finish(c, op, mixed, sums, maxima, F)
 
 
 def _copied(c: Context, name: str, cache: SymBuffer, block: Num) -> Moving:

@@ -9,7 +9,9 @@ Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from wse.compiler.lower.builder import Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.state import At, SymBuffer
@@ -46,12 +48,17 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int) -> None:
 
 def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
-    M = c.tokens
-    if M == 1:
-        c.builder.compute("gemv", x=x, w=w, out=out, K=K, N=N, k_stride=N, n_stride=1)
+    in_place(c, x, w, out, K, N, stride=N, out_stride=N)
+    c.all_reduce(axis, out, c.tokens * N)
+
+
+def in_place(c: Context, x: Operand, w: Operand, out: Operand, K: int, N: int, *, stride: int, out_stride: int) -> None:
+    """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say."""
+    product: dict[str, Any] = {"x": x, "w": w, "out": out, "K": K, "N": N, "k_stride": stride, "n_stride": 1}
+    if c.tokens == 1:
+        c.builder.compute("gemv", **product)
     else:
-        c.builder.compute("matmul", x=x, w=w, out=out, M=M, K=K, N=N, k_stride=N, n_stride=1, out_stride=N, add=0)
-    c.all_reduce(axis, out, M * N)
+        c.builder.compute("matmul", **product, M=c.tokens, out_stride=out_stride, add=0)
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:

@@ -1,0 +1,191 @@
+"""Multi-head latent attention: the cache holds one latent vector and one rotated key a token, and is read as such.
+
+The absorbed form, in prefill as in decode: queries without rotation go through a head's up-projection of keys, so that
+they meet latent vectors, and what they attend to, a mixture of latent vectors, goes through its up-projection of values
+(DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Vectors lie in turn on columns and on rows, as each product contracts
+over the axis that its vector is cut on:
+
+    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's heads (rows)
+    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) > hidden (columns)
+
+and the residual stream takes that back to the rows without a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.compiler.lower.attention import append, attend, rotation
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.linear import in_place
+from wse.compiler.shard_latent import HEADS, HELD, WANTED
+from wse.compiler.state import At, Num, SymBuffer
+from wse.graph import Op
+from wse.models.spec import Latent
+from wse.program import COLUMNS, ROWS
+from wse_mappings.latent_cut import LatentCut
+from wse_mappings.split import ceil_div
+
+
+def compress(c: Context, op: Op) -> None:
+    """normed to the source of queries, the new keys to rotate and the new latent vectors, one after another."""
+    S, R, C = _shared_widths(c)
+    d, M = c.cut.d, c.tokens
+    normed, out = c.temp("normed", M * d, "act"), c.temp("compressed", M * (S + R + C), "acc")
+    if _latent(c).q_rank:
+        _side_by_side(c, normed, op.weights, At(buffer=out), (S, R, C), d)
+    else:
+        c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
+        _side_by_side(c, normed, op.weights, At(buffer=out, offset=M * S), (R, C), d)
+    c.all_reduce(COLUMNS, out, M * (S + R + C))
+
+
+def norm_latent(c: Context, op: Op) -> None:
+    """The source of queries and the latent vectors normalised, the keys rotated."""
+    S, R, C = _shared_widths(c)
+    M, b, sizes = c.tokens, c.builder, _latent(c)
+    n = M * (S + R + C)
+    b.compute("store", out=c.temp("shared", n, "act"), x=c.temp("compressed", n, "acc"), n=n)
+    source, keys, latent = _shared(c)
+    vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
+    sums = c.temp("latent_sums", M * len(vectors), "f32")
+    for i, (x, K, _) in enumerate(vectors):
+        b.compute("sum_squares", x=x, sums=At(buffer=sums, offset=i * M), M=M, K=K)
+    c.all_reduce(ROWS, sums, M * len(vectors))
+    eps_atto = round(sizes.norm_eps * 1e18)
+    for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
+        at = At(buffer=sums, offset=i * M)
+        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, M=M, K=K, size=size, eps_atto=eps_atto)
+    if c.spec.layers[op.layer].rotary:
+        b.compute("rotate", x=keys, M=M, H=1, F=R, **rotation(c))
+
+
+def query(c: Context, op: Op) -> None:
+    """The source of queries to the queries of all heads, rotated ones and then those that meet latent vectors."""
+    S, R, C = _shared_widths(c)
+    held, nope, rope, _ = _head_widths(c)
+    M, H, b = c.tokens, c.spec.head_count, c.builder
+    q_nope, q_rope, k_b = op.weights
+    n, m = M * held * nope, M * held * rope
+    of_row = c.temp("queries_of_row", n + m, "acc")
+    _side_by_side(c, _shared(c)[0], (q_nope, q_rope), At(buffer=of_row), (*(nope,) * held, held * rope), S)
+    c.all_reduce(ROWS, of_row, n + m)
+    without = c.temp("queries_without_rotation", n, "act")
+    b.compute("store", out=without, x=of_row, n=n)
+    absorbed = c.temp("absorbed", M * held * C, "acc")
+    for i in range(held):
+        x, out = At(buffer=without, offset=i * M * nope), At(buffer=absorbed, offset=i * C)
+        w = At(buffer=c.tile(k_b), offset=i * nope * C)
+        in_place(c, x, w, out, nope, C, stride=C, out_stride=held * C)
+    queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
+    b.compute(
+        "place_rotated",
+        x=At(buffer=of_row, offset=n),
+        heads=heads,
+        held=c.tile(HELD),
+        wanted=c.tile(WANTED),
+        out=queries,
+        M=M,
+        H=H,
+        Hl=held,
+        K=rope,
+        n=R,
+    )
+    b.compute("place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=held, n=C)
+    c.all_reduce(COLUMNS, queries, M * H * (R + C))
+    q = c.temp("q", M * H * (R + C), "act")
+    b.compute("store", out=q, x=queries, n=M * H * (R + C))
+    if c.spec.layers[op.layer].rotary:
+        b.compute("rotate", x=q, M=M, H=H, F=R, **rotation(c))
+
+
+def attention(c: Context, op: Op) -> None:
+    """Queries and cache to attended latent features of all heads, cut over columns."""
+    _, R, C = _shared_widths(c)
+    M, H = c.tokens, c.spec.head_count
+    capacity = ceil_div(c.options.context, c.cut.rows)
+    names = (("rotated_key", R), ("latent", C))
+    caches = [c.cache(f"layers.{op.layer}.{name}_cache", capacity * entry) for name, entry in names]
+    append(c, caches, _shared(c)[1:], (R, C), capacity)
+    scores, q = c.temp("scores", M * H * capacity, "acc"), c.temp("q", M * H * (R + C), "act")
+    for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
+        c.builder.compute(
+            "attention_scores",
+            q=At(buffer=q, offset=i * M * H * R),
+            k=cache,
+            out=scores,
+            M=M,
+            Hk=1,
+            share=H,
+            F=F,
+            T=Num(per_slot=1),
+            capacity=capacity,
+            add=i,
+        )
+    attend(c, op, scores, caches[1], C, capacity)
+
+
+def output(c: Context, op: Op) -> None:
+    """Attended latent features to the values of each row's heads, through the output projection, to the stream."""
+    C = _shared_widths(c)[2]
+    held, _, _, value = _head_widths(c)
+    d, h, M, H, b = c.cut.d, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
+    v_b, o = op.weights
+    attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", held * M * C, "act")
+    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=held, n=C)
+    width = held * value
+    expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
+    for i in range(held):
+        x, out = At(buffer=of_row, offset=i * M * C), At(buffer=expanded, offset=i * value)
+        in_place(c, x, At(buffer=c.tile(v_b), offset=i * value), out, C, value, stride=width, out_stride=width)
+    c.all_reduce(ROWS, expanded, M * width)
+    b.compute("store", out=values, x=expanded, n=M * width)
+    on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
+    in_place(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
+    c.all_reduce(COLUMNS, on_columns, M * h)
+    b.compute("store", out=turned, x=on_columns, n=M * h)
+    addend = c.temp("projected_back", M * d, "acc")
+    b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, to_rows=1)
+    c.all_reduce(ROWS, addend, M * d)
+    b.compute("residual_add", x=c.stream, addend=addend, n=M * d)
+
+
+def _side_by_side(
+    c: Context, x: SymBuffer | At, tensors: Sequence[str], out: At, widths: Sequence[int], K: int
+) -> None:
+    """Products with stretches of one tile, each ``[tokens, width]`` behind the other: of one token, a single one."""
+    w, whole, first = c.tile("+".join(tensors)), sum(widths), 0
+    for width in (whole,) if c.tokens == 1 else widths:
+        there = At(buffer=out.buffer, offset=out.offset + c.tokens * first)
+        in_place(c, x, At(buffer=w, offset=first), there, K, width, stride=whole, out_stride=width)
+        first += width
+
+
+def _shared(c: Context) -> tuple[At, At, At]:
+    """The source of queries, the keys that rotate and the latent vectors of the tokens."""
+    S, R, C = _shared_widths(c)
+    shared = c.temp("shared", c.tokens * (S + R + C), "act")
+    return At(buffer=shared), At(buffer=shared, offset=c.tokens * S), At(buffer=shared, offset=c.tokens * (S + R))
+
+
+def _shared_widths(c: Context) -> tuple[int, int, int]:
+    """Features of a column: of the source of queries, of the rotated key, of the latent vector."""
+    cut = _cut(c)
+    return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
+
+
+def _head_widths(c: Context) -> tuple[int, int, int, int]:
+    """Heads of a row, and its features of each: of queries without rotation and with it, of values."""
+    cut = _cut(c)
+    held = cut.heads.shape[1]
+    return held, cut.nope.shape[1] // held, cut.rope.shape[1] // held, cut.value.shape[1] // held
+
+
+def _cut(c: Context) -> LatentCut:
+    assert c.cut.latent is not None
+    return c.cut.latent
+
+
+def _latent(c: Context) -> Latent:
+    assert c.spec.latent is not None
+    return c.spec.latent
