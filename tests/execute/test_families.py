@@ -13,10 +13,9 @@ import pytest
 from goldens import check
 from random_checkpoint import write_checkpoint
 
-from wse.models.config import FAMILIES
-
 GOLDENS = Path(__file__).parents[1] / "data" / "families"
-NAMES = sorted(path.stem for path in GOLDENS.glob("*.json") if path.stem in FAMILIES)
+RUNNING = ("deepseek_v3_dense", "llama", "mistral")
+NAMES = sorted(path.stem for path in GOLDENS.glob("*.json") if path.stem in RUNNING)
 MACHINES: dict[str, dict[str, Any]] = {
     "5x5": {"mesh": (5, 5)},
     "4x7": {"mesh": (4, 7)},
