@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from session import SOFTWARE
 
 from wse.hardware.load import load_software, load_wafer
-from wse.instructions import KERNELS, OPERANDS
+from wse.instructions import ACTIVATIONS, KERNELS, OPERANDS
 from wse.kernel_cost import Operands, kernel_cycles, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
@@ -69,6 +69,15 @@ def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
     assert kernel_cycles("matmul", operands("matmul", M=4, K=10, N=7, add=1), costs) == 10 * (loop + 7 * (issue + 4))
     zeroing = SOFTWARE.vector_issue_cycles + math.ceil(7 / 2)
     assert kernel_cycles("gemv", operands("gemv", K=10, N=7), costs) == zeroing + loop + 10 * (issue + 7)
+
+
+def test_every_activation_function_costs_its_function_and_more_where_it_gates() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    for function in range(len(ACTIVATIONS)):
+        alone, gated = (
+            kernel_cycles("activate", operands("activate", n=64, function=function, gated=g), costs) for g in (0, 1)
+        )
+        assert gated > alone > 64 * SOFTWARE.function_cycles
 
 
 def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:

@@ -51,7 +51,8 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     if scope == "product":
         add("product", "product", 0, ("product",))
         return graph
-    stream: tuple[str, ...] = (add("embedding", "embedding", -1, ("embedding",)),) if ends else ()
+    tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
+    stream: tuple[str, ...] = (add("embedding", "embedding", -1, tables),) if ends else ()
     for index, layer in enumerate(spec.layers):
         attention = _heads if spec.latent is None else _latent
         mixture = layer.experts and spec.experts is not None
@@ -59,7 +60,7 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
         stream = attention(add, spec, index, stream)
         stream = feed_forward(add, spec, index, stream)
     if ends:
-        norm = add("final_norm", "norm", -1, ("final_norm",), *stream)
+        norm = _norm(add, spec, "final_norm", -1, *stream)
         add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
     return graph
 
@@ -67,11 +68,15 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
 def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
     """Attention whose cache holds keys and values by head."""
     at = f"layers.{layer}"
-    norm = add(f"{at}.attention_norm", "norm", layer, (f"{at}.attention_norm",), *stream)
-    qkv = add(f"{at}.qkv", "qkv", layer, (f"{at}.q", f"{at}.k", f"{at}.v"), norm)
+    norm = _norm(add, spec, f"{at}.attention_norm", layer, *stream)
+    gains = ((f"{at}.q_norm",), (f"{at}.k_norm",)) if spec.head_norm == "rms" else ()
+    names = tuple(f"{at}.{name}" for name in "qkv")
+    qkv = add(f"{at}.qkv", "qkv", layer, names, norm, vectors=_biases(names, wanted=spec.qkv_bias) + gains)
     sinks = ((f"{at}.sinks",),) if spec.sinks else ()
     attention = add(f"{at}.attention", "attention", layer, (), qkv, vectors=sinks)
-    return (add(f"{at}.output", "output", layer, (f"{at}.o",), attention, *stream),)
+    return _back(
+        add, spec, (f"{at}.output", "output", f"{at}.o", f"{at}.post_attention_norm"), layer, attention, stream
+    )
 
 
 def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,14 +100,35 @@ def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> t
 def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
     """One feed-forward block that every token uses."""
     at = f"layers.{layer}"
-    norm = add(f"{at}.mlp_norm", "norm", layer, (f"{at}.mlp_norm",), *stream)
-    gate_up = add(f"{at}.gate_up", "gate_up", layer, (f"{at}.gate", f"{at}.up"), norm)
-    return (add(f"{at}.down", "down", layer, (f"{at}.down",), gate_up, *stream),)
+    norm = _norm(add, spec, f"{at}.mlp_norm", layer, *stream)
+    names = (f"{at}.gate", f"{at}.up") if spec.gated else (f"{at}.up",)
+    gate_up = add(f"{at}.gate_up", "gate_up", layer, names, norm, vectors=_biases(names, wanted=spec.ffn_bias))
+    return _back(add, spec, (f"{at}.down", "down", f"{at}.down", f"{at}.post_mlp_norm"), layer, gate_up, stream)
 
 
 def _experts(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
     """A mixture of feed-forward blocks, of which each token uses some."""
     raise NotImplementedError
+
+
+def _norm(add: Add, spec: ModelSpec, name: str, layer: int, *inputs: str, kind: str = "norm") -> str:
+    return add(name, kind, layer, (name,), *inputs, vectors=_biases((name,), wanted=spec.norm == "layer"))
+
+
+def _back(
+    add: Add, spec: ModelSpec, names: tuple[str, str, str, str], layer: int, source: str, stream: tuple[str, ...]
+) -> tuple[str, ...]:
+    """A projection back to the residual stream: its name, kind, weight, and the norm that may stand in between."""
+    name, kind, weight, post = names
+    vectors = _biases((weight,), wanted=spec.output_bias if kind == "output" else spec.ffn_bias)
+    if not spec.post_norms:
+        return (add(name, kind, layer, (weight,), source, *stream, vectors=vectors),)
+    made = add(name, kind, layer, (weight,), source, vectors=vectors)
+    return (_norm(add, spec, post, layer, made, *stream, kind="post_norm"),)
+
+
+def _biases(names: tuple[str, ...], *, wanted: bool) -> tuple[tuple[str, ...], ...]:
+    return (tuple(f"{name}_bias" for name in names),) if wanted else ()
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:

@@ -12,6 +12,9 @@ from typing import Final
 VIEWS: Final = ("act", "wgt", "acc", "f32", "raw")
 """Element views of SRAM: activations, weights, accumulators, float32 statistics, and bytes of quantised weights."""
 
+ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu")
+"""Activation functions; ``activate`` takes the index of one."""
+
 FIRST_OPERAND: Final = 3
 """Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""
 
@@ -20,7 +23,10 @@ _SIGNATURES: Final = {
     "matmul_act": "x:act w:act >out:acc M K N k_stride n_stride out_stride add",
     "gemv": "x:act w:wgt >out:acc K N k_stride n_stride",
     "sum_squares": "x:act >sums:f32 M K",
-    "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_atto",
+    "rms_scale": "x:act sums:f32 gain:wgt >out:act M K size eps_atto offset",
+    "l2_scale": "x:act sums:f32 M K size eps_atto",
+    "moments": "x:act >sums:f32 M K",
+    "layer_scale": "x:act sums:f32 gain:wgt bias:wgt >out:act M K size eps_atto offset",
     "rope": "x:acc frequency:f32 >q:act >k:act >v:act M Hq Hk F R multiplier_pico",
     "rotate": "x:act frequency:f32 M H F R multiplier_pico",
     "split_heads": "x:acc >q:act >k:act >v:act M Hq Hk F",
@@ -38,16 +44,20 @@ _SIGNATURES: Final = {
     "sink_sums": "sums:f32 maxima:f32 sinks:wgt M H",
     "attention_finish": "x:acc sums:f32 >out:act M H F",
     "residual_add": "x:act addend:acc n",
+    "add": "x:act addend:act n",
+    "add_bias": "x:acc bias:wgt M n",
+    "scale": "x:acc n factor_pico",
     "store": ">out:act x:acc n",
     "copy": ">out:act x:act n",
     "copy_weights": ">out:wgt x:wgt n",
     "soft_cap": "x:acc n scale_pico cap_pico",
-    "swiglu": "x:acc >out:act M n",
     "place_heads": "x:acc heads:f32 >out:acc M H Hl n",
     "place_rotated": "x:acc heads:f32 held:f32 wanted:f32 >out:acc M H Hl K n",
     "pick_heads": "x:act heads:f32 >out:act M H Hl n",
     "turn_block": "x:act >out:acc M K N to_rows",
+    "activate": "x:acc >out:act M n function gated",
     "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
+    "add_positions": "x:acc table:wgt M K V row",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
 }
 # ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read, unless
@@ -86,11 +96,16 @@ _WORK: Final = {
     "sum_squares": "M K",
     "rms_scale": "M K",
     "embedding_lookup": "M K",
-    "swiglu": "M n",
     "place_heads": "M H n",
     "place_rotated": "M H n",
     "pick_heads": "M Hl n",
     "turn_block": "M N",
+    "activate": "M n",
+    "add_bias": "M n",
+    "add_positions": "M K",
+    "l2_scale": "M K",
+    "moments": "M K",
+    "layer_scale": "M K",
 }
 
 WORK: Final[dict[str, tuple[int, ...]]] = {

@@ -142,9 +142,25 @@ def _attention_online(a: Operands, c: PeCosts) -> float:
     return heads * (c.loop + weights + values)
 
 
-def _swiglu(a: Operands, c: PeCosts) -> float:
-    n = a["M"] * a["n"]
-    return 2 * c.vector(n, c.convert) + n * 2 * c.function + 2 * c.vector(n, c.f32)
+def _activate(a: Operands, c: PeCosts) -> float:
+    n, gated = a["M"] * a["n"], a["gated"]
+    functions, alone, gating = _ACTIVATION_WORK[a["function"]]
+    operations = alone + gated * gating
+    return (1 + gated) * c.vector(n, c.convert) + n * functions * c.function + operations * c.vector(n, c.f32)
+
+
+_ACTIVATION_WORK: Final = ((2, 1, 1), (1, 6, 1), (1, 3, 1), (2, 3, 3))
+"""Of each activation function by number (SiLU, GELU by tanh and by erf, clamped SiLU): scalar functions (exp and
+reciprocal, tanh, erf), vector operations, and those of the gating."""
+
+
+def _rms_scale(a: Operands, c: PeCosts) -> float:
+    return a["M"] * (c.loop + 2 * c.function + (2 + (a["offset"] != 0)) * c.vector(a["K"], c.act))
+
+
+def _layer_scale(a: Operands, c: PeCosts) -> float:
+    mean = 4 * c.vector(1, c.f32)
+    return a["M"] * (c.loop + 2 * c.function + mean + (4 + (a["offset"] != 0)) * c.vector(a["K"], c.act))
 
 
 def _place_heads(a: Operands, c: PeCosts) -> float:
@@ -163,7 +179,10 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul_act": _matmul,
     "gemv": lambda a, c: c.vector(a["N"], c.acc) + c.loop + c.rows(a["K"], a["N"], c.mac),
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
-    "rms_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + 2 * c.vector(a["K"], c.act)),
+    "rms_scale": _rms_scale,
+    "l2_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + c.vector(a["K"], c.act)),
+    "moments": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square) + c.vector(a["K"], c.f32)),
+    "layer_scale": _layer_scale,
     "rope": _rope,
     "rotate": _rotate,
     "split_heads": _split_heads,
@@ -179,15 +198,19 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "sink_sums": lambda a, c: a["M"] * (c.loop + a["H"] * c.function + 2 * c.vector(a["H"], c.f32)),
     "attention_finish": lambda a, c: a["M"] * a["H"] * (c.loop + c.function + c.vector(a["F"], c.convert)),
     "residual_add": lambda a, c: c.vector(a["n"], c.convert) + c.vector(a["n"], c.act),
+    "add": lambda a, c: c.vector(a["n"], c.act),
+    "add_bias": lambda a, c: c.loop + c.rows(a["M"], a["n"], c.acc),
+    "scale": lambda a, c: c.vector(a["n"], c.acc),
     "store": lambda a, c: c.vector(a["n"], c.convert),
     "copy": lambda a, c: c.vector(a["n"], c.act),
     "copy_weights": lambda a, c: c.vector(a["n"], c.act),
     "soft_cap": lambda a, c: 2 * c.vector(a["n"], c.acc) + a["n"] * c.function,
-    "swiglu": _swiglu,
     "place_heads": _place_heads,
     "place_rotated": _place_rotated,
     "pick_heads": lambda a, c: a["Hl"] * a["M"] * (c.loop + c.vector(a["n"], c.act)),
     "turn_block": lambda a, c: c.vector(a["M"] * a["N"], c.acc) + a["M"] * (c.loop + c.vector(a["N"], c.convert)),
+    "activate": _activate,
     "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
+    "add_positions": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,
 }

@@ -1,4 +1,4 @@
-"""The two ends of a model: looking token ids up in the table, and the arg max over the logits.
+"""The two ends of a model: looking token ids and positions up in their tables, and the arg max over the logits.
 
 Token ids and vocabulary indices are held as float32 values, which are exact up to 2 ** 24.
 """
@@ -29,6 +29,25 @@ def embedding_lookup(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any,
                     like = acc[block, out + m * K + k, lane]
                     value = widen(wgt[block, table + local * K + k, lane]) if here else np.float32(0.0)
                     acc[block, out + m * K + k, lane] = narrow(value, like)
+
+
+def add_positions(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """acc[M, K] += wgt[position - first, K] where this column holds the position, for the tokens of one row.
+
+    Column c holds positions c * V to (c + 1) * V - 1. Operands: 3 acc, 4 wgt ``[V, K]``, 5 M, 6 K, 7 V, 8 the row.
+    """
+    out, table, M, K, V = a[3], a[4], a[5], a[6], a[7]
+    lanes = acc.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for m in range(M):
+            for lane in range(lanes):
+                local = ctl[a[8], 0] + m - ((block % a[2]) * lanes + lane) * V
+                if local >= 0 and local < V:
+                    for k in range(K):
+                        old = acc[block, out + m * K + k, lane]
+                        acc[block, out + m * K + k, lane] = narrow(
+                            widen(old) + widen(wgt[block, table + local * K + k, lane]), old
+                        )
 
 
 def argmax_fold(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:

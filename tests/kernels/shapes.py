@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.kernels.helpers import EPS, TINY, Case, Shape
-from wse.instructions import OPERANDS
+from wse.instructions import ACTIVATIONS, OPERANDS
 
 Array = npt.NDArray[Any]
 
@@ -18,6 +18,9 @@ SIZES: dict[str, tuple[str, ...]] = {
     "gemv": ("K", "N"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
+    "l2_scale": ("M", "K"),
+    "moments": ("M", "K"),
+    "layer_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half", "rest"),
     "rotate": ("M", "H", "half", "rest"),
     "split_heads": ("M", "Hq", "Hk", "F"),
@@ -33,16 +36,20 @@ SIZES: dict[str, tuple[str, ...]] = {
     "sink_sums": ("M", "H"),
     "attention_finish": ("M", "H", "F"),
     "residual_add": ("n",),
+    "add": ("n",),
+    "add_bias": ("M", "n"),
+    "scale": ("n",),
     "store": ("n",),
     "copy": ("n",),
     "copy_weights": ("n",),
     "soft_cap": ("n",),
-    "swiglu": ("M", "n"),
     "place_heads": ("M", "H", "Hl", "n"),
     "place_rotated": ("M", "H", "Hl", "K", "n"),
     "pick_heads": ("M", "H", "Hl", "n"),
     "turn_block": ("M", "K", "N"),
+    "activate": ("M", "n"),
     "embedding_lookup": ("M", "K", "V"),
+    "add_positions": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
 }
 
@@ -71,6 +78,11 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "eps_atto": 10_000_000_000_000,
         "scale_pico": SCALE_PICO,
         "multiplier_pico": int(rng.choice([10**12, SCALE_PICO])),
+        "offset": int(rng.integers(0, 2)),
+        "factor_pico": SCALE_PICO,
+        "function": int(rng.integers(0, len(ACTIVATIONS))),
+        "gated": int(rng.integers(0, 2)),
+        "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
         "cap_pico": 2 * 10**12,
         "window": int(rng.integers(0, 5)),
@@ -113,6 +125,14 @@ def _buffers(
         return {"x": M * K, "w": K * (N + 2), "out": M * (N + 2)}, {}
     if kernel == "sum_squares":
         return {"x": M * K, "sums": M}, {}
+    if kernel == "l2_scale":
+        return {"x": M * K, "sums": M}, {"sums": rng.exponential(K, (*line, M))}
+    if kernel == "moments":
+        return {"x": M * K, "sums": 2 * M}, {}
+    if kernel == "layer_scale":
+        sums = np.stack([rng.normal(scale=K, size=(*line, M)), rng.exponential(9 * K, (*line, M))], axis=-1)
+        sizes = {"x": M * K, "sums": 2 * M, "gain": K, "bias": K, "out": M * K}
+        return sizes, {"sums": sums.reshape(*line, -1)}
     if kernel == "rms_scale":
         return {"x": M * K, "sums": M, "gain": K, "out": M * K}, {"sums": rng.exponential(K, (*line, M))}
     half = s["R"] // 2
@@ -148,15 +168,19 @@ def _buffers(
     if kernel == "attention_finish":
         sums = rng.exponential(2, (*line, M * H)) * rng.integers(0, 4, (*line, M * H))
         return {"x": M * H * F, "sums": M * H, "out": M * H * F}, {"sums": sums}
-    if kernel in ("residual_add", "store", "copy", "copy_weights"):
+    if kernel == "add_bias":
+        return {"x": M * n, "bias": n}, {}
+    if kernel in ("residual_add", "add", "scale", "store", "copy", "copy_weights"):
         names = [name for name, kind in OPERANDS[kernel] if kind]
         return dict.fromkeys(names, n), {}
-    if kernel == "swiglu":
+    if kernel == "activate":
         return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
     if kernel in ("place_heads", "place_rotated", "pick_heads"):
         return _latent(kernel, s, rows, cols, rng)
     if kernel == "turn_block":
         return {"x": M * K, "out": M * N}, {}
+    if kernel == "add_positions":
+        return {"x": M * K, "table": V * K}, {}
     if kernel == "embedding_lookup":
         return {"ids": M, "table": V * K, "out": M * K}, {"ids": rng.integers(0, cols * V + 1, (*line, M))}
     pair = np.stack([rng.normal(size=line), rng.integers(0, cols * V, line)], axis=-1)
@@ -205,8 +229,8 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
         return {"x": (8 * single + summed) * np.abs(case.values("x", want)) + tiny_sum}
     if case.kernel == "sink_sums":
         return {"sums": 8 * single * np.abs(case.values("sums", want))}
-    if case.kernel == "swiglu":
-        return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + tiny}
+    if case.kernel == "activate":
+        return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + _activation_error(case, plain) + tiny}
     if case.kernel in ("attention_exp", "attention_exp_by_column"):
         sums = np.abs(case.values("sums", want))
         return {
@@ -223,6 +247,14 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
             "out": np.full(case.values("out").shape, (steps + (T + 2) * summed) * largest + tiny_sum),
         }
     return {}
+
+
+def _activation_error(case: Case, plain: dict[str, int]) -> Array:
+    """Of GELU: 1 + tanh and 1 + erf lose digits where they are near 0, so 8 ulp of 1 times all that is multiplied."""
+    x = np.abs(case.values("x"))[..., : plain["M"] * (1 + plain["gated"]) * plain["n"]]
+    halves = x.reshape(*case.memory.shape[:2], plain["M"], 1 + plain["gated"], plain["n"])
+    lost = "gelu" in ACTIVATIONS[plain["function"]]
+    return (8 * lost * EPS["float32"] * halves.prod(axis=3)).reshape(case.values("out").shape)
 
 
 def _rope_error(case: Case, plain: dict[str, int]) -> Array:

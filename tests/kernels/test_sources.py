@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
-from wse.instructions import FIRST_OPERAND, OPERANDS
-from wse_kernels import attention, oracle, transfers
+from wse.instructions import ACTIVATIONS, FIRST_OPERAND, OPERANDS
+from wse_kernels import attention, elementwise, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
+from wse_kernels.oracle import elementwise as elementwise_oracle
 from wse_kernels.oracle import latent as latent_oracle
+from wse_kernels.oracle import norm as norm_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
 from wse_kernels.oracle import wavelet as wavelet_oracle
 from wse_mappings import cache_balance
@@ -44,11 +46,8 @@ def imported(path: Path) -> set[str]:
 
 
 KERNELS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
-ORACLES = {
-    name: node
-    for module in (compute, latent_oracle, transfer_oracle)
-    for name, node in functions(Path(module.__file__)).items()
-}
+ORACLE_FILES = (compute, elementwise_oracle, latent_oracle, norm_oracle, transfer_oracle)
+ORACLES = {name: node for module in ORACLE_FILES for name, node in functions(Path(module.__file__)).items()}
 
 
 def subscripts(function: ast.FunctionDef, array: str) -> list[ast.expr]:
@@ -73,7 +72,7 @@ def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "oracle").glob("*.py")), ids=lambda p: p.name)
 def test_oracles_are_numpy_only(path: Path) -> None:
-    standard = {"__future__", "collections.abc", "dataclasses", "typing"}
+    standard = {"__future__", "collections.abc", "dataclasses", "math", "typing"}
     assert imported(path) <= standard | {"numpy", "numpy.typing", "wse_kernels.oracle.memory"}
 
 
@@ -151,6 +150,7 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
         ("rope", {cache_balance.POSITION}),
         ("rotate", {cache_balance.POSITION}),
         ("scale_queries", {cache_balance.POSITION}),
+        ("add_positions", {cache_balance.POSITION}),
         ("attention_max", {cache_balance.POSITION}),
         ("attention_exp", {cache_balance.POSITION}),
         ("attention_max_by_column", {cache_balance.POSITION}),
@@ -170,6 +170,14 @@ def test_arrivals_have_one_numbering() -> None:
     }
     told = [transfer_oracle.MULTICAST, transfer_oracle.KEEP, transfer_oracle.DROP]
     assert told == [Arrival.MULTICAST, Arrival.KEEP, Arrival.DROP]
+
+
+def test_activation_functions_have_one_numbering() -> None:
+    assert elementwise.ACTIVATIONS == ACTIVATIONS
+    numbered = ("silu", elementwise.SILU), ("gelu_tanh", elementwise.GELU_TANH), ("gelu", elementwise.GELU)
+    assert all(ACTIVATIONS[number] == name for name, number in numbered)
+    for name in ("GELU_TANH", "GELU", "CLAMPED_SILU"):
+        assert ACTIVATIONS[getattr(elementwise_oracle, name)] == name.lower()
 
 
 def test_the_rounding_rules_are_written_down() -> None:

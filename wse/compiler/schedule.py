@@ -14,7 +14,7 @@ from wse.compiler.lower.embedding import embedding
 from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
-from wse.compiler.lower.norm import norm
+from wse.compiler.lower.norm import norm, post_norm
 from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.shard import stage_of
@@ -24,6 +24,7 @@ from wse.graph import Op, ops_in_order
 LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "embedding": embedding,
     "norm": norm,
+    "post_norm": post_norm,
     "qkv": qkv,
     "attention": attention,
     "output": output,

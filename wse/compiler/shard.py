@@ -27,6 +27,7 @@ def shard(state: State) -> State:
         hidden=padded_blocks(spec.hidden_size, rows),
         ffn=padded_blocks(spec.ffn_size, cols),
         vocab=padded_blocks(spec.vocab_size, cols),
+        positions=padded_blocks(spec.learned_positions, cols),
         heads=head_groups(
             cols,
             spec.kv_head_count,
@@ -91,7 +92,7 @@ def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: in
 def _own_tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """MeshGEMM's tiles, one for each tensor: contraction skewed, outputs and gains cut over columns."""
     match op.kind:
-        case "norm":
+        case "norm" | "post_norm":
             contraction, outputs = None, [cut.hidden]
         case "qkv":
             contraction, outputs = cut.hidden, [queries, keys, keys]
@@ -100,7 +101,7 @@ def _own_tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[
         case "product":
             contraction, outputs = cut.hidden, [cut.ffn]
         case "gate_up":
-            contraction, outputs = cut.hidden, [cut.ffn, cut.ffn]
+            contraction, outputs = cut.hidden, [cut.ffn] * len(op.weights)
         case "down":
             contraction, outputs = cut.ffn, [cut.hidden]
         case "attention":
@@ -123,15 +124,17 @@ def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile
     by_row, by_col = (cut.hidden, COLUMNS), (cut.ffn, ROWS)
     match op.kind:
         case "embedding" | "head":
-            return [_tile(op.weights, stage, (cut.vocab, ROWS), [by_row], transposed=False)]
-        case "norm":
+            table = _tile(op.weights[:1], stage, (cut.vocab, ROWS), [by_row], transposed=False)
+            rest = [_tile((name,), stage, (cut.positions, ROWS), [by_row], transposed=False) for name in op.weights[1:]]
+            return [table, *rest]
+        case "norm" | "post_norm":
             return [_tile(op.weights, stage, None, [by_row], transposed=False)]
         case "qkv":
             return [_tile(op.weights, stage, by_row, [(queries, ROWS), (keys, ROWS), (keys, ROWS)], transposed=True)]
         case "output":
             return [_tile(op.weights, stage, (queries, ROWS), [by_row], transposed=True)]
         case "gate_up":
-            return [_tile(op.weights, stage, by_row, [by_col, by_col], transposed=True)]
+            return [_tile(op.weights, stage, by_row, [by_col] * len(op.weights), transposed=True)]
         case "down":
             return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
         case "product":

@@ -20,7 +20,7 @@ class Shard:
     """How extents are cut over the region of one stage (all regions have one shape).
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
-    the feed-forward and vocabulary extents over columns; heads as HeadGroups says.
+    the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.
     """
 
     rows: int
@@ -28,6 +28,7 @@ class Shard:
     hidden: I32  # [rows, d]
     ffn: I32  # [cols, f]
     vocab: I32  # [cols, V]
+    positions: I32  # [cols, learned positions of a column]
     heads: HeadGroups  # of the rotated features alone where attention is latent
     latent: LatentCut | None = None
 

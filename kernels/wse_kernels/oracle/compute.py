@@ -1,4 +1,4 @@
-"""The oracles of the compute kernels."""
+"""The oracles of products, rotation, attention and the vocabulary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ Bools = npt.NDArray[np.bool_]
 
 LOWEST = np.float32(-3.0e38)
 PICO = 1e-12
-ATTO = 1e-18
 
 
 def matmul(pes: Sram, ctl: I32, a: I64) -> None:
@@ -44,28 +43,6 @@ def _product(pes: Sram, right: str, a: I64) -> None:
                 total[:, n] = pe.rounded("acc", total[:, n] + product)
         for row, sums in zip(rows, total, strict=True):
             pe.write("acc", row, sums)
-
-
-def sum_squares(pes: Sram, ctl: I32, a: I64) -> None:
-    """f32[M] = sum over K of act[M, K] ** 2."""
-    x, out, M, K = a[3:7]
-    for pe in pes.pes(a):
-        X = pe.read("act", x, M, K)
-        total = np.zeros(M, np.float32)
-        for k in range(K):
-            total += X[:, k] * X[:, k]
-        pe.write("f32", out, total)
-
-
-def rms_scale(pes: Sram, ctl: I32, a: I64) -> None:
-    """act[M, K] = gain[K] * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
-    x, sums, gain, out, M, K, size, eps_atto = a[3:11]
-    for pe in pes.pes(a):
-        mean = pe.read("f32", sums, M) / np.float32(size)
-        factor = np.float32(1.0) / np.sqrt(mean + np.float32(eps_atto * ATTO))
-        scaled = pe.rounded("act", pe.read("act", x, M, K) * factor[:, None])
-        pe.write("f32", sums, factor)
-        pe.write("act", out, pe.read("wgt", gain, K) * scaled)
 
 
 def rope(pes: Sram, ctl: I32, a: I64) -> None:
@@ -251,53 +228,6 @@ def attention_finish(pes: Sram, ctl: I32, a: I64) -> None:
         pe.write("act", out, np.where(total > 0, quotient, np.float32(0.0)))
 
 
-def residual_add(pes: Sram, ctl: I32, a: I64) -> None:
-    """act[n] += acc[n], the addend rounded to the activation type first."""
-    x, addend, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("act", x, pe.read("act", x, n) + pe.rounded("act", pe.read("acc", addend, n)))
-
-
-def store(pes: Sram, ctl: I32, a: I64) -> None:
-    """act[n] = acc[n]."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("act", out, pe.read("acc", x, n))
-
-
-def copy(pes: Sram, ctl: I32, a: I64) -> None:
-    """act[n] = act[n] at another address."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.move("act", x, out, n)
-
-
-def copy_weights(pes: Sram, ctl: I32, a: I64) -> None:
-    """wgt[n] = wgt[n] at another address."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.move("wgt", x, out, n)
-
-
-def soft_cap(pes: Sram, ctl: I32, a: I64) -> None:
-    """acc[n] = cap * tanh(scale * acc[n] / cap)."""
-    x, n, scale_pico, cap_pico = a[3:7]
-    scale, cap = np.float32(scale_pico * PICO), np.float32(cap_pico * PICO)
-    for pe in pes.pes(a):
-        pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
-
-
-def swiglu(pes: Sram, ctl: I32, a: I64) -> None:
-    """act[M, n] = silu(gate[M, n]) * up[M, n], both rounded to the activation type first."""
-    x, out, M, n = a[3:7]
-    for pe in pes.pes(a):
-        rounded = pe.rounded("act", pe.read("acc", x, M, 2, n))
-        gate, up = rounded[:, 0], rounded[:, 1]
-        with np.errstate(over="ignore"):
-            silu: F32 = np.divide(gate, np.float32(1.0) + np.exp(-gate), dtype=np.float32)
-        pe.write("act", out, silu * up)
-
-
 def embedding_lookup(pes: Sram, ctl: I32, a: I64) -> None:
     """acc[M, K] = wgt[id - column * V, K] where this column holds the id, else 0."""
     ids, table, out, M, K, V = a[3:9]
@@ -307,6 +237,18 @@ def embedding_lookup(pes: Sram, ctl: I32, a: I64) -> None:
             if pe.col * V <= token < (pe.col + 1) * V:
                 found[m] = pe.read("wgt", table + (token - pe.col * V) * K, K)
         pe.write("acc", out, found)
+
+
+def add_positions(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[M, K] += wgt[position - column * V, K] where this column holds the position."""
+    x, table, M, K, V, row = a[3:9]
+    for pe in pes.pes(a):
+        sums = pe.read("acc", x, M, K)
+        for m in range(M):
+            local = ctl[row, 0] + m - pe.col * V
+            if 0 <= local < V:
+                sums[m] += pe.read("wgt", table + local * K, K)
+        pe.write("acc", x, sums)
 
 
 def argmax_fold(pes: Sram, ctl: I32, a: I64) -> None:

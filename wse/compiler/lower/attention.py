@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.head_norm import normalise_heads
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.options import MODEL
@@ -19,36 +20,35 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.kernel_cost import PICO
 from wse.program import COLUMNS, ROWS, Kind
-from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
 from wse_mappings.split import ceil_div
 
 
 def qkv(c: Context, op: Op) -> None:
-    """normed to queries, keys, both rotated where the layer does so, and values of the new tokens."""
+    """normed to queries, keys, both normalised and rotated as the layer does, and values of the new tokens."""
     H, Hk, _, F = c.heads
     d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
-    project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d)
-    heads: dict[str, Any] = {
-        "x": projected,
-        "q": c.temp("q", M * H * F, "act"),
-        "k": c.temp("k_new", M * Hk * F, "act"),
-        "v": c.temp("v_new", M * Hk * F, "act"),
-        "M": M,
-        "Hq": H,
-        "Hk": Hk,
-        "F": F,
-    }
-    if c.rotated and c.spec.layers[op.layer].rotary:
-        c.builder.compute("rope", **heads, **rotation(c))
-        return
-    c.builder.compute("split_heads", **heads)
-    if c.spec.position_scale is not None:
+    project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
+    q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
+    heads: dict[str, Any] = {"x": projected, "q": q, "k": k, "v": c.temp("v_new", M * Hk * F, "act")}
+    heads |= {"M": M, "Hq": H, "Hk": Hk, "F": F}
+    rotary, both, b = c.rotated > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    if rotary and c.spec.head_norm != "rms":
+        b.compute("rope", **heads, **rotation(c))
+    else:
+        b.compute("split_heads", **heads)
+    if c.spec.head_norm == "rms":
+        normalise_heads(c, both, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
+        for x, count in both if rotary else []:
+            b.compute("rotate", x=x, M=M, H=count, F=F, **rotation(c))
+    elif c.spec.head_norm == "l2" and rotary:
+        normalise_heads(c, both, [])
+    if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(1e12 * c.spec.position_scale.coefficient)
         tokens = c.spec.position_scale.floor_tokens
-        c.builder.compute("scale_queries", x=heads["q"], M=M, n=H * F, coefficient_pico=coefficient_pico, tokens=tokens)
+        b.compute("scale_queries", x=q, M=M, n=H * F, coefficient_pico=coefficient_pico, tokens=tokens)
 
 
 def rotation(c: Context) -> dict[str, Any]:
@@ -103,19 +103,7 @@ def append(
 def output(c: Context, op: Op) -> None:
     """The output projection, added to the residual stream."""
     H, _, _, F = c.heads
-    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), op.weights[0], H * F)
-
-
-def _reduce_scores(c: Context, scores: SymBuffer) -> None:
-    """Sum partial scores over the columns of each head group."""
-    H = c.heads[0]
-    segments = c.cut.heads.segments
-    if any(count > 1 for _, count in segments):
-        groups = c.groups(max(count for _, count in segments))
-        pattern = c.patterns.get(
-            k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
-        )
-        c.builder.line(pattern, ROWS, scores, Num(per_slot=c.tokens * H))
+    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), op.weights[0], H * F, bias=c.spec.output_bias)
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: Num) -> dict[str, Any]:
@@ -151,7 +139,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymBuffer, F: int, cap
     T = Num(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    _reduce_scores(c, scores)
+    c.reduce_in_groups(scores, Num(per_slot=M * H))
     softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"M": M, "H": H, "T": T, "capacity": capacity}
     b.compute("attention_max", scores=scores, out=maxima, **softmax)
     c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
@@ -190,7 +178,7 @@ def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
             )
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.now, block, target=operand.after)
-        _reduce_scores(c, scores)
+        c.reduce_in_groups(scores, Num(per_slot=M * H))
         softmax = _softmax(c, op, scores, Num(per_slot=M * H))
         b.compute(
             "attention_online",

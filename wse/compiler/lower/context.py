@@ -93,6 +93,16 @@ class Context:
         pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=self.groups(length))
         self.builder.line(pattern, axis, buffer, elements)
 
+    def reduce_in_groups(self, buffer: SymBuffer, elements: int | Num) -> None:
+        """All-reduce of sums inside the columns of each head group."""
+        segments = self.cut.heads.segments
+        if any(count > 1 for _, count in segments):
+            groups = self.groups(max(count for _, count in segments))
+            pattern = self.patterns.get(
+                k_tree, self.cut.cols, self.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
+            )
+            self.builder.line(pattern, ROWS, buffer, elements)
+
     def groups(self, length: int) -> tuple[int, ...] | None:
         """How an all-reduce over ``length`` PEs is cut into groups; not at all in prefill as WaferLLM runs it."""
         if self.own_weights:

@@ -1,37 +1,71 @@
-"""Token ids to the residual stream: each column looks up the ids that it holds, an all-reduce adds up."""
+"""Token ids to the residual stream: each column looks up the ids and positions that it holds, an all-reduce adds up."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
 from wse.compiler.lower.context import Context
-from wse.compiler.state import At
+from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.program import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
 
+NUMBERS: Final[dict[str, npt.DTypeLike]] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
+
 
 def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
-    d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
+    d, M, b = c.cut.d, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
     ids = c.ids(rounds * M)
     if not c.decoding:
         take_ids(c, At(buffer=ids), rounds * M, c.chunk * ID_BYTES)
     found = c.temp("looked_up", M * d, "acc")
-    table = c.tile(op.weights[0])
     if not c.on_mesh:
-        b.compute("embedding_lookup", ids=ids, table=table, out=found, M=M, K=d, V=V)
-        c.all_reduce(ROWS, found, M * d)
+        _look_up(c, op, At(buffer=ids), found, Num())
         b.compute("store", out=c.stream, x=found, n=M * d)
         return
     arrived = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
-        b.compute("embedding_lookup", ids=At(buffer=ids, per_round=M), table=table, out=found, M=M, K=d, V=V)
-        c.all_reduce(ROWS, found, M * d)
+        _look_up(c, op, At(buffer=ids, per_round=M), found, Num(per_round=1))
         b.line(stream, COLUMNS, found, M * d, target=arrived)
     b.compute("store", out=c.stream, x=arrived, n=M * d)
+
+
+def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
+    """found = the embeddings of ids and, where they are learned, of the positions of that row's tokens."""
+    d, M, b = c.cut.d, c.tokens, c.builder
+    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=found, M=M, K=d, V=c.cut.V)
+    if c.spec.embedding_scale != 1.0:
+        b.compute(
+            "scale",
+            x=found,
+            n=M * d,
+            factor_pico=round(1e12 * rounded(c.spec.embedding_scale, c.options.activation_type)),
+        )
+    for positions in op.weights[1:]:
+        b.compute("add_positions", x=found, table=c.tile(positions), M=M, K=d, V=c.cut.positions.shape[1], row=row)
+    c.all_reduce(ROWS, found, M * d)
+
+
+def rounded(value: float, element: str) -> float:
+    """The nearest number of an element type.
+
+    >>> rounded(72**0.5, "bfloat16")
+    8.5
+    """
+    return float(np.array(value).astype(NUMBERS[element]))
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:

@@ -1,20 +1,30 @@
-"""The SwiGLU feed-forward block: gate and up side by side, the gating, and down with the residual."""
+"""The feed-forward block: gate and up side by side, or up alone, the activation, and down with the residual."""
 
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
+from wse.compiler.state import SymBuffer
 from wse.graph import Op
+from wse.instructions import ACTIVATIONS
 
 
 def gate_up(c: Context, op: Op) -> None:
     """normed to hidden, cut over columns."""
     d, f, M = c.cut.d, c.cut.f, c.tokens
-    projected = c.temp("gate_up", M * 2 * f, "acc")
-    project(c, c.temp("normed", M * d, "act"), op.weights, (f, f), projected, d)
-    c.builder.compute("swiglu", x=projected, out=c.temp("hidden", M * f, "act"), M=M, n=f)
+    widths = (f,) * len(op.weights)
+    projected = c.temp("gate_up", M * sum(widths), "acc")
+    project(c, c.temp("normed", M * d, "act"), op.weights, widths, projected, d, bias=c.spec.ffn_bias)
+    activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
+
+
+def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int, n: int) -> None:
+    """x ``[M, 2 n]`` where the model's blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
+    function = ACTIVATIONS.index(c.spec.activation)
+    c.builder.compute("activate", x=x, out=out, M=M, n=n, function=function, gated=int(c.spec.gated))
 
 
 def down(c: Context, op: Op) -> None:
     """hidden to the residual stream."""
-    into_stream(c, c.temp("hidden", c.tokens * c.cut.f, "act"), op.weights[0], c.cut.f)
+    hidden = c.temp("hidden", c.tokens * c.cut.f, "act")
+    into_stream(c, hidden, op.weights[0], c.cut.f, bias=c.spec.ffn_bias)

@@ -6,6 +6,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.state import At
 from wse.graph import Op
+from wse.kernel_cost import PICO
 from wse.program import COLUMNS, ELEMENT_BYTES, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
@@ -44,6 +45,9 @@ def head(c: Context, op: Op) -> None:
         weights = At(buffer=table, offset=first * d)
         b.compute("gemv", x=normed, w=weights, out=logits, K=d, N=n, k_stride=1, n_stride=d)
         b.line(reduce_, COLUMNS, logits, n)
+        if c.spec.logit_cap is not None:
+            cap_pico = round(1e12 * c.spec.logit_cap)
+            b.compute("soft_cap", only_row=root, x=logits, n=n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
             _to_host(c, At(buffer=logits), n, HostStream.LOGITS_OUT, first, _logit_bytes(c, first, n))
         if not by_host:

@@ -55,7 +55,7 @@ def norm_latent(c: Context, op: Op) -> None:
     eps_atto = round(sizes.norm_eps * 1e18)
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = At(buffer=sums, offset=i * M)
-        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, M=M, K=K, size=size, eps_atto=eps_atto)
+        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, M=M, K=K, size=size, eps_atto=eps_atto, offset=0)
     if c.spec.layers[op.layer].rotary:
         b.compute("rotate", x=keys, M=M, H=1, F=R, **rotation(c))
 

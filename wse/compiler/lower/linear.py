@@ -14,26 +14,40 @@ from typing import Any
 from wse.compiler.lower.builder import Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
 from wse.program import COLUMNS, ROWS
 
 
-def project(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
-    """out[tokens, sum of widths] = x @ the weights, side by side. x is overwritten where it moves."""
+def project(
+    c: Context,
+    x: SymBuffer,
+    tensors: Sequence[str],
+    widths: Sequence[int],
+    out: SymBuffer,
+    K: int,
+    *,
+    bias: bool = False,
+) -> None:
+    """out[tokens, sum of widths] = x @ the weights, side by side, and their biases. x is overwritten where it moves."""
     N, M = sum(widths), c.tokens
     if c.own_weights:
         _own(c, x, tensors, widths, out, K)
-        return
-    w = c.tile("+".join(tensors))
-    if c.on_mesh:
+    elif c.on_mesh:
+        w = c.tile("+".join(tensors))
         a, b = align(c, (_spared(c, x, "a_spare", M * K), ROWS), (_copied(c, w, K * N), COLUMNS))
         mesh_gemm(c, "matmul", a, b, out, M, K, N, N)
     else:
-        _stationary(c, x, w, out, K, N, COLUMNS)
+        _stationary(c, x, c.tile("+".join(tensors)), out, K, N, COLUMNS)
+    if bias:
+        add_bias(c, out, c.tile("+".join(f"{tensor}_bias" for tensor in tensors)), N)
 
 
-def into_stream(c: Context, x: SymBuffer, tensor: str, K: int) -> None:
-    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows."""
+def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False) -> None:
+    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows.
+
+    Where what a block makes is normalised first, it is left to `wse.compiler.lower.norm.post_norm`.
+    """
     d, M = c.cut.d, c.tokens
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
@@ -43,7 +57,12 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int) -> None:
         dist_gemm_t(c, "matmul", x, _copied(c, c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
         _stationary(c, x, c.tile(tensor), out, K, d, ROWS)
-    c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
+    if bias:
+        add_bias(c, out, hidden_vector(c, f"{tensor}_bias", "bias"), d)
+    if c.spec.post_norms:
+        c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
+    else:
+        c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
 
 
 def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:

@@ -1,25 +1,49 @@
-"""RMSNorm: the sum of squares over the axis that features are cut on, then the scaling."""
+"""Normalisation: sums over the axis that features are cut on, then the scaling. In one pass, mean and variance too.
+
+The variance is that of the mean of squares less the square of the mean, in float32: one all-reduce, where subtracting
+the mean first would take two.
+"""
 
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.vectors import hidden_vector
+from wse.compiler.state import At, SymBuffer
 from wse.graph import Op
 from wse.program import COLUMNS, ROWS
-from wse_mappings.patterns.multicast import diagonal_multicast
 
 
 def norm(c: Context, op: Op) -> None:
-    """x to normed. On the mesh decode's gain, held by rows, comes to the columns from the diagonal."""
+    """x to normed."""
+    _normalise(c, op, c.stream, c.temp("normed", c.tokens * c.cut.d, "act"))
+
+
+def post_norm(c: Context, op: Op) -> None:
+    """What a block made, normalised and then added to the residual stream."""
+    n = c.tokens * c.cut.d
+    made = c.temp("made_by_block", n, "act")
+    _normalise(c, op, At(buffer=made), made)
+    c.builder.compute("add", x=c.stream, addend=made, n=n)
+
+
+def rms_eps(c: Context, size: int) -> dict[str, int]:
+    """The operands of a scaling over ``size`` features."""
+    return {"size": size, "eps_atto": round(c.spec.norm_eps * 1e18)}
+
+
+def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
     d, M, b = c.cut.d, c.tokens, c.builder
-    gain = c.own_tile(op.weights[0]) if c.own_weights else c.tile(op.weights[0])
-    if c.on_mesh and not c.own_weights:
-        by_column = c.temp("gain_by_column", d, "wgt", "buffers")
-        b.line(c.patterns.get(diagonal_multicast, c.cut.rows), COLUMNS, gain, d, target=by_column)
-        gain = by_column
+    gain = hidden_vector(c, op.weights[0], "gain")
+    axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
+    offset = int(c.spec.norm_unit_offset)
+    if c.spec.norm == "layer":
+        bias = hidden_vector(c, f"{op.weights[0]}_bias", "bias")
+        sums = c.temp("moments", 2 * M, "f32")
+        b.compute("moments", x=x, sums=sums, M=M, K=d)
+        c.all_reduce(axis, sums, 2 * M)
+        b.compute("layer_scale", x=x, sums=sums, gain=gain, bias=bias, out=out, M=M, K=d, offset=offset, **operands)
+        return
     sums = c.temp("sums", M, "f32")
-    normed = c.temp("normed", M * d, "act")
-    b.compute("sum_squares", x=c.stream, sums=sums, M=M, K=d)
-    c.all_reduce(ROWS if c.on_mesh else COLUMNS, sums, M)
-    eps_atto = round(c.spec.norm_eps * 1e18)
-    size = c.spec.hidden_size
-    b.compute("rms_scale", x=c.stream, sums=sums, gain=gain, out=normed, M=M, K=d, size=size, eps_atto=eps_atto)
+    b.compute("sum_squares", x=x, sums=sums, M=M, K=d)
+    c.all_reduce(axis, sums, M)
+    b.compute("rms_scale", x=x, sums=sums, gain=gain, out=out, M=M, K=d, offset=offset, **operands)
