@@ -70,13 +70,12 @@ def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tu
     at = f"layers.{layer}"
     norm = _norm(add, spec, f"{at}.attention_norm", layer, *stream)
     gains = ((f"{at}.q_norm",), (f"{at}.k_norm",)) if spec.head_norm == "rms" else ()
-    names = tuple(f"{at}.{name}" for name in "qkv")
-    qkv = add(f"{at}.qkv", "qkv", layer, names, norm, vectors=_biases(names, wanted=spec.qkv_bias) + gains)
+    inward = tuple(f"{at}.{name}" for name in "qkv")
+    qkv = add(f"{at}.qkv", "qkv", layer, inward, norm, vectors=_biases(inward, wanted=spec.qkv_bias) + gains)
     sinks = ((f"{at}.sinks",),) if spec.sinks else ()
     attention = add(f"{at}.attention", "attention", layer, (), qkv, vectors=sinks)
-    return _back(
-        add, spec, (f"{at}.output", "output", f"{at}.o", f"{at}.post_attention_norm"), layer, attention, stream
-    )
+    names = (f"{at}.output", "output", f"{at}.post_attention_norm")
+    return _back(add, spec, names, (f"{at}.o",), layer, attention, stream, biased=spec.output_bias)
 
 
 def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,14 +86,16 @@ def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> t
     def named(*names: str) -> tuple[str, ...]:
         return tuple(f"{at}.{name}" for name in names)
 
-    norm = add(f"{at}.attention_norm", "norm", layer, named("attention_norm"), *stream)
+    norm = _norm(add, spec, f"{at}.attention_norm", layer, *stream)
     down = named("q_a", "k_rope", "kv_a") if ranked else named("k_rope", "kv_a")
     gains = named("q_a_norm", "kv_a_norm") if ranked else named("kv_a_norm")
-    compress = add(f"{at}.compress", "latent_compress", layer, down, norm)
+    biases = _biases(down, wanted=spec.qkv_bias)
+    compress = add(f"{at}.compress", "latent_compress", layer, down, norm, vectors=biases)
     latent = add(f"{at}.latent_norm", "latent_norm", layer, gains, compress)
     query = add(f"{at}.query", "latent_query", layer, named("q_nope", "q_rope", "k_b"), latent)
     attention = add(f"{at}.attention", "latent_attention", layer, (), query, latent)
-    return (add(f"{at}.output", "latent_output", layer, named("v_b", "o"), attention, *stream),)
+    names = (f"{at}.output", "latent_output", f"{at}.post_attention_norm")
+    return _back(add, spec, names, named("v_b", "o"), layer, attention, stream, biased=spec.output_bias)
 
 
 def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
@@ -103,7 +104,8 @@ def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tu
     norm = _norm(add, spec, f"{at}.mlp_norm", layer, *stream)
     names = (f"{at}.gate", f"{at}.up") if spec.gated else (f"{at}.up",)
     gate_up = add(f"{at}.gate_up", "gate_up", layer, names, norm, vectors=_biases(names, wanted=spec.ffn_bias))
-    return _back(add, spec, (f"{at}.down", "down", f"{at}.down", f"{at}.post_mlp_norm"), layer, gate_up, stream)
+    back = (f"{at}.down", "down", f"{at}.post_mlp_norm")
+    return _back(add, spec, back, (f"{at}.down",), layer, gate_up, stream, biased=spec.ffn_bias)
 
 
 def _experts(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,14 +118,22 @@ def _norm(add: Add, spec: ModelSpec, name: str, layer: int, *inputs: str, kind: 
 
 
 def _back(
-    add: Add, spec: ModelSpec, names: tuple[str, str, str, str], layer: int, source: str, stream: tuple[str, ...]
+    add: Add,
+    spec: ModelSpec,
+    names: tuple[str, str, str],
+    weights: tuple[str, ...],
+    layer: int,
+    source: str,
+    stream: tuple[str, ...],
+    *,
+    biased: bool,
 ) -> tuple[str, ...]:
-    """A projection back to the residual stream: its name, kind, weight, and the norm that may stand in between."""
-    name, kind, weight, post = names
-    vectors = _biases((weight,), wanted=spec.output_bias if kind == "output" else spec.ffn_bias)
+    """A projection back to the residual stream: its name, kind, and the norm that may stand in between."""
+    name, kind, post = names
+    vectors = _biases(weights[-1:], wanted=biased)
     if not spec.post_norms:
-        return (add(name, kind, layer, (weight,), source, *stream, vectors=vectors),)
-    made = add(name, kind, layer, (weight,), source, vectors=vectors)
+        return (add(name, kind, layer, weights, source, *stream, vectors=vectors),)
+    made = add(name, kind, layer, weights, source, vectors=vectors)
     return (_norm(add, spec, post, layer, made, *stream, kind="post_norm"),)
 
 

@@ -168,10 +168,8 @@ def _place_heads(a: Operands, c: PeCosts) -> float:
 
 
 def _place_rotated(a: Operands, c: PeCosts) -> float:
-    """Every feature that the row holds is sought among those wanted, then brought for all tokens at once."""
-    sought = a["K"] * (c.loop + c.vector(a["n"], c.f32))
-    found = min(a["K"], a["n"]) * (c.loop + c.vector(a["M"], c.acc))
-    return c.vector(a["M"] * a["H"] * a["n"], c.acc) + a["Hl"] * (c.loop + sought + found)
+    """Every feature that the column wants is compared with those of the row, and brought for all tokens at once."""
+    return c.vector(a["M"] * a["H"] * a["n"], c.acc) + a["Hl"] * a["n"] * (c.loop + c.vector(a["M"], c.acc))
 
 
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
@@ -202,6 +200,7 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "add_bias": lambda a, c: c.loop + c.rows(a["M"], a["n"], c.acc),
     "scale": lambda a, c: c.vector(a["n"], c.acc),
     "store": lambda a, c: c.vector(a["n"], c.convert),
+    "store_part": lambda a, c: a["M"] * (c.loop + c.vector(a["n"], c.convert)),
     "copy": lambda a, c: c.vector(a["n"], c.act),
     "copy_weights": lambda a, c: c.vector(a["n"], c.act),
     "soft_cap": lambda a, c: 2 * c.vector(a["n"], c.acc) + a["n"] * c.function,

@@ -67,6 +67,21 @@ def store(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) ->
                 act[block, a[3] + e, lane] = narrow(widen(acc[block, a[4] + e, lane]), act[block, a[3] + e, lane])
 
 
+def store_part(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """act[M, n] = the first n of every row of acc, rounded.
+
+    Operands: 3 act, 4 acc, 5 M, 6 n, 7 the stride of acc along M.
+    """
+    out, x, M, n, stride = a[3], a[4], a[5], a[6], a[7]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for m in range(M):
+            for e in range(n):
+                for lane in range(lanes):
+                    like = act[block, out + m * n + e, lane]
+                    act[block, out + m * n + e, lane] = narrow(widen(acc[block, x + m * stride + e, lane]), like)
+
+
 def copy(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """act[n] = act[n] at another address. Operands: 3 target, 4 source, 5 n."""
     lanes = act.shape[2]

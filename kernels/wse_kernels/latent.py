@@ -38,27 +38,28 @@ def place_heads(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: A
 def place_rotated(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """acc[M, H, n] = those of the row's features acc[M, Hl, K] that the column wants, zeros elsewhere.
 
-    Operands: 3 the row's features, 4 ordinals of its heads f32 ``[Hl]``, 5 of its features ``[K]``, 6 of those that the
-    column wants ``[n]``, 7 result, 8 M, 9 H, 10 Hl, 11 K, 12 n.
+    The row has neighbouring features. Operands: 3 these, 4 ordinals of its heads f32 ``[Hl]``, 5 of the first feature,
+    6 of the features that the column wants ``[n]``, 7 result, 8 M, 9 H, 10 Hl, 11 K, 12 n, 13 the stride of the row's
+    features along M.
     """
-    x, heads, held, wanted, out, M, H, Hl, K, n = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]
+    x, heads, first, wanted, out, M, H, Hl, K, n = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]
     lanes = acc.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         for e in range(out, out + M * H * n):
             for lane in range(lanes):
                 acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+        start = np.int64(f32[block, first, 0])
         for i in range(Hl):
             h = np.int64(f32[block, heads + i, 0]) - 1
-            if h < 0:
+            if h < 0 or start == 0:
                 continue
-            for k in range(K):
-                feature = f32[block, held + k, 0]
-                for j in range(n):
-                    for lane in range(lanes):
-                        if feature > 0.0 and f32[block, wanted + j, lane] == feature:
-                            for m in range(M):
-                                source = acc[block, x + (m * Hl + i) * K + k, lane]
-                                acc[block, out + (m * H + h) * n + j, lane] = source
+            for j in range(n):
+                for lane in range(lanes):
+                    k = np.int64(f32[block, wanted + j, lane]) - start
+                    if k >= 0 and k < K:
+                        for m in range(M):
+                            source = acc[block, x + m * a[13] + i * K + k, lane]
+                            acc[block, out + (m * H + h) * n + j, lane] = source
 
 
 def pick_heads(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:

@@ -44,6 +44,7 @@ COMPUTE: dict[str, Callable[..., None]] = {
         elementwise.add_bias,
         elementwise.scale,
         elementwise.store,
+        elementwise.store_part,
         elementwise.copy,
         elementwise.copy_weights,
         elementwise.soft_cap,

@@ -24,7 +24,8 @@ class LatentCut:
         latent: ``[cols, C]``: latent features.
         hidden: ``[cols, h]``: hidden features, as the output projection leaves them.
         heads: ``[rows, n]``: heads of each row, of which a row may have a part only.
-        rotated: ``[rows, R]``: local features, within a head, of queries that rotate.
+        first_rotated: ``[rows, 1]``: the first of the row's features, within a head, of queries that rotate; they are
+            neighbours.
         nope, rope, value: ``[rows, n * features]``: rows of the matrices that make a head's queries without and with
             rotation, and its values, for the row's share of these, head after head.
     """
@@ -33,7 +34,7 @@ class LatentCut:
     latent: I32
     hidden: I32
     heads: I32
-    rotated: I32
+    first_rotated: I32
     nope: I32
     rope: I32
     value: I32
@@ -52,7 +53,7 @@ def latent_cut(
         latent=padded_blocks(latent, cols),
         hidden=padded_blocks(hidden, cols),
         heads=groups[rope].kv_heads,
-        rotated=groups[rope].features,
+        first_rotated=groups[rope].features[:, :1],
         nope=groups[nope].rows(nope, 1),
         rope=groups[rope].rows(rope, 1),
         value=groups[value].rows(value, 1),

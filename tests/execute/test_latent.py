@@ -43,6 +43,13 @@ def test_heads_that_rows_do_not_divide(heads: int) -> None:
     assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
 
 
+@pytest.mark.parametrize("q_rank", [11, 0])
+def test_biases(q_rank: int) -> None:
+    spec = replace(latent_spec(q_rank=q_rank), qkv_bias=True, output_bias=True)
+    worst = worst_logit_error(spec, (4, 3), chunk=4)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
 def test_layers_on_two_wafers() -> None:
     worst = worst_logit_error(latent_spec(), (3, 4), chunk=6, wafers=2)
     assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"

@@ -40,6 +40,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "add_bias": ("M", "n"),
     "scale": ("n",),
     "store": ("n",),
+    "store_part": ("M", "n"),
     "copy": ("n",),
     "copy_weights": ("n",),
     "soft_cap": ("n",),
@@ -92,7 +93,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "first": first,
         "vocabulary": max(1, cols * s.get("V", 1) - int(rng.integers(0, 3))),
         "fold": int(rng.integers(0, 2)),
-        "to_rows": int(rng.integers(0, 2)),
+        "stride": s.get("Hl", 1) * s.get("K", s.get("n", 1)) + strided,
+        "to_rows": strided % 2,
     } | s
     return Shape(
         counts,
@@ -177,6 +179,8 @@ def _buffers(
         return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
     if kernel in ("place_heads", "place_rotated", "pick_heads"):
         return _latent(kernel, s, rows, cols, rng)
+    if kernel == "store_part":
+        return {"x": M * (n + 2), "out": M * n}, {}
     if kernel == "turn_block":
         return {"x": M * K, "out": M * N}, {}
     if kernel == "add_positions":
@@ -193,15 +197,14 @@ def _latent(
     """Tables of a row are the same in all its columns; a head stands in a row once, 0 is none."""
     M, H, Hl, K, n = s["M"], s["H"], s["Hl"], s.get("K", 1), s["n"]
     kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
-    held = np.stack([rng.permutation(n + K)[:K] for _ in range(rows)])
     contents = {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
     if kernel == "place_heads":
         return {"x": M * Hl * n, "heads": Hl, "out": M * H * n}, contents
     if kernel == "pick_heads":
         return {"x": M * H * n, "heads": Hl, "out": Hl * M * n}, contents
-    contents["held"] = np.broadcast_to(held[:, None], (rows, cols, K))
+    contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
     contents["wanted"] = np.stack([[rng.permutation(n + K)[:n] for _ in range(cols)] for _ in range(rows)])
-    return {"x": M * Hl * K, "heads": Hl, "held": K, "wanted": n, "out": M * H * n}, contents
+    return {"x": M * (Hl * K + 2), "heads": Hl, "first": 1, "wanted": n, "out": M * H * n}, contents
 
 
 def allowed_error(case: Case, want: Array) -> dict[str, Array]:

@@ -36,4 +36,5 @@ def test_a_row_has_features_of_its_own_heads_alone_head_after_head(made: tuple[L
         head = np.where(index >= 0, index // sizes[name], cut.heads[:, :, None])
         assert (head == cut.heads[:, :, None]).all()
     index = cut.rope.reshape(*cut.heads.shape, -1)
-    assert ((index < 0) | (index % sizes["rope"] == cut.rotated[:, None])).all()
+    place = cut.first_rotated + np.arange(index.shape[2])
+    assert ((index < 0) | (index % sizes["rope"] == place[:, None])).all()

@@ -33,7 +33,7 @@ def shard(state: State) -> State:
             spec.kv_head_count,
             spec.head_size if spec.latent is None else spec.latent.rope_size,
             0 if spec.rope is None else 2 * len(spec.rope.frequencies),
-            whole_pairs=state.options.scope != LAYERS,
+            whole_pairs=state.options.scope != LAYERS or spec.latent is not None,
         ),
         latent=cut_latent(spec, rows, cols),
     )

@@ -27,8 +27,8 @@ class LatentTile(NamedTuple):
     transposed: bool = True
 
 
-HEADS, HELD, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
-"""Tables of ordinals, 1 for the first and 0 for padding: a row's heads, its rotated features of them, a column's."""
+HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
+"""Tables of ordinals, 1 for the first and 0 for padding: a row's heads, its first rotated feature, a column's."""
 
 
 def cut_latent(spec: ModelSpec, rows: int, cols: int) -> LatentCut | None:
@@ -84,7 +84,7 @@ def tables(cut: Shard, stage: int) -> list[SymTile]:
         return []
     return [
         _table(stage, HEADS, cut.latent.heads, COLUMNS),
-        _table(stage, HELD, cut.latent.rotated, COLUMNS),
+        _table(stage, FIRST, cut.latent.first_rotated, COLUMNS),
         _table(stage, WANTED, cut.heads.features, ROWS),
     ]
 

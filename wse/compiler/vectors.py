@@ -44,6 +44,12 @@ def _over_columns(name: str, cut: Shard, spec: ModelSpec) -> I32:
             return cut.heads.query_heads(spec.queries_per_kv)
         case "gate_bias" | "up_bias":
             return cut.ffn
+        case "q_a_bias" if cut.latent is not None:
+            return cut.latent.source
+        case "k_rope_bias":
+            return cut.heads.features
+        case "kv_a_bias" if cut.latent is not None:
+            return cut.latent.latent
     message = f"no cut is known for {name}"
     raise WseBug(message)
 

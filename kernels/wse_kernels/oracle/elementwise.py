@@ -50,6 +50,14 @@ def store(pes: Sram, ctl: I32, a: I64) -> None:
         pe.write("act", out, pe.read("acc", x, n))
 
 
+def store_part(pes: Sram, ctl: I32, a: I64) -> None:
+    """act[M, n] = the first n of every row of acc."""
+    out, x, M, n, stride = a[3:8]
+    for pe in pes.pes(a):
+        for m in range(M):
+            pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
+
+
 def copy(pes: Sram, ctl: I32, a: I64) -> None:
     """act[n] = act[n] at another address."""
     out, x, n = a[3:6]

@@ -21,13 +21,13 @@ def place_heads(pes: Sram, ctl: I32, a: I64) -> None:
 
 def place_rotated(pes: Sram, ctl: I32, a: I64) -> None:
     """acc[M, H, n] = those of the row's features acc[M, Hl, K] that the column wants, zeros elsewhere."""
-    x, heads, held, wanted, out, M, H, Hl, K, n = a[3:13]
+    x, heads, first, wanted, out, M, H, Hl, K, n, stride = a[3:14]
     for pe in pes.pes(a):
-        features, columns = pe.read("f32", held, K), pe.read("f32", wanted, n)
-        mine = pe.read("acc", x, M, Hl, K)
+        start, columns = pe.read("f32", first, 1), pe.read("f32", wanted, n)
+        mine = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
         placed = np.zeros((M, H + 1, n), np.float32)
         for i, head in enumerate(pe.read("f32", heads, Hl).astype(np.int64)):
-            for k, j in np.argwhere((features[:, None] == columns) & (columns > 0)):
+            for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
                 placed[:, head, j] = mine[:, i, k]
         pe.write("acc", out, placed[:, 1:])
 

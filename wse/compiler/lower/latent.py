@@ -17,9 +17,10 @@ from collections.abc import Sequence
 
 from wse.compiler.lower.attention import append, attend, rotation
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.linear import in_place
-from wse.compiler.shard_latent import HEADS, HELD, WANTED
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.lower.linear import in_place, join_stream
+from wse.compiler.lower.vectors import add_bias
+from wse.compiler.shard_latent import FIRST, HEADS, WANTED
+from wse.compiler.state import At, Num
 from wse.graph import Op
 from wse.models.spec import Latent
 from wse.program import COLUMNS, ROWS
@@ -28,25 +29,34 @@ from wse_mappings.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """normed to the source of queries, the new keys to rotate and the new latent vectors, one after another."""
+    """normed to the source of queries, the new keys to rotate and the new latent vectors.
+
+    Side by side where a product makes all of them; a source that is the hidden vector itself comes first.
+    """
     S, R, C = _shared_widths(c)
-    d, M = c.cut.d, c.tokens
+    d, M, w = c.cut.d, c.tokens, c.tile("+".join(op.weights))
     normed, out = c.temp("normed", M * d, "act"), c.temp("compressed", M * (S + R + C), "acc")
     if _latent(c).q_rank:
-        _side_by_side(c, normed, op.weights, At(buffer=out), (S, R, C), d)
+        made, width = At(buffer=out), S + R + C
     else:
+        made, width = At(buffer=out, offset=M * S), R + C
         c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
-        _side_by_side(c, normed, op.weights, At(buffer=out, offset=M * S), (R, C), d)
+    in_place(c, normed, w, made, d, width, stride=width, out_stride=width)
     c.all_reduce(COLUMNS, out, M * (S + R + C))
+    for biases in op.vectors:
+        add_bias(c, made, c.tile("+".join(biases)), width)
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """The source of queries and the latent vectors normalised, the keys rotated."""
+    """The source of queries and the latent vectors normalised, the keys rotated, one after another."""
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
-    n = M * (S + R + C)
-    b.compute("store", out=c.temp("shared", n, "act"), x=c.temp("compressed", n, "acc"), n=n)
-    source, keys, latent = _shared(c)
+    compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared(c)
+    if sizes.q_rank:
+        _apart(c, At(buffer=compressed), source, (S, R, C))
+    else:
+        b.compute("store", out=source, x=compressed, n=M * S)
+        _apart(c, At(buffer=compressed, offset=M * S), keys, (R, C))
     vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
@@ -64,25 +74,22 @@ def query(c: Context, op: Op) -> None:
     """The source of queries to the queries of all heads, rotated ones and then those that meet latent vectors."""
     S, R, C = _shared_widths(c)
     held, nope, rope, _ = _head_widths(c)
-    M, H, b = c.tokens, c.spec.head_count, c.builder
+    M, H, b, width = c.tokens, c.spec.head_count, c.builder, held * (nope + rope)
     q_nope, q_rope, k_b = op.weights
-    n, m = M * held * nope, M * held * rope
-    of_row = c.temp("queries_of_row", n + m, "acc")
-    _side_by_side(c, _shared(c)[0], (q_nope, q_rope), At(buffer=of_row), (*(nope,) * held, held * rope), S)
-    c.all_reduce(ROWS, of_row, n + m)
-    without = c.temp("queries_without_rotation", n, "act")
-    b.compute("store", out=without, x=of_row, n=n)
+    of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * held * nope, "act")
+    in_place(c, _shared(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
+    c.all_reduce(ROWS, of_row, M * width)
+    _apart(c, At(buffer=of_row), At(buffer=without), (nope,) * held, width)
     absorbed = c.temp("absorbed", M * held * C, "acc")
     for i in range(held):
-        x, out = At(buffer=without, offset=i * M * nope), At(buffer=absorbed, offset=i * C)
-        w = At(buffer=c.tile(k_b), offset=i * nope * C)
-        in_place(c, x, w, out, nope, C, stride=C, out_stride=held * C)
+        x, w = At(buffer=without, offset=i * M * nope), At(buffer=c.tile(k_b), offset=i * nope * C)
+        in_place(c, x, w, At(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=held * C)
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
     b.compute(
         "place_rotated",
-        x=At(buffer=of_row, offset=n),
+        x=At(buffer=of_row, offset=held * nope),
         heads=heads,
-        held=c.tile(HELD),
+        first=c.tile(FIRST),
         wanted=c.tile(WANTED),
         out=queries,
         M=M,
@@ -90,6 +97,7 @@ def query(c: Context, op: Op) -> None:
         Hl=held,
         K=rope,
         n=R,
+        stride=width,
     )
     b.compute("place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=held, n=C)
     c.all_reduce(COLUMNS, queries, M * H * (R + C))
@@ -136,8 +144,8 @@ def output(c: Context, op: Op) -> None:
     width = held * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
     for i in range(held):
-        x, out = At(buffer=of_row, offset=i * M * C), At(buffer=expanded, offset=i * value)
-        in_place(c, x, At(buffer=c.tile(v_b), offset=i * value), out, C, value, stride=width, out_stride=width)
+        x, w = At(buffer=of_row, offset=i * M * C), At(buffer=c.tile(v_b), offset=i * value)
+        in_place(c, x, w, At(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
     c.all_reduce(ROWS, expanded, M * width)
     b.compute("store", out=values, x=expanded, n=M * width)
     on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
@@ -147,17 +155,24 @@ def output(c: Context, op: Op) -> None:
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, to_rows=1)
     c.all_reduce(ROWS, addend, M * d)
-    b.compute("residual_add", x=c.stream, addend=addend, n=M * d)
+    join_stream(c, addend, o, bias=bool(op.vectors))
 
 
-def _side_by_side(
-    c: Context, x: SymBuffer | At, tensors: Sequence[str], out: At, widths: Sequence[int], K: int
-) -> None:
-    """Products with stretches of one tile, each ``[tokens, width]`` behind the other: of one token, a single one."""
-    w, whole, first = c.tile("+".join(tensors)), sum(widths), 0
-    for width in (whole,) if c.tokens == 1 else widths:
-        there = At(buffer=out.buffer, offset=out.offset + c.tokens * first)
-        in_place(c, x, At(buffer=w, offset=first), there, K, width, stride=whole, out_stride=width)
+def _apart(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
+    """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
+    M, first = c.tokens, 0
+    if M == 1:
+        c.builder.compute("store", out=out, x=x, n=sum(widths))
+        return
+    for width in widths:
+        c.builder.compute(
+            "store_part",
+            out=At(buffer=out.buffer, offset=out.offset + M * first),
+            x=At(buffer=x.buffer, offset=x.offset + first),
+            M=M,
+            n=width,
+            stride=stride or sum(widths),
+        )
         first += width
 
 

@@ -44,10 +44,7 @@ def project(
 
 
 def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False) -> None:
-    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows.
-
-    Where what a block makes is normalised first, it is left to `wse.compiler.lower.norm.post_norm`.
-    """
+    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows."""
     d, M = c.cut.d, c.tokens
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
@@ -57,6 +54,15 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = F
         dist_gemm_t(c, "matmul", x, _copied(c, c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
         _stationary(c, x, c.tile(tensor), out, K, d, ROWS)
+    join_stream(c, out, tensor, bias=bias)
+
+
+def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
+    """Add the product with a tensor, complete and cut as the residual stream is, to that.
+
+    Where what a block makes is normalised first, it is left to `wse.compiler.lower.norm.post_norm`.
+    """
+    d, M = c.cut.d, c.tokens
     if bias:
         add_bias(c, out, hidden_vector(c, f"{tensor}_bias", "bias"), d)
     if c.spec.post_norms:

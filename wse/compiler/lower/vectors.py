@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
-from wse.compiler.state import SymBuffer
+from wse.compiler.state import At, SymBuffer
 from wse.program import COLUMNS
 from wse_mappings.patterns.multicast import diagonal_multicast
 
@@ -19,6 +19,6 @@ def hidden_vector(c: Context, name: str, use: str) -> SymBuffer:
     return by_column
 
 
-def add_bias(c: Context, x: SymBuffer, bias: SymBuffer, n: int) -> None:
+def add_bias(c: Context, x: At | SymBuffer, bias: SymBuffer, n: int) -> None:
     """x[tokens, n] += bias[n], once x is complete."""
     c.builder.compute("add_bias", x=x, bias=bias, M=c.tokens, n=n)
