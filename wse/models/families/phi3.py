@@ -1,0 +1,55 @@
+"""Phi-3 and Phi-4: Llama with fused projections, LongRoPE, and a sliding window in every layer, or in none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from wse.models.config_reader import ConfigReader
+from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.family import Family, Piece, WantedTensor
+from wse.models.layer_kinds import alike_layers, read_window
+from wse.models.rope_config import read_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensor_names import LAYERS, Shape, wanted_tensors
+
+SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope", "yarn": "longrope"}
+"""Older configs have other names for LongRoPE."""
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The spec of a Phi-3 config."""
+    only(config, "Phi3ForCausalLM")
+    heads = read_heads(config)
+    return read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="phi3",
+        heads=heads,
+        rope=read_rope(config, heads.size, share=1.0, kinds=SCALINGS),
+        layers=alike_layers(config, layer_count(config), read_window(config)),
+    )
+
+
+def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+    """Every tensor of a Phi-3 checkpoint: q, k and v are one matrix, and so are gate and up."""
+    queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
+    first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
+    fused = {
+        **dict.fromkeys("qkv", ("self_attn.qkv_proj", queries + 2 * keys)),
+        **dict.fromkeys(("gate", "up"), ("mlp.gate_up_proj", 2 * spec.ffn_size)),
+    }
+
+    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+        if name not in fused:
+            return ()
+        matrix, outputs = fused[name]
+        taken = slice(first[name], first[name] + shape[0])
+        file_name = f"{LAYERS}{layer}.{matrix}.weight"
+        return (Piece(file_name=file_name, file_shape=(outputs, shape[1]), index=(taken,)),)
+
+    return wanted_tensors(spec, cut=cut)
+
+
+FAMILY: Final = Family(model_types=("phi3",), read=read, tensors=tensors)
