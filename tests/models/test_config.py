@@ -310,15 +310,11 @@ def test_a_long_value_is_cut_in_the_message(tmp_path: Path) -> None:
 
 def test_counts_of_published_models(shared: Path) -> None:
     counts = json.loads((shared / "reference" / "model_params.json").read_text())
-    read = 0
-    for path in sorted((shared / "reference" / "model_configs").glob("*.json")):
-        config = json.loads(path.read_text())
-        if config["model_type"] != "llama" or config["rope_scaling"]:
-            continue
-        spec = read_config(path)
-        assert parameter_count(spec) == counts[path.stem]["total_params"], path.stem
-        read += 1
-    assert read >= 6
+    paths = sorted((shared / "reference" / "model_configs").glob("*.json"))
+    assert {path.stem: parameter_count(read_config(path)) for path in paths} == {
+        path.stem: counts[path.stem]["total_params"] for path in paths
+    }
+    assert len(paths) == 27
 
 
 JSON = st.recursive(
