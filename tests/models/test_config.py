@@ -169,7 +169,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
                 "original_max_position_embeddings": 8,
                 "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16},
             },
-            "original_max_position_embeddings = 8, rope_parameters.original_max_position_embeddings = 16 "
+            "original_max_position_embeddings = 8, rope_scaling.original_max_position_embeddings = 16 "
             "contradict each other; keep one",
         ),
         (

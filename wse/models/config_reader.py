@@ -24,7 +24,7 @@ class ConfigReader:
         """``prefix`` stands before every key in messages: the keys of the objects that hold these ones."""
         self.path = path
         self._values = values
-        self._prefix = prefix
+        self.prefix = prefix
         self._read: set[str] = set()
 
     def stated(self, key: str) -> bool:
@@ -84,7 +84,7 @@ class ConfigReader:
         value = self.any(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
-        return ConfigReader(self.path, value, f"{self._prefix}{key}.") if value else None
+        return ConfigReader(self.path, value, f"{self.prefix}{key}.") if value else None
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
         """A list of integers from ``low`` to ``high``; None where absent or null."""
@@ -135,14 +135,14 @@ class ConfigReader:
         shown = repr(value)
         if len(shown) > LONGEST_SHOWN:
             shown = shown[:LONGEST_SHOWN] + "…"
-        msg = f"{self.path}: {self._prefix}{key} = {shown}: {remedy}"
+        msg = f"{self.path}: {self.prefix}{key} = {shown}: {remedy}"
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
         value = self.any(key)
         if value is None:
             if default is _MISSING:
-                msg = f"{self.path}: has no {self._prefix}{key}; add it: {rule}"
+                msg = f"{self.path}: has no {self.prefix}{key}; add it: {rule}"
                 raise BadModel(msg)
             return default
         return value

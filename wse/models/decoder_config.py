@@ -25,7 +25,7 @@ SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "sil
 HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: no part of the logits
     {
         *("transformers_version", "_name_or_path", "name_or_path", "_commit_hash", "tokenizer_class", "auto_map"),
-        *("transformers.js_config", "unsloth_version", "unsloth_fixed", "model_type"),
+        *("transformers.js_config", "unsloth_version", "unsloth_fixed"),
         *("_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal"),
         *("attn_implementation", "use_cache", "cache_implementation", "pretraining_tp", "torchscript"),
         *("output_attentions", "output_hidden_states", "return_dict", "is_decoder", "max_sequence_length"),
@@ -33,7 +33,16 @@ HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: no part
         *("initializer_range", "attention_dropout", "hidden_dropout", "chunk_size_feed_forward"),
         *("resid_pdrop", "embd_pdrop", "attn_pdrop"),
         *("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),
-        *("problem_type", "id2label", "label2id", "finetuning_task", "task_specific_params", "prefix"),
+        *(
+            "problem_type",
+            "num_labels",
+            "_num_labels",
+            "id2label",
+            "label2id",
+            "finetuning_task",
+            "task_specific_params",
+            "prefix",
+        ),
         *("max_length", "min_length", "do_sample", "temperature", "top_k", "top_p", "typical_p"),
         *("num_beams", "num_beam_groups", "num_return_sequences", "early_stopping"),
         *("diversity_penalty", "length_penalty", "repetition_penalty", "remove_invalid_values"),

@@ -96,13 +96,11 @@ def read_rope(
 
 def _table(config: ConfigReader, unstated: Mapping[str, Any]) -> ConfigReader:
     """The table of either spelling; both are accepted where they say the same."""
-    held = {key: config.any(key) for key in TABLES if config.table(key) is not None}
-    if not held:
-        return ConfigReader(config.path, dict(unstated), f"{TABLES[0]}.")
-    if len(held) == 2 and held[TABLES[0]] != held[TABLES[1]]:
-        config.refuse(TABLES[1], held[TABLES[1]], f"contradicts {TABLES[0]} = {held[TABLES[0]]!r}; keep one")
-    key, values = next(iter(held.items()))
-    return ConfigReader(config.path, values, f"{key}.")
+    held = [table for table in map(config.table, TABLES) if table is not None]
+    newer, older = (config.any(key) for key in TABLES)
+    if len(held) == 2 and newer != older:
+        config.refuse(TABLES[1], older, f"contradicts {TABLES[0]} = {newer!r}; keep one")
+    return held[0] if held else ConfigReader(config.path, dict(unstated), f"{config.prefix}{TABLES[0]}.")
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
@@ -119,18 +117,17 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
 
 
 def _base(config: ConfigReader, table: ConfigReader, unstated: float) -> float:
-    stated = {
-        name: reader.number("rope_theta", 1.0, LARGEST_BASE)
-        for name, reader in (("rope_theta", config), ("rope_parameters.rope_theta", table))
-        if reader.has("rope_theta")
-    }
-    return _one(config, stated, unstated)
+    key = "rope_theta"
+    stated = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
+    return _one(key, stated, unstated)
 
 
-def _one(config: ConfigReader, stated: Mapping[str, float], unstated: float) -> float:
+def _one(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
+    """The value that every reader states, ``unstated`` without one."""
     if len(set(stated.values())) > 1:
-        told = ", ".join(f"{key} = {value:g}" for key, value in stated.items())
-        msg = f"{config.path}: {told} contradict each other; keep one"
+        told = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
+        path = next(iter(stated)).path
+        msg = f"{path}: {told} contradict each other; keep one"
         raise BadModel(msg)
     return next(iter(stated.values()), unstated)
 
@@ -143,12 +140,8 @@ def _turning(config: ConfigReader, table: ConfigReader, head_size: int, unstated
             reader.require(key, (1.0, 1), "only whole heads are rotated; supported: 1.0")
         share = 1.0
     else:
-        stated = {
-            name: reader.number(key, 0.0, 1.0)
-            for name, reader in ((key, config), (f"rope_parameters.{key}", table))
-            if reader.has(key)
-        }
-        share = _one(config, stated, unstated)
+        stated = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has(key)}
+        share = _one(key, stated, unstated)
     size = int(head_size * share)
     if size < 2 or size % 2:
         what = "head_dim" if config.has("head_dim") else "hidden_size / num_attention_heads"
@@ -160,12 +153,10 @@ def _turning(config: ConfigReader, table: ConfigReader, head_size: int, unstated
 def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     """Tokens of the context before it was made longer."""
     key = "original_max_position_embeddings"
-    stated: dict[str, float] = {
-        name: reader.integer(key, 2, LONGEST_CONTEXT)
-        for name, reader in ((key, config), (f"rope_parameters.{key}", table))
-        if reader.has(key)
+    stated: dict[ConfigReader, float] = {
+        reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
     }
-    return int(_one(config, stated, context))
+    return int(_one(key, stated, context))
 
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:

@@ -105,7 +105,9 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 def _position_scale(config: ConfigReader) -> PositionScale | None:
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
-    if not config.flag("attn_temperature_tuning", default=True):
+    key = "attn_temperature_tuning"
+    config.require(key, (True, False, 4), "give true or false")  # 4, which was as good as true, in the first configs
+    if config.has(key) and not config.any(key):
         return None
     return PositionScale(coefficient=coefficient, floor_tokens=tokens)
 

@@ -21,6 +21,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Phi-3 config."""
     only(config, "Phi3ForCausalLM")
     heads = read_heads(config)
+    for key in ("attention_bias", "mlp_bias", "lm_head_bias"):
+        config.require(key, (False,), "this family has no biases; supported: false")
+    for key in ("full_attn_mod", "interpolate_factor"):
+        config.require(key, (1,), "supported: 1")
     return read_decoder(
         config,
         name,

@@ -37,6 +37,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     experts = replace(
         read_experts(config, "moe_intermediate_size"), normalised=config.flag("norm_topk_prob", default=False)
     )
+    config.require("use_qk_norm", (True,), "heads are always normalised; supported: true")
+    config.require("qkv_bias", (False,), "name biases with attention_bias; supported: false")
+    config.require("shared_expert_intermediate_size", (0,), "there is no shared expert; supported: 0")
     biased = config.flag("attention_bias", default=False)
     return replace(
         spec,

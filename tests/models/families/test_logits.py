@@ -1,0 +1,35 @@
+"""Spec and tensors of every family against Hugging Face transformers, in plain numpy: readers without a machine.
+
+The goldens are made by tools/make_goldens.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plain_decoder import plain_logits
+from random_checkpoint import write_checkpoint
+
+from wse.models.load import load_model
+
+GOLDENS = sorted((Path(__file__).parents[2] / "data" / "families").glob("*.json"))
+GOLDENS = [path for path in GOLDENS if ".experts." not in path.read_text(encoding="utf-8")]
+TOLERANCE = 1e-5  # of the largest logit: transformers computes in float32, this test in float64
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_logits_are_those_of_transformers(tmp_path: Path, path: Path) -> None:
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    model = load_model(write_checkpoint(tmp_path / "model", golden))
+    assert model.checkpoint is not None
+    for case in golden["cases"]:
+        ids = [*case["prompt_ids"], *case["ids"][:-1]]
+        logits = plain_logits(model.spec, model.checkpoint.tensor, ids)[len(case["prompt_ids"]) - 1 :]
+        assert logits.argmax(axis=1).tolist() == case["ids"]
+        for got, name in ((logits[0], "logits_first"), (logits[-1], "logits_last")):
+            expected = np.array(case[name])
+            worst = float(np.abs(got - expected).max() / np.abs(expected).max())
+            assert worst <= TOLERANCE, f"{name} differ by {worst:.2e} of the largest, allowed {TOLERANCE:.0e}"

@@ -1,0 +1,199 @@
+"""What a family's mathematics does not cover is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models.families.test_spellings import CHUNKED, FULL, SIZES, SLIDING, SPELLINGS
+from tests.models.helpers import refusal
+from wse.errors import BadModel
+from wse.models.config import read_config
+
+GPT2 = {
+    "model_type": "gpt2",
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_positions": 32,
+    "vocab_size": 40,
+    "layer_norm_epsilon": 1e-5,
+}
+CONFIGS = {name: SIZES | new for name, (_, new, _) in SPELLINGS.items()} | {"gpt2": GPT2}
+NOT_UNDERSTOOD = "this key is not understood and may change the mathematics; remove it if it does not"
+DROPPED = object()
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    *((name, {"logits_zoom": 2}, f"logits_zoom = 2: {NOT_UNDERSTOOD}") for name in CONFIGS),
+    *(
+        (name, {"num_key_value_heads": DROPPED}, "has no num_key_value_heads; add it: an integer from 1 to 65,536")
+        for name in ("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2")
+    ),
+    ("mistral", {"layer_types": [FULL] * 4}, f"layer_types = {[FULL] * 4}: supported: {SLIDING} in every layer"),
+    ("mistral", {"sliding_window": 0}, "sliding_window = 0: give an integer from 1 to 1,073,741,824"),
+    (
+        "qwen2",
+        {"layer_types": [FULL, SLIDING]},
+        f"layer_types = {[FULL, SLIDING]}: give one of {FULL}, {SLIDING} for each of 4 layers",
+    ),
+    (
+        "qwen2",
+        {"layer_types": [CHUNKED] * 4},
+        f"layer_types = {[CHUNKED] * 4}: give one of {FULL}, {SLIDING} for each of 4 layers",
+    ),
+    (
+        "qwen2",
+        {"use_sliding_window": False},
+        f"sliding_window = None: layers of {SLIDING} need one: give an integer",
+    ),
+    (
+        "qwen2",
+        {"sliding_window": DROPPED},
+        "use_sliding_window = True: add sliding_window, or set it to false",
+    ),
+    ("qwen2", {"use_mrope": True}, "use_mrope = True: positions in space are not supported; supported: false"),
+    (
+        "qwen3_moe",
+        {"use_sliding_window": True},
+        "use_sliding_window = True: add sliding_window, or set it to false",
+    ),
+    ("qwen3_moe", {"use_qk_norm": False}, "use_qk_norm = False: heads are always normalised; supported: true"),
+    ("qwen3_moe", {"qkv_bias": True}, "qkv_bias = True: name biases with attention_bias; supported: false"),
+    (
+        "qwen3_moe",
+        {"shared_expert_intermediate_size": 6},
+        "shared_expert_intermediate_size = 6: there is no shared expert; supported: 0",
+    ),
+    ("qwen3_moe", {"mlp_only_layers": [4]}, "mlp_only_layers = [4]: give a list of integers from 0 to 3"),
+    ("qwen3_moe", {"num_experts": 9}, "num_experts = 9: contradicts num_local_experts = 8; keep one"),
+    ("qwen3_moe", {"num_experts_per_tok": 9}, "num_experts_per_tok = 9: give an integer from 1 to 8"),
+    ("gpt_oss", {"swiglu_limit": 6.0}, "swiglu_limit = 6.0: supported: 7.0"),
+    ("gpt_oss", {"swiglu_alpha": 1.0}, "swiglu_alpha = 1.0: supported: 1.702"),
+    ("gpt_oss", {"experts_per_token": 3}, "experts_per_token = 3: contradicts num_experts_per_tok = 2"),
+    (
+        "glm4_moe",
+        {"partial_rotary_factor": 0.25},
+        "partial_rotary_factor = 0.25, rope_parameters.partial_rotary_factor = 0.5 contradict each other; keep one",
+    ),
+    (
+        "glm4_moe",
+        {"head_dim": 10},
+        "head_dim = 10 x partial_rotary_factor = 5: rotary positions pair features of a head: give an even size",
+    ),
+    ("glm4_moe", {"n_group": 3}, "n_group = 3: give a divisor of 8 experts, with two or more a group"),
+    ("glm4_moe", {"n_group": 8}, "n_group = 8: give a divisor of 8 experts, with two or more a group"),
+    ("glm4_moe", {"topk_group": 2}, "topk_group = 2: give an integer from 1 to 1"),
+    ("deepseek_v3", {"num_experts_per_tok": 5}, "num_experts_per_tok = 5: 2 groups hold 4 experts"),
+    ("deepseek_v3", {"scoring_func": "softmax"}, "scoring_func = 'softmax': supported: sigmoid"),
+    ("deepseek_v3", {"topk_method": "greedy"}, "topk_method = 'greedy': supported: noaux_tc"),
+    (
+        "deepseek_v3",
+        {"moe_layer_freq": 2},
+        "moe_layer_freq = 2: every layer behind the dense ones has experts; supported: 1",
+    ),
+    (
+        "deepseek_v3",
+        {"num_key_value_heads": 2},
+        "num_key_value_heads = 2: all 4 heads share the latent vector; give 4",
+    ),
+    ("deepseek_v3", {"qk_head_dim": 6}, "qk_head_dim = 6: is qk_nope_head_dim + qk_rope_head_dim = 10"),
+    ("deepseek_v3", {"head_dim": 6}, "head_dim = 6: is qk_rope_head_dim = 4"),
+    (
+        "deepseek_v3",
+        {"rope_interleave": False},
+        "rope_interleave = False: rotated pairs must be neighbours; supported: true",
+    ),
+    (
+        "deepseek_v3",
+        {"qk_rope_head_dim": 3},
+        "qk_rope_head_dim = 3: rotary positions pair features of a head: give an even size",
+    ),
+    ("deepseek_v3", {"q_lora_rank": DROPPED}, "has no q_lora_rank; add it: an integer from 1 to 1,048,576"),
+    ("llama4", {"no_rope_layers": [1, 0]}, "no_rope_layers = [1, 0]: give 0 or 1 for each of 4 layers"),
+    ("llama4", {"no_rope_layers": [1, 2, 0, 0]}, "no_rope_layers = [1, 2, 0, 0]: give a list of integers from 0 to 1"),
+    (
+        "llama4",
+        {"attention_chunk_size": None},
+        f"attention_chunk_size = None: layers of {CHUNKED} need one: give an integer",
+    ),
+    ("llama4", {"attn_temperature_tuning": 3}, "attn_temperature_tuning = 3: give true or false"),
+    ("llama4", {"text_config": 3}, "text_config = 3: give an object or null"),
+    ("gemma2", {"sliding_window_size": 6}, "sliding_window_size = 6: contradicts sliding_window = 5; remove it"),
+    (
+        "gemma2",
+        {"use_bidirectional_attention": True},
+        "use_bidirectional_attention = True: only decoders are supported; supported: false",
+    ),
+    ("gemma2", {"hidden_activation": "relu"}, "hidden_activation = 'relu': supported: gelu_pytorch_tanh"),
+    ("gemma2", {"hidden_act": "gelu"}, "hidden_act = 'gelu': supported: gelu_pytorch_tanh"),
+    (
+        "phi3",
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+        "rope_parameters = {'rope_type': 'linear', 'factor': 2.0}: this scaling of rotary positions is not "
+        "supported; supported: default, longrope, su, yarn",
+    ),
+    ("phi3", {"attention_bias": True}, "attention_bias = True: this family has no biases; supported: false"),
+    ("phi3", {"full_attn_mod": 2}, "full_attn_mod = 2: supported: 1"),
+    ("gpt2", {"n_embd": 25}, "n_embd = 25: give a multiple of n_head = 3"),
+    ("gpt2", {"n_ctx": 16}, "n_ctx = 16: contradicts n_positions = 32; remove it"),
+    (
+        "gpt2",
+        {"scale_attn_by_inverse_layer_idx": True},
+        "scale_attn_by_inverse_layer_idx = True: scores scaled by layer are not supported; supported: false",
+    ),
+    (
+        "gpt2",
+        {"activation_function": "relu"},
+        "activation_function = 'relu': supported: gelu_new, gelu_pytorch_tanh, gelu",
+    ),
+    (
+        "gpt2",
+        {"architectures": ["GPT2Model"]},
+        "architectures = ['GPT2Model']: only GPT2LMHeadModel predicts tokens",
+    ),
+]
+
+
+def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in (config | changes).items() if value is not DROPPED}
+
+
+@pytest.mark.parametrize(("name", "changes", "tail"), REFUSED)
+def test_what_is_not_covered_is_named(tmp_path: Path, name: str, changes: dict[str, Any], tail: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(changed(CONFIGS[name], changes)))
+    assert refusal(BadModel, read_config, path) == f"{path}: {tail}"
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "tail"),
+    [
+        ({}, {"logits_zoom": 2}, f"text_config.logits_zoom = 2: {NOT_UNDERSTOOD}"),
+        ({}, {"hidden_size": 0}, "text_config.hidden_size = 0: give an integer from 1 to 1,048,576"),
+        ({}, {"vocab_size": DROPPED}, "has no text_config.vocab_size; add it: an integer from 1 to 16,777,216"),
+        ({}, {"model_type": "llama"}, "text_config.model_type = 'llama': give llama4_text"),
+        (
+            {},
+            {"rope_scaling": {"type": "linear", "factor": 0}},
+            "text_config.rope_scaling.factor = 0: give a number above 1e-06, at most 1e+06",
+        ),
+        (
+            {},
+            {"torch_dtype": "float32"},
+            "text_config.torch_dtype = 'float32': contradicts 'bfloat16' outside of text_config; keep one",
+        ),
+        ({"tie_word_embeddings": True}, {}, "tie_word_embeddings = True: contradicts text_config; keep one"),
+        ({"logits_zoom": 2}, {}, f"logits_zoom = 2: {NOT_UNDERSTOOD}"),
+    ],
+)
+def test_keys_inside_another_object_are_named_with_it(
+    tmp_path: Path, outer: dict[str, Any], inner: dict[str, Any], tail: str
+) -> None:
+    config = SPELLINGS["llama4"][0]
+    config = changed(config | outer, {"text_config": changed(config["text_config"], inner)})
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert refusal(BadModel, read_config, path) == f"{path}: {tail}"

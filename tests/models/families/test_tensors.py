@@ -1,0 +1,163 @@
+"""Where the files of each family have our tensors, in every way that they are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from random_checkpoint import values, write_safetensors
+
+from tests.models.helpers import refusal
+from wse.errors import BadModel
+from wse.models.checkpoint import Checkpoint
+from wse.models.load import load_model
+from wse.models.tensors import tensor_shapes
+
+DATA = Path(__file__).parents[2] / "data" / "families"
+Arrays = dict[str, NDArray[Any]]
+
+
+def golden(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def drawn(name: str) -> Arrays:
+    """The tensors of a golden under the names of its file."""
+    loaded = golden(name)
+    return {key: values(key, shape, loaded["seed"]) for key, shape in loaded["tensors"].items()}
+
+
+def opened(folder: Path, config: dict[str, Any], arrays: Arrays) -> Checkpoint:
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    write_safetensors(folder / "model.safetensors", arrays)
+    checkpoint = load_model(folder).checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
+def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+    assert one.names == other.names
+    for name in one.names:
+        np.testing.assert_array_equal(one.tensor(name), other.tensor(name), err_msg=name)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    found = tmp_path / "one", tmp_path / "other"
+    for folder in found:
+        folder.mkdir()
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.json")))
+def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
+    arrays = drawn(name)
+    counted = {key: np.arange(array.size, dtype=np.float32).reshape(array.shape) for key, array in arrays.items()}
+    at = 0
+    for array in counted.values():
+        array += at
+        at += array.size
+    checkpoint = opened(tmp_path, golden(name)["config"], counted)
+    shapes = tensor_shapes(checkpoint.spec)
+    assert {tensor: checkpoint.tensor(tensor).shape for tensor in checkpoint.names} == shapes
+    found = np.concatenate([checkpoint.tensor(tensor).reshape(-1) for tensor in shapes])
+    np.testing.assert_array_equal(np.sort(found), np.arange(at))
+
+
+PARTS = {
+    "mixtral": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
+    "qwen3_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+    "glm4_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+    "deepseek_v3": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_experts_in_one_tensor_are_those_written_one_by_one(folders: tuple[Path, Path], name: str) -> None:
+    """As transformers 5 holds them in memory."""
+    config, arrays = golden(name)["config"], drawn(name)
+    block, parts = PARTS[name]
+    stacked = {key: array for key, array in arrays.items() if f".{block}." not in key}
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}.{block}"
+        count = sum(key.startswith(f"{at}.") and key.endswith(f".{parts[2]}.weight") for key in arrays)
+        if not count:
+            continue
+        gate, up, down = ([arrays[f"{at}.{expert}.{part}.weight"] for expert in range(count)] for part in parts)
+        new = at.replace("block_sparse_moe", "mlp")
+        stacked[f"{new}.gate_up_proj"] = np.stack([np.concatenate(pair) for pair in zip(gate, up, strict=True)])
+        stacked[f"{new}.down_proj"] = np.stack(down)
+    stacked = {key.replace("block_sparse_moe", "mlp"): array for key, array in stacked.items()}
+    assert_same(opened(folders[0], config, arrays), opened(folders[1], config, stacked))
+
+
+def test_gpt2_names_with_and_without_their_prefix(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("gpt2")["config"], drawn("gpt2")
+    bare = {key.removeprefix("transformer."): array for key, array in arrays.items()}
+    bare |= {"h.0.attn.bias": np.ones((1, 1, 4, 4), np.float32), "lm_head.weight": bare["wte.weight"]}
+    one = opened(folders[0], config, arrays)
+    assert_same(one, opened(folders[1], config, bare))
+    fused, hidden = arrays["transformer.h.1.attn.c_attn.weight"], one.spec.hidden_size
+    for index, name in enumerate("qkv"):
+        part = slice(index * hidden, (index + 1) * hidden)
+        np.testing.assert_array_equal(one.tensor(f"layers.1.{name}"), fused[:, part].T)
+        np.testing.assert_array_equal(
+            one.tensor(f"layers.1.{name}_bias"), arrays["transformer.h.1.attn.c_attn.bias"][part]
+        )
+
+
+def test_llama4_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("llama4")["config"], drawn("llama4")
+    outer = {"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"], "text_config": config}
+    seeing = {f"language_model.{key}": array for key, array in arrays.items()}
+    seeing |= {"vision_model.class_embedding": np.ones(3, np.float32)}
+    seeing |= {"multi_modal_projector.linear_1.weight": np.ones((3, 3), np.float32)}
+    one = opened(folders[0], config, arrays)
+    assert_same(one, opened(folders[1], outer, seeing))
+    size = one.spec.head_size
+    pairs = [*range(0, size, 2), *range(1, size, 2)]
+    for layer, traits in enumerate(one.spec.layers):
+        file = arrays[f"model.layers.{layer}.self_attn.k_proj.weight"]
+        ours = one.tensor(f"layers.{layer}.k")
+        np.testing.assert_array_equal(ours[:size], file[:size][pairs] if traits.rotary else file[:size])
+
+
+def test_parts_of_deepseek_heads(tmp_path: Path) -> None:
+    config, arrays = golden("deepseek_v3")["config"], drawn("deepseek_v3")
+    checkpoint = opened(tmp_path, config, arrays)
+    nope, rope, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
+    rank, heads = config["kv_lora_rank"], config["num_attention_heads"]
+    pairs = [*range(0, rope, 2), *range(1, rope, 2)]
+    at = "model.layers.1.self_attn."
+    q = arrays[f"{at}q_b_proj.weight"].reshape(heads, nope + rope, -1)
+    kv = arrays[f"{at}kv_b_proj.weight"].reshape(heads, nope + value, -1)
+    down = arrays[f"{at}kv_a_proj_with_mqa.weight"]
+    expected = {
+        "q_nope": q[:, :nope],
+        "q_rope": q[:, nope:][:, pairs],
+        "k_b": kv[:, :nope],
+        "v_b": kv[:, nope:],
+        "kv_a": down[:rank],
+        "k_rope": down[rank:][pairs],
+    }
+    for name, array in expected.items():
+        np.testing.assert_array_equal(checkpoint.tensor(f"layers.1.{name}"), array.reshape(-1, array.shape[-1]), name)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "glm4_moe"])
+def test_the_layer_that_predicts_a_second_token_is_left_out(folders: tuple[Path, Path], name: str) -> None:
+    config, arrays = golden(name)["config"], drawn(name)
+    beyond = config["num_hidden_layers"]
+    more = {
+        f"model.layers.{beyond}.eh_proj.weight": np.ones((2, 2), np.float32),
+        f"model.layers.{beyond}.self_attn.o_proj.weight": np.ones((2, 2), np.float32),
+    }
+    assert_same(opened(folders[0], config, arrays), opened(folders[1], config, arrays | more))
+    foreign = f"model.layers.{beyond + 1}.eh_proj.weight"
+    message = refusal(BadModel, opened, folders[1], config, arrays | {foreign: np.ones((2, 2), np.float32)})
+    assert message.startswith(f"{folders[1] / 'model.safetensors'}: tensor {foreign!r} is not part of a {name} model")
