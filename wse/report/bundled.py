@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, TextIO
 
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
+from wse.models.config import FAMILIES
 from wse.models.load import BUNDLED, load_model
 from wse.models.tensors import parameter_count
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
@@ -17,13 +18,13 @@ Facts = dict[str, Any]
 
 
 def models() -> Facts:
-    """The bundled models: shape, size, and the folder they are in."""
+    """The bundled models: shape, size, and the folder they are in; and the families (``model_type``) that are read."""
     found = []
     for name in BUNDLED:
         loaded = load_model(name)
         spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
         found.append({**spec, "name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)})
-    return {"models": found}
+    return {"models": found, "families": sorted(FAMILIES)}
 
 
 def print_models(facts: Facts, stream: TextIO) -> None:
@@ -43,7 +44,8 @@ def print_models(facts: Facts, stream: TextIO) -> None:
         ]
         lines(console, rows)
     console.print()
-    console.print("Any Hugging Face folder with a Llama config and safetensors runs too: wse run FOLDER")
+    families = ", ".join(facts["families"])
+    console.print(f"Hugging Face folders with safetensors run too: wse run FOLDER, its model_type one of {families}")
 
 
 def wafers() -> Facts:

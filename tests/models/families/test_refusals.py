@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.families.test_spellings import CHUNKED, FULL, SIZES, SLIDING, SPELLINGS
+from tests.models.families.configs import CHUNKED, FULL, SIZES, SLIDING, SPELLINGS
 from tests.models.helpers import refusal
 from wse.errors import BadModel
 from wse.models.config import read_config
