@@ -1,4 +1,4 @@
-"""A model from a folder, a config.json, or the name of a bundled one."""
+"""A model from a folder, a GGUF file, a config.json, or the name of a bundled one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Final
 from wse.errors import BadModel, UnknownName
 from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config, read_weight_packing
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.model import read_gguf
 from wse.models.packed_tensors import unpacked
 from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
@@ -26,11 +28,11 @@ class LoadedModel:
     spec: ModelSpec
     checkpoint: Checkpoint | None
     tokenizer: Tokenizer | None
-    path: Path  # the folder, or the config file
+    path: Path  # the folder or the file
 
 
 def load_model(where: str | Path) -> LoadedModel:
-    """The model at ``where``: a bundled name, a folder with config.json and safetensors, or a config file.
+    """The model at ``where``: a bundled name, a folder with config.json and safetensors, a GGUF or a config file.
 
     A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file
     gives the spec alone. A folder's tokenizer is None where it has none of a known form.
@@ -49,7 +51,7 @@ def load_model(where: str | Path) -> LoadedModel:
     if not exists or not str(where) or (str(where) in BUNDLED and not has_config):
         raise _not_found(str(where), path)
     if not is_folder:
-        return _config_alone(path)
+        return _one_file(path)
     if not has_config:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
@@ -60,16 +62,17 @@ def load_model(where: str | Path) -> LoadedModel:
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
 
 
-def _config_alone(path: Path) -> LoadedModel:
+def _one_file(path: Path) -> LoadedModel:
     if path.suffix == ".json":
         return LoadedModel(spec=read_config(path), checkpoint=None, tokenizer=None, path=path)
     if path.suffix == ".safetensors":
         msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)
     if path.suffix == ".gguf":
-        msg = f"{path}: GGUF files are not supported; give a Hugging Face folder with safetensors"
-        raise BadModel(msg)
-    msg = f"{path}: is neither a folder nor a config.json; give one of them, or a name ({', '.join(BUNDLED)})"
+        spec, entries = read_gguf(GgufFile(path))
+        return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=None, path=path)
+    names = ", ".join(BUNDLED)
+    msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name ({names})"
     raise BadModel(msg)
 
 
@@ -78,4 +81,6 @@ def _not_found(where: str, path: Path) -> Exception:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
     if where and path.name == where and not path.suffix:  # looks like a name
         return UnknownName("model or folder", where, BUNDLED)
-    return BadModel(f"{where!r}: no such file or folder; give a model folder, a config.json, or {', '.join(BUNDLED)}")
+    return BadModel(
+        f"{where!r}: no such file or folder; give a model folder, a GGUF file, a config.json, or {', '.join(BUNDLED)}"
+    )

@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+Stretch = slice | NDArray[np.intp]
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
 
@@ -30,7 +31,7 @@ _PAIRS: Final[F32] = np.stack([np.tile(_SIGNED, 16), np.repeat(_SIGNED, 16)], ax
 GROUP: Final = 32
 
 
-def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: slice) -> F32:
+def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) -> F32:
     """``[rows, in]`` of a matrix ``numbers [out, in]`` with ``scales [out / block, in / block]``, rounded up."""
     decoded: F32 = E4M3[numbers[rows]]
     of_rows = scales[np.arange(numbers.shape[0])[rows] // block[0]]
@@ -39,7 +40,7 @@ def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: slice) ->
     return decoded
 
 
-def decode_mxfp4(blocks: U8, scales: U8, rows: slice) -> F32:
+def decode_mxfp4(blocks: U8, scales: U8, rows: Stretch) -> F32:
     """``[experts, groups x 32, out]`` of the experts ``rows``: a view with swapped axes of a new array."""
     decoded: F32 = _PAIRS[blocks[rows]]  # [experts, out, groups, 16, 2]
     exponents = scales[rows].astype(np.int32) - 127

@@ -14,8 +14,9 @@ from wse.models.mapped_file import MappedFile
 
 Array = NDArray[Any]
 Index = tuple[int | slice, ...]
-Rows = Callable[[slice], Array]
-"""Gives a stretch along the first axis, which stays an axis."""
+Stretch = slice | NDArray[np.intp]
+Rows = Callable[[Stretch], Array]
+"""Gives a stretch along the first axis, or the indices given along it; it stays an axis."""
 
 FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Kinds that hold one number an element, and the element type of their arrays."""

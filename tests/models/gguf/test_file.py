@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gguf_writer import head, item, padded, tensor_info, text, write_arrays
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.models.helpers import refusal, result_or_refusal
+from wse.errors import BadModel
+from wse.models.gguf.entries import stored_entry
+from wse.models.gguf.file import SUPPORTED, GgufFile
+
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+AGAIN = "; fetch the file again"
+
+
+def test_metadata_and_tensors_come_back(tmp_path: Path) -> None:
+    metadata = {
+        "general.architecture": "llama",
+        "n": 7,
+        "x": 0.5,
+        "yes": True,
+        "words": ["a", "", "ö"],
+        "floats": [0.5, -1.0],
+        "ints": [3, -4],
+    }
+    tensors = {"a": A, "b": A[:, :3].astype(np.float16), "c": np.ones(5, np.float32)}
+    gguf = GgufFile(write_arrays(tmp_path / "m.gguf", metadata, tensors))
+    for key in ("general.architecture", "n", "x", "yes"):
+        assert gguf.metadata[key] == metadata[key]
+    for key in ("words", "floats", "ints"):
+        assert gguf.elements(key) == metadata[key]
+    assert gguf.elements("nothing") is None
+    assert list(gguf.tensors) == list(tensors)
+    for name, array in tensors.items():
+        entry = stored_entry(gguf, gguf.tensors[name])
+        assert entry.shape == array.shape
+        np.testing.assert_array_equal(entry.array(), array)
+        assert not entry.array().flags.writeable
+
+
+def file_of(items: list[tuple[str, Any]], infos: bytes = b"", count: int = 0, data: bytes = b"") -> bytes:
+    made = b"".join(text(key) + item(value) for key, value in items)
+    return padded(head(count, len(items)) + made + infos) + data
+
+
+def one(shape: tuple[int, ...] = (2, 4), number: int = 0, offset: int = 0) -> bytes:
+    return file_of([], tensor_info("a", shape, number, offset), 1, b"\0" * 32)
+
+
+KINDS = ", ".join(SUPPORTED)
+FAULTS: list[tuple[str, bytes, str]] = [
+    ("empty", b"", "is empty" + AGAIN),
+    ("short", b"GG", "ends inside its first four bytes: 4 bytes wanted at byte 0, 2 are left" + AGAIN),
+    ("other", b"PK\3\4" + bytes(30), "does not begin with 'GGUF'; is it a GGUF file?"),
+    ("version", head(0, 0, 1), "is GGUF version 1; supported: 2, 3"),
+    ("big-endian", b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "is big-endian; convert it to little-endian"),
+    ("tensors", head(2**40, 0), f"claims {2**40:,} tensors, the limit is 262,144" + AGAIN),
+    ("items", head(0, 2**40), f"claims {2**40:,} keys, the limit is 65,536" + AGAIN),
+    ("cut", head(0, 1), "ends inside a key: 8 bytes wanted at byte 24, 0 are left" + AGAIN),
+    (
+        "long key",
+        head(0, 1) + struct.pack("<Q", 2**60),
+        f"a key claims {2**60:,} bytes, the limit is 65,535" + AGAIN,
+    ),
+    (
+        "long text",
+        head(0, 1) + text("k") + struct.pack("<IQ", 8, 2**63),
+        f"k claims {2**63:,} bytes, the limit is 16,777,216" + AGAIN,
+    ),
+    (
+        "text past the end",
+        head(0, 1) + text("k") + struct.pack("<IQ", 8, 100),
+        "ends inside k: 100 bytes wanted at byte 45, 0 are left" + AGAIN,
+    ),
+    ("not text", head(0, 1) + text("k") + struct.pack("<I", 8) + text(b"\xff"), "k at byte 45 is not UTF-8" + AGAIN),
+    (
+        "kind",
+        head(0, 1) + text("k") + struct.pack("<I", 13),
+        "k is of kind 13, which is none of the format" + AGAIN,
+    ),
+    (
+        "array of arrays",
+        head(0, 1) + text("k") + struct.pack("<IIQ", 9, 9, 1),
+        "k is an array of kind 9; numbers and texts are supported" + AGAIN,
+    ),
+    (
+        "long array",
+        head(0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 2**50),
+        f"k claims {2**50:,} elements, the limit is 16,777,216" + AGAIN,
+    ),
+    (
+        "array past the end",
+        head(0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 1000),
+        "ends inside k: 4,000 bytes wanted at byte 49, 0 are left" + AGAIN,
+    ),
+    ("same key", file_of([("k", 1), ("k", 2)]), "the key 'k' is given twice" + AGAIN),
+    (
+        "alignment",
+        file_of([("general.alignment", 24)]),
+        "general.alignment = 24 must be a power of two up to 1,048,576" + AGAIN,
+    ),
+    (
+        "parts",
+        file_of([("split.count", 3)]),
+        "is one of 3 parts of a model; merge them to one file (gguf-split --merge)",
+    ),
+    (
+        "same tensor",
+        file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)),
+        "tensor 'a' is there twice" + AGAIN,
+    ),
+    ("no dimensions", one(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
+    ("many dimensions", one((1,) * 5), "tensor 'a' has 5 dimensions, the limit is 4" + AGAIN),
+    ("no rows", one((0, 4)), "tensor 'a': shape [0, 4] is not a list of plausible sizes" + AGAIN),
+    ("huge", one((2**40, 2**40)), f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN),
+    ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is no multiple of 32" + AGAIN),
+    (
+        "past the end",
+        one((3, 4)),
+        "tensor 'a' takes 48 bytes from byte 64, the file has 96; it may be cut short" + AGAIN,
+    ),
+    (
+        "far past the end",
+        one(offset=2**63),
+        f"tensor 'a' takes 32 bytes from byte {2**63 + 64:,}, the file has 96; it may be cut short" + AGAIN,
+    ),
+    ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are no whole blocks of 32 of Q8_0" + AGAIN),
+    (
+        "unsupported",
+        one((2, 256), 16),
+        f"1 tensors, 'a' first, are stored as IQ2_XXS, which is not supported; supported: {KINDS}",
+    ),
+    (
+        "unknown",
+        one((2, 256), 99),
+        f"1 tensors, 'a' first, are stored as type 99, which is not supported; supported: {KINDS}",
+    ),
+    (
+        "overlap",
+        file_of([], tensor_info("a", (9,), 0, 0) + tensor_info("b", (4,), 0, 32), 2, bytes(64)),
+        "tensors 'a' and 'b' overlap" + AGAIN,
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "tail"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_broken_file_is_refused(tmp_path: Path, content: bytes, tail: str) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(content)
+    assert refusal(BadModel, GgufFile, path) == f"{path}: {tail}"
+
+
+def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:
+    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": A})
+    data = path.read_bytes()
+    for length in range(len(data) - 16):  # the padding behind the last tensor is not needed
+        path.write_bytes(data[:length])
+        refusal(BadModel, GgufFile, path)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_with_any_bytes_changed_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": A, "b": A[0]})
+    content = bytearray(path.read_bytes())
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, 160), st.integers(0, 255)), min_size=1, max_size=4)):
+        content[at] = value
+    path.write_bytes(content)
+    gguf = result_or_refusal(BadModel, GgufFile, path)
+    for tensor in gguf.tensors.values() if gguf is not None else ():
+        assert stored_entry(gguf, tensor).array().nbytes <= 8 * len(content)

@@ -1,0 +1,161 @@
+"""The blocks of ggml's quantised types, decoded to float32.
+
+Layouts and formulas: ggml's ``ggml-common.h`` (block structures) and ``ggml-quants.c`` (``dequantize_row_*``),
+github.com/ggml-org/ggml. Products are rounded in the order of those functions, so that values are theirs bit for bit.
+
+    Q8_0          d q                  q int8
+    Q4_0, Q5_0    d (q - 8), d (q - 16)        low halves of the bytes first, then high halves; q's fifth bit from qh
+    Q4_1, Q5_1    d q + m
+    Q4_K, Q5_K    (d s) q - (dmin m)   a scale s and an offset m of six bits for each 32 of 256
+    Q6_K          (d s) (q - 32)       a scale s int8 for each 16 of 256
+    MXFP4         2 ** (e - 127) q     q e2m1, see `wse.models.microscaling`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse.models.microscaling import E2M1
+
+F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
+Records = NDArray[Any]
+
+STRETCH_BLOCKS: Final = 8192
+"""Blocks that are decoded at a time, which bounds what is held besides the result."""
+
+NIBBLES: Final = np.array([0, 4], np.uint8)[:, None]
+PAIRS_OF_BITS: Final = np.array([0, 2, 4, 6], np.uint8)[:, None]
+BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
+SIGNED_E2M1: Final = np.array([*E2M1, *(-value for value in E2M1)], np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockKind:
+    """One quantised type: ``weights`` of a block, its bytes as a record, and how records decode to ``[n, weights]``."""
+
+    weights: int
+    record: np.dtype[Any]
+    decode: Callable[[Records], F32]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a block."""
+        return self.record.itemsize
+
+    def decoded(self, blocks: U8) -> F32:
+        """float32 ``[..., blocks x weights]`` of ``blocks [..., blocks, bytes]``."""
+        flat = np.ascontiguousarray(blocks).reshape(-1, self.bytes).view(self.record)[:, 0]
+        result = np.empty((len(flat), self.weights), np.float32)
+        for begin in range(0, len(flat), STRETCH_BLOCKS):
+            stretch = slice(begin, begin + STRETCH_BLOCKS)
+            result[stretch] = self.decode(flat[stretch])
+        return result.reshape(*blocks.shape[:-2], blocks.shape[-2] * self.weights)
+
+
+def _d(records: Records, name: str = "d") -> F32:
+    """A float16 of each block as float32 ``[n, 1]``."""
+    return records[name].astype(np.float32)[:, None]
+
+
+def _bits(values: U8, shifts: U8, mask: int) -> U8:
+    """``mask`` of the values shifted right by each of the ``shifts``."""
+    return np.asarray((values >> shifts) & np.uint8(mask), np.uint8)
+
+
+def _halves(qs: U8) -> U8:
+    """``[n, 2 x bytes]``: the low halves of ``qs [n, bytes]``, then the high ones."""
+    return _bits(qs[:, None], NIBBLES, 15).reshape(len(qs), -1)
+
+
+def _fifth_bits(qh: U8) -> U8:
+    """``[n, 32]``: 16 where bit j of ``qh [n, 4]`` (little-endian) is set, else 0."""
+    return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
+
+
+def _q8_0(records: Records) -> F32:
+    return _d(records) * records["qs"].astype(np.float32)
+
+
+def _q4_0(records: Records) -> F32:
+    return _d(records) * (_halves(records["qs"]).astype(np.float32) - np.float32(8))
+
+
+def _q4_1(records: Records) -> F32:
+    return _d(records) * _halves(records["qs"]).astype(np.float32) + _d(records, "m")
+
+
+def _q5_0(records: Records) -> F32:
+    numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
+    return _d(records) * (numbers.astype(np.float32) - np.float32(16))
+
+
+def _q5_1(records: Records) -> F32:
+    numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
+    return _d(records) * numbers.astype(np.float32) + _d(records, "m")
+
+
+def _six_bits(packed: U8) -> tuple[F32, F32]:
+    """Scales and offsets, each ``[n, 8, 1]``, of 12 bytes: six low bits of 8 bytes, the other four spread over all."""
+    first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
+    scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
+    offsets = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=1)
+    return scales.astype(np.float32)[:, :, None], offsets.astype(np.float32)[:, :, None]
+
+
+def _scaled(records: Records, numbers: U8) -> F32:
+    """Q4_K and Q5_K of ``numbers [n, 8, 32]``."""
+    scales, offsets = _six_bits(records["scales"])
+    d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
+    return ((d * scales) * numbers.astype(np.float32) - dmin * offsets).reshape(-1, 256)
+
+
+def _k_halves(qs: U8) -> U8:
+    """``[n, 8, 32]``: of each 32 bytes the low halves, then the high ones."""
+    return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
+
+
+def _q4_k(records: Records) -> F32:
+    return _scaled(records, _k_halves(records["qs"]))
+
+
+def _q5_k(records: Records) -> F32:
+    return _scaled(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
+
+
+def _q6_k(records: Records) -> F32:
+    low = _bits(records["ql"].reshape(-1, 2, 1, 64), NIBBLES, 15).reshape(-1, 8, 32)
+    high = _bits(records["qh"].reshape(-1, 2, 1, 32), PAIRS_OF_BITS, 3).reshape(-1, 8, 32)
+    numbers = ((low | high << np.uint8(4)).astype(np.float32) - np.float32(32)).reshape(-1, 16, 16)
+    scales = _d(records) * records["scales"].astype(np.float32)
+    return (scales[:, :, None] * numbers).reshape(-1, 256)
+
+
+def _mxfp4(records: Records) -> F32:
+    exponents = records["e"].astype(np.int32) - 127
+    scales = np.where(exponents == 128, np.nan, np.ldexp(1.0, exponents)).astype(np.float32)
+    return scales[:, None] * SIGNED_E2M1[_halves(records["qs"])]
+
+
+_D, _M, _QS = ("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16)
+_QH, _K = ("qh", "u1", 4), [("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12)]
+_RECORDS: Final[dict[str, tuple[int, list[Any], Callable[[Records], F32]]]] = {
+    "Q8_0": (32, [_D, ("qs", "i1", 32)], _q8_0),
+    "Q4_0": (32, [_D, _QS], _q4_0),
+    "Q4_1": (32, [_D, _M, _QS], _q4_1),
+    "Q5_0": (32, [_D, _QH, _QS], _q5_0),
+    "Q5_1": (32, [_D, _M, _QH, _QS], _q5_1),
+    "Q4_K": (256, [*_K, ("qs", "u1", 128)], _q4_k),
+    "Q5_K": (256, [*_K, ("qh", "u1", 32), ("qs", "u1", 128)], _q5_k),
+    "Q6_K": (256, [("ql", "u1", 128), ("qh", "u1", 64), ("scales", "i1", 16), _D], _q6_k),
+    "MXFP4": (32, [("e", "u1"), _QS], _mxfp4),
+}
+BLOCK_KINDS: Final[dict[str, BlockKind]] = {
+    name: BlockKind(weights=weights, record=np.dtype(record), decode=decode)
+    for name, (weights, record, decode) in _RECORDS.items()
+}

@@ -1,0 +1,261 @@
+"""GGUF metadata as the keys of a Hugging Face config, for the architectures that `ARCHITECTURES` names.
+
+Which metadata means what, and what an architecture implies without saying it: gguf-py's ``constants.py``,
+``convert_hf_to_gguf.py`` and ``src/models`` of github.com/ggml-org/llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from wse.models.gguf.header import EMBEDDING, Header
+
+Config = dict[str, Any]
+
+DEFAULT_ROPE_BASE: Final = 10000.0
+LAYERS_OF_GEMMA_2_27B: Final = 46
+LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
+
+
+def common(header: Header) -> Config:
+    """What all architectures with rotary positions and RMSNorm share."""
+    heads, size = header.size("attention.head_count"), header.head_size
+    config: Config = {
+        **_every(header),
+        "hidden_size": header.size("embedding_length"),
+        "num_hidden_layers": header.size("block_count"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": header.kv_heads,
+        "head_dim": size,
+        "intermediate_size": header.size("feed_forward_length"),
+        "max_position_embeddings": header.size("context_length"),
+        "rms_norm_eps": header.number("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.number("rope.freq_base", DEFAULT_ROPE_BASE),
+    }
+    header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
+    rotated = header.size("rope.dimension_count", size)
+    if rotated != size:
+        config["partial_rotary_factor"] = rotated / size
+    scaling = rope_scaling(header)
+    return config if scaling is None else config | {"rope_scaling": scaling}
+
+
+def _every(header: Header) -> Config:
+    vocabulary = header.gguf.tensors.get(EMBEDDING)
+    rows = vocabulary.shape[0] if vocabulary is not None else None
+    return {
+        "vocab_size": header.size("vocab_size", rows),
+        "tie_word_embeddings": not header.has_tensor("output.weight"),
+        "bos_token_id": header.token("bos"),
+        "eos_token_id": header.token("eos"),
+    }
+
+
+def rope_scaling(header: Header) -> Config | None:
+    """What stretches rotary positions. Factors of a tensor rope_freqs are no part of it."""
+    kind = header.text("rope.scaling.type")
+    if kind in (None, "none"):
+        linear = header.number("rope.scale_linear", 1.0)
+        return None if linear == 1.0 else {"rope_type": "linear", "factor": linear}
+    scaling: Config = {"rope_type": kind, "factor": header.number("rope.scaling.factor", 1.0)}
+    if header.has("rope.scaling.original_context_length"):
+        scaling["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
+    if kind == "yarn":
+        scaling["beta_fast"] = header.number("rope.scaling.yarn_beta_fast", 32.0)
+        scaling["beta_slow"] = header.number("rope.scaling.yarn_beta_slow", 1.0)
+    header.require("rope.scaling.attn_factor", (1.0,), "supported: 1.0")
+    return scaling
+
+
+def _llama(header: Header) -> Config:
+    """Llama, and Mistral and Mixtral, which llama.cpp takes for the same architecture."""
+    if header.count("expert_count"):
+        return {**common(header), "model_type": "mixtral", **_experts(header, "num_local_experts")}
+    biases = {
+        "attention_bias": header.has_tensor("blk.0.attn_q.bias"),
+        "mlp_bias": header.has_tensor("blk.0.ffn_up.bias"),
+    }
+    header.count("expert_used_count")
+    return {**common(header), "model_type": "llama", **biases}
+
+
+def _experts(header: Header, count: str) -> Config:
+    return {count: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
+
+
+def _qwen2(header: Header) -> Config:
+    return {**common(header), "model_type": "qwen2"}
+
+
+def _qwen3(header: Header) -> Config:
+    return {**common(header), "model_type": "qwen3"}
+
+
+def _qwen3_moe(header: Header) -> Config:
+    """Weights of the chosen experts are always normalised, and every layer has experts."""
+    header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
+    return {
+        **common(header),
+        **_experts(header, "num_experts"),
+        "model_type": "qwen3_moe",
+        "moe_intermediate_size": header.size("expert_feed_forward_length"),
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    }
+
+
+def _alternating(layers: int) -> list[str]:
+    return [("sliding_attention", "full_attention")[layer % 2] for layer in range(layers)]
+
+
+def _gemma2(header: Header) -> Config:
+    """Scores are scaled by the size of a head, but for the 27B model by hidden size / heads (``src/models/gemma2``)."""
+    config = common(header)
+    of_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
+    return {
+        **config,
+        "model_type": "gemma2",
+        "query_pre_attn_scalar": config["hidden_size"] // config["num_attention_heads"]
+        if of_27b
+        else config["head_dim"],
+        "attn_logit_softcapping": header.number("attn_logit_softcapping", 50.0),
+        "final_logit_softcapping": header.number("final_logit_softcapping", 30.0),
+        "sliding_window": header.size("attention.sliding_window", 4096),
+        "layer_types": _alternating(config["num_hidden_layers"]),
+        "hidden_activation": "gelu_pytorch_tanh",
+    }
+
+
+def _phi3(header: Header) -> Config:
+    config = {**common(header), "model_type": "phi3"}
+    if header.has("rope.scaling.original_context_length"):
+        config["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
+    if header.has("attention.sliding_window"):
+        config["sliding_window"] = header.size("attention.sliding_window")
+    if any(header.has_tensor(name) for name in LONG_FACTORS):
+        header.refuse("context_length", "positions scaled by rope_factors are not supported; use the 4k model")
+    config.pop("head_dim")
+    return config
+
+
+def _gpt2(header: Header) -> Config:
+    return {
+        **_every(header),
+        "model_type": "gpt2",
+        "n_embd": header.size("embedding_length"),
+        "n_layer": header.size("block_count"),
+        "n_head": header.size("attention.head_count"),
+        "n_inner": header.size("feed_forward_length"),
+        "n_positions": header.size("context_length"),
+        "layer_norm_epsilon": header.number("attention.layer_norm_epsilon"),
+        "activation_function": "gelu_new",
+    }
+
+
+def _gpt_oss(header: Header) -> Config:
+    """Layers alternate between a window and all tokens; the bounds of YaRN's ramp are not rounded (gpt-oss itself)."""
+    config = common(header)
+    if "rope_scaling" in config:
+        config["rope_scaling"]["truncate"] = False
+    return {
+        **config,
+        **_experts(header, "num_local_experts"),
+        "model_type": "gpt_oss",
+        "intermediate_size": header.size("expert_feed_forward_length", config["intermediate_size"]),
+        "sliding_window": header.size("attention.sliding_window"),
+        "layer_types": _alternating(config["num_hidden_layers"]),
+        "attention_bias": True,
+    }
+
+
+def _glm4_moe(header: Header) -> Config:
+    """Layers that predict further tokens are counted as layers, and are left out here."""
+    config = common(header)
+    config["num_hidden_layers"] -= header.count("nextn_predict_layers")
+    return {
+        **config,
+        **_routed(header),
+        "model_type": "glm4_moe",
+        "use_qk_norm": header.has_tensor("blk.0.attn_q_norm.weight"),
+        "attention_bias": header.has_tensor("blk.0.attn_q.bias"),
+    }
+
+
+def _routed(header: Header) -> Config:
+    """A sigmoid router over groups of experts, with a shared expert beside them."""
+    header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
+    return {
+        **_experts(header, "n_routed_experts"),
+        "first_k_dense_replace": header.count("leading_dense_block_count"),
+        "n_shared_experts": header.size("expert_shared_count", 1),
+        "moe_intermediate_size": header.size("expert_feed_forward_length"),
+        "norm_topk_prob": header.flag("expert_weights_norm", default=True),
+        "routed_scaling_factor": header.number("expert_weights_scale", 1.0),
+        "n_group": header.size("expert_group_count", 1),
+        "topk_group": header.size("expert_group_used_count", 1),
+    }
+
+
+def _deepseek(header: Header) -> Config:
+    """Sizes with ``_mla`` are those of heads where the others are those of the compressed cache."""
+    heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
+    of_key = header.size("attention.key_length_mla", header.size("attention.key_length"))
+    if rotated >= of_key:
+        header.refuse("rope.dimension_count", f"give less than the {of_key} features of a key")
+    header.kv_heads  # noqa: B018 (either as many as heads, or 1 for the cache)
+    header.size("attention.value_length", 1)
+    scaling = rope_scaling(header)
+    if scaling is not None and header.has("rope.scaling.yarn_log_multiplier"):
+        multiplier = round(header.number("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
+        scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
+    return {
+        **_every(header),
+        **_routed(header),
+        "model_type": "deepseek_v3",
+        "hidden_size": header.size("embedding_length"),
+        "num_hidden_layers": header.size("block_count"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "intermediate_size": header.size("feed_forward_length"),
+        "max_position_embeddings": header.size("context_length"),
+        "rms_norm_eps": header.number("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.number("rope.freq_base", DEFAULT_ROPE_BASE),
+        "rope_scaling": scaling,
+        "q_lora_rank": header.size("attention.q_lora_rank") if header.has("attention.q_lora_rank") else None,
+        "kv_lora_rank": header.size("attention.kv_lora_rank"),
+        "qk_rope_head_dim": rotated,
+        "qk_nope_head_dim": of_key - rotated,
+        "v_head_dim": header.size("attention.value_length_mla", header.size("attention.value_length", of_key)),
+    }
+
+
+ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
+    "llama": _llama,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "qwen3moe": _qwen3_moe,
+    "gemma2": _gemma2,
+    "phi3": _phi3,
+    "gpt2": _gpt2,
+    "gpt-oss": _gpt_oss,
+    "glm4moe": _glm4_moe,
+    "deepseek2": _deepseek,
+}
+"""By general.architecture."""
+
+HARMLESS: Final = (
+    *("rope.scaling.finetuned", "rope.scaling.yarn_log_multiplier", "rope.dimension_count", "tensor_data_layout"),
+    *("expert_feed_forward_length", "expert_shared_feed_forward_length", "attention.layer_norm_epsilon"),
+)
+"""Keys that say again what an architecture implies, or tell how a file was made."""
+
+
+def hugging_face_config(header: Header) -> Config:
+    """The config; raises `BadModel` for a key that is missing, impossible or not understood."""
+    config = ARCHITECTURES[header.architecture](header)
+    header.require("attention.causal", (True,), "supported: true")
+    header.require("use_parallel_residual", (False,), "supported: false")
+    header.finish(HARMLESS)
+    return config

@@ -1,0 +1,65 @@
+"""A GGUF file as a model: its `ModelSpec` and its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadModel, UnknownName
+from wse.models.config import spec_of
+from wse.models.config_reader import ConfigReader
+from wse.models.gguf.configs import ARCHITECTURES, hugging_face_config
+from wse.models.gguf.entries import stored_entry
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.header import Header
+from wse.models.gguf.names import ROPE_FACTORS, family_entries
+from wse.models.spec import ModelSpec, Rope
+from wse.models.tensor_entry import FLOATS, TensorEntry
+
+OF_QUANTISED: Final = "float16"
+
+
+def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
+    """The model of a file, and its tensors under the names that its family knows.
+
+    ``spec.dtype`` is the type of the matrices where all are plain numbers of 32 bits, or of 16 bits of one type beside
+    some of 32; float16 where any is quantised.
+
+    Raises:
+        UnknownName: the architecture is none that is supported.
+        BadModel: the metadata is incomplete, impossible or not understood, or asks for other mathematics.
+    """
+    header = Header(gguf)
+    if header.architecture not in ARCHITECTURES:
+        raise UnknownName("GGUF architecture", header.architecture, ARCHITECTURES, where=str(gguf.path))
+    config = hugging_face_config(header)
+    spec = spec_of(ConfigReader(gguf.path, config), gguf.path.stem, _dtype(gguf))
+    return _with_factors(spec, gguf), family_entries(header, spec.layer_count)
+
+
+def _dtype(gguf: GgufFile) -> str:
+    kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
+    wide = kinds <= {"F32"}
+    narrow = kinds - {"F32"}
+    if wide:
+        return "float32"
+    return FLOATS.get(narrow.pop(), OF_QUANTISED) if len(narrow) == 1 else OF_QUANTISED
+
+
+def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
+    """Rotary frequencies divided by the factors that the file holds."""
+    tensor = gguf.tensors.get(ROPE_FACTORS)
+    if tensor is None:
+        return spec
+    pairs = 0 if spec.rope is None else len(spec.rope.frequencies)
+    factors = np.asarray(stored_entry(gguf, tensor).array(), np.float32)
+    if spec.rope is None or factors.shape != (pairs,) or not (np.isfinite(factors).all() and (factors > 0).all()):
+        msg = (
+            f"{gguf.path}: tensor {ROPE_FACTORS!r} has shape {list(tensor.shape)}; it must hold {pairs} positive "
+            "numbers, one for each rotated pair of a head: fetch the file again"
+        )
+        raise BadModel(msg)
+    frequencies = np.array(spec.rope.frequencies, np.float32) / factors
+    return replace(spec, rope=Rope(frequencies=tuple(frequencies.tolist()), multiplier=spec.rope.multiplier))
