@@ -63,10 +63,10 @@ def test_an_unknown_name_tells_the_nearest() -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert refusal(BadModel, load_model, str(missing)) == (
-        f"'{missing}': no such file or folder; give a model folder, a config.json, or story"
+        f"'{missing}': no such file or folder; give a model folder, a GGUF file, a config.json, or story"
     )
     assert refusal(BadModel, load_model, "") == (
-        "'': no such file or folder; give a model folder, a config.json, or story"
+        "'': no such file or folder; give a model folder, a GGUF file, a config.json, or story"
     )
     assert refusal(BadModel, load_model, str(tmp_path)) == (
         f"{tmp_path}: has no config.json; give the folder of a Hugging Face model, or a config file"
@@ -82,8 +82,8 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "tail"),
     [
-        ("m.gguf", "GGUF files are not supported; give a Hugging Face folder with safetensors"),
-        ("m.txt", "is neither a folder nor a config.json; give one of them, or a name (story)"),
+        ("m.gguf", "is empty; fetch the file again"),
+        ("m.txt", "is neither a folder, a config.json nor a GGUF file; give one of them, or a name (story)"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, name: str, tail: str) -> None:

@@ -10,7 +10,10 @@ import typer
 from wse.errors import BadInput
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A Hugging Face model folder, a config.json, or a name of `wse models`.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`."
+    ),
 ]
 Wafer = Annotated[str, typer.Option(metavar="NAME|FILE", help="A name of `wse wafers`, or a TOML file.")]
 Mesh = Annotated[

@@ -123,12 +123,12 @@ FAULTS: list[tuple[str, bytes, str]] = [
     (
         "past the end",
         one((3, 4)),
-        "tensor 'a' takes 48 bytes from byte 64, the file has 96; it may be cut short" + AGAIN,
+        "tensor 'a' takes 48 bytes from byte 96, the file has 128; it may be cut short" + AGAIN,
     ),
     (
         "far past the end",
         one(offset=2**63),
-        f"tensor 'a' takes 32 bytes from byte {2**63 + 64:,}, the file has 96; it may be cut short" + AGAIN,
+        f"tensor 'a' takes 32 bytes from byte {2**63 + 96:,}, the file has 128; it may be cut short" + AGAIN,
     ),
     ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are no whole blocks of 32 of Q8_0" + AGAIN),
     (

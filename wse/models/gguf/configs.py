@@ -24,7 +24,7 @@ def common(header: Header) -> Config:
     config: Config = {
         **_every(header),
         "hidden_size": header.size("embedding_length"),
-        "num_hidden_layers": header.size("block_count"),
+        "num_hidden_layers": header.layers,
         "num_attention_heads": heads,
         "num_key_value_heads": header.kv_heads,
         "head_dim": size,
@@ -93,7 +93,7 @@ def _qwen3(header: Header) -> Config:
 
 
 def _qwen3_moe(header: Header) -> Config:
-    """Weights of the chosen experts are always normalised, and every layer has experts."""
+    """Weights of the chosen experts are always normalised. Layers without a router have no experts."""
     header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
     return {
         **common(header),
@@ -102,7 +102,9 @@ def _qwen3_moe(header: Header) -> Config:
         "moe_intermediate_size": header.size("expert_feed_forward_length"),
         "norm_topk_prob": True,
         "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
+        "mlp_only_layers": [
+            layer for layer in range(header.layers) if not header.has_tensor(f"blk.{layer}.ffn_gate_inp.weight")
+        ],
     }
 
 
@@ -145,7 +147,7 @@ def _gpt2(header: Header) -> Config:
         **_every(header),
         "model_type": "gpt2",
         "n_embd": header.size("embedding_length"),
-        "n_layer": header.size("block_count"),
+        "n_layer": header.layers,
         "n_head": header.size("attention.head_count"),
         "n_inner": header.size("feed_forward_length"),
         "n_positions": header.size("context_length"),
@@ -215,7 +217,7 @@ def _deepseek(header: Header) -> Config:
         **_routed(header),
         "model_type": "deepseek_v3",
         "hidden_size": header.size("embedding_length"),
-        "num_hidden_layers": header.size("block_count"),
+        "num_hidden_layers": header.layers,
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
         "intermediate_size": header.size("feed_forward_length"),

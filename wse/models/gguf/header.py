@@ -8,6 +8,7 @@ from wse.models.config_reader import ConfigReader
 from wse.models.gguf.file import GgufArray, GgufFile
 
 LARGEST: Final = 2**31 - 1
+MOST_LAYERS: Final = 10_000
 EMBEDDING: Final = "token_embd.weight"
 
 
@@ -82,6 +83,11 @@ class Header:
     def has_tensor(self, name: str) -> bool:
         """Whether the file holds a tensor of that name."""
         return name in self.gguf.tensors
+
+    @property
+    def layers(self) -> int:
+        """Layers, those that predict further tokens among them."""
+        return self._own.integer(f"{self.architecture}.block_count", 1, MOST_LAYERS)
 
     @property
     def head_size(self) -> int:

@@ -1,0 +1,34 @@
+"""Every format of weights against Hugging Face transformers: float32 tokens equal, logits within 1e-4 of the largest.
+
+The goldens are made by tools/make_gguf_goldens.py and tools/make_format_goldens.py; weights are drawn anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from goldens import check
+from random_checkpoint import write_checkpoint
+from random_gguf import write_gguf
+
+DATA = Path(__file__).parents[1] / "data"
+MACHINES: dict[str, dict[str, Any]] = {"3x3": {"mesh": (3, 3)}, "two wafers of 3x4": {"mesh": (3, 4), "wafers": 2}}
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "gguf").glob("*.json")), ids=lambda path: path.stem)
+def test_gguf(path: Path, tmp_path: Path) -> None:
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    model = write_gguf(tmp_path / "model.gguf", golden)
+    check(golden["cases"][0], model, mesh=(3, 3))
+    check(golden["cases"][1], model, mesh=(4, 5))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("path", sorted((DATA / "formats").glob("*.json")), ids=lambda path: path.stem)
+def test_safetensors(path: Path, machine: str, tmp_path: Path) -> None:
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    model = write_checkpoint(tmp_path / "model", golden, golden["dtype"])
+    check(golden["cases"][0], model, **MACHINES[machine])

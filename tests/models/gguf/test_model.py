@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from as_gguf import as_gguf
+from gguf_writer import write_arrays
+
+from tests.models.helpers import CONFIG, refusal, tiny_tensors
+from wse.errors import BadModel, UnknownName
+from wse.models.gguf.configs import ARCHITECTURES
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.vocabulary import read_vocabulary
+from wse.models.load import load_model
+
+TINY = CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+
+
+def written(folder: Path, *drop: str, tensors: dict[str, Any] | None = None, **changes: Any) -> Path:
+    """The tiny model with metadata changed (``__`` for a dot, ``_`` kept) and without the keys ``drop``."""
+    metadata, made = as_gguf(TINY, tiny_tensors() if tensors is None else tensors)
+    metadata |= {key.replace("__", "."): value for key, value in changes.items()}
+    return write_arrays(folder / "m.gguf", {k: v for k, v in metadata.items() if k not in drop}, made)
+
+
+def test_a_file_is_a_model(tmp_path: Path) -> None:
+    model = load_model(written(tmp_path))
+    assert (model.spec.name, model.spec.family, model.spec.dtype) == ("m", "llama", "float32")
+    assert model.checkpoint is not None
+    for name, theirs in (("layers.0.q", "model.layers.0.self_attn.q_proj.weight"), ("head", "lm_head.weight")):
+        np.testing.assert_array_equal(model.checkpoint.tensor(name), tiny_tensors()[theirs])
+
+
+def test_a_head_that_is_missing_is_the_embedding(tmp_path: Path) -> None:
+    model = load_model(written(tmp_path, tensors=tiny_tensors(tied=True)))
+    assert model.spec.tied_embedding
+
+
+@pytest.mark.parametrize(
+    ("matrices", "vectors", "dtype"),
+    [
+        (np.float16, np.float32, "float16"),
+        (ml_dtypes.bfloat16, np.float32, "bfloat16"),
+        (np.float32, np.float16, "float32"),
+    ],
+)
+def test_the_element_type_is_that_of_the_matrices(tmp_path: Path, matrices: Any, vectors: Any, dtype: str) -> None:
+    tensors = {k: a.astype(matrices if a.ndim > 1 else vectors) for k, a in tiny_tensors().items()}
+    assert load_model(written(tmp_path, tensors=tensors)).spec.dtype == dtype
+
+
+def test_matrices_of_two_short_types_are_taken_for_float16(tmp_path: Path) -> None:
+    kinds = [np.float16, ml_dtypes.bfloat16]
+    tensors = {k: a.astype(kinds[i % 2]) for i, (k, a) in enumerate(tiny_tensors().items())}
+    assert load_model(written(tmp_path, tensors=tensors)).spec.dtype == "float16"
+
+
+FAULTS: list[tuple[list[str], dict[str, Any], str]] = [
+    (["llama.block_count"], {}, "has no llama.block_count; add it: an integer from 1 to 10,000"),
+    ([], {"llama__block_count": 2**31}, "llama.block_count = 2147483648: give an integer from 1 to 10,000"),
+    ([], {"llama__block_count": "two"}, "llama.block_count = 'two': give an integer from 1 to 10,000"),
+    (
+        [],
+        {"llama__attention__head_count_kv": [2, 4]},
+        "llama.attention.head_count_kv = [2, 4]: layers of different sizes are not supported",
+    ),
+    (
+        [],
+        {"llama__attention__head_count": [0, 0]},
+        "llama.attention.head_count = 0: give an integer from 1 to 2,147,483,647",
+    ),
+    (
+        [],
+        {"llama__residual_scale": 0.5},
+        "llama.residual_scale = 0.5: this key is not understood and may change the mathematics; "
+        "remove it if it does not",
+    ),
+    ([], {"llama__attention__causal": False}, "llama.attention.causal = False: supported: true"),
+    (
+        [],
+        {"llama__attention__value_length": 8},
+        "llama.attention.value_length = 8: supported: as many as of a key, 6",
+    ),
+    ([], {"llama__rope__scaling__type": 3}, "llama.rope.scaling.type = 3: give a text"),
+    ([], {"llama__rope__freq_base": -1.0}, "llama.rope.freq_base = -1.0: give a number above 0, at most 1e+15"),
+    (
+        [],
+        {"tokenizer__ggml__bos_token_id": "x"},
+        "tokenizer.ggml.bos_token_id = 'x': give an integer from 0 to 2,147,483,647",
+    ),
+]
+
+
+@pytest.mark.parametrize(("drop", "changes", "tail"), FAULTS)
+def test_metadata_that_cannot_be_used_is_refused(
+    tmp_path: Path, drop: list[str], changes: dict[str, Any], tail: str
+) -> None:
+    path = written(tmp_path, *drop, **changes)
+    assert refusal(BadModel, load_model, path) == f"{path}: {tail}"
+
+
+def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, general__architecture="bloom")
+    assert refusal(UnknownName, load_model, path) == (
+        f"{path}: unknown GGUF architecture 'bloom': known: {', '.join(sorted(ARCHITECTURES))}"
+    )
+
+
+def test_tensors_that_disagree_are_named_as_the_families_do(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    del tensors["model.norm.weight"]
+    path = written(tmp_path, tensors=tensors)
+    assert refusal(BadModel, load_model, path) == (
+        f"{path}: tensor 'model.norm.weight' is missing; "
+        "fetch the weights again, or use the config.json that belongs to them"
+    )
+
+
+@pytest.mark.parametrize("factors", [[1.0, 2.0], [1.0, 0.0, 2.0], [1.0, np.nan, 2.0]])
+def test_factors_of_frequencies_that_are_none_are_refused(tmp_path: Path, factors: list[float]) -> None:
+    metadata, made = as_gguf(TINY, tiny_tensors())
+    made["rope_freqs.weight"] = np.array(factors, np.float32)
+    path = write_arrays(tmp_path / "m.gguf", metadata, made)
+    assert refusal(BadModel, load_model, path) == (
+        f"{path}: tensor 'rope_freqs.weight' has shape [{len(factors)}]; it must hold 3 positive numbers, "
+        "one for each rotated pair of a head: fetch the file again"
+    )
+
+
+VOCABULARY = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": ["<s>", "a", "b"],
+    "tokenizer.ggml.token_type": [3, 1, 1],
+    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.bos_token_id": 0,
+    "tokenizer.ggml.eot_token_id": 2,
+    "tokenizer.ggml.add_bos_token": False,
+    "tokenizer.chat_template": "{{ messages }}",
+}
+
+
+def vocabulary(folder: Path, **changes: Any) -> Any:
+    metadata = VOCABULARY | {f"tokenizer.ggml.{key}": value for key, value in changes.items()}
+    return read_vocabulary(GgufFile(write_arrays(folder / "v.gguf", metadata, {})))
+
+
+def test_the_vocabulary_comes_back(tmp_path: Path) -> None:
+    found = vocabulary(tmp_path)
+    assert (found.model, found.pre, found.tokens, found.scores) == ("gpt2", "smollm", ["<s>", "a", "b"], None)
+    assert (found.types, found.merges, found.special_ids) == ([3, 1, 1], ["a b"], {"bos": 0, "eot": 2})
+    assert (found.flags, found.chat_template) == ({"add_bos_token": False}, "{{ messages }}")
+    assert read_vocabulary(GgufFile(write_arrays(tmp_path / "v.gguf", {"k": 1}, {}))) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "tail"),
+    [
+        ({"tokens": [1, 2, 3]}, "tokenizer.ggml.tokens must be an array of str; fetch the file again"),
+        ({"tokens": "abc"}, "tokenizer.ggml.tokens must be an array; fetch the file again"),
+        ({"scores": [0.5]}, "tokenizer.ggml.scores has 1 elements for 3 tokens; fetch the file again"),
+        ({"scores": [1, 2, 3]}, "tokenizer.ggml.scores must be an array of float; fetch the file again"),
+        ({"bos_token_id": 3}, "tokenizer.ggml.bos_token_id = 3: give an integer from 0 to 2"),
+        ({"model": 3}, "tokenizer.ggml.model = 3: give a text"),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], tail: str) -> None:
+    assert refusal(BadModel, vocabulary, tmp_path, **changes) == f"{tmp_path / 'v.gguf'}: {tail}"
