@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import save
 from story_llama import Llama, Shape, load_llama
 from story_teacher import Sampling, read_pieces, sample_stories
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -63,6 +63,7 @@ def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(stories, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, BEGIN_ID)])
     return tokenizer
 
 
@@ -169,7 +170,7 @@ def golden(folder: Path, prompts: list[str], count: int) -> list[dict[str, objec
     model, tokenizer = load_llama(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
     rows: list[dict[str, object]] = []
     for prompt in prompts:
-        prompt_ids = [BEGIN_ID, *tokenizer.encode(prompt).ids]
+        prompt_ids = tokenizer.encode(prompt).ids
         ids, lead = continue_greedily(model, prompt_ids, count)
         row = {"prompt": prompt, "prompt_ids": prompt_ids, "ids": ids, "text": tokenizer.decode(ids)}
         rows.append(row | {"smallest_top2_gap": lead})
@@ -210,7 +211,7 @@ def main() -> None:
     model = load_llama(args.start).train() if args.start else fresh_model(Shape(), args.seed)
     model.compile(dynamic=False)
     tokenizer = train_tokenizer(stories, model.shape.vocab_size)
-    encoded = [[BEGIN_ID, *encoding.ids, END_ID] for encoding in tokenizer.encode_batch(stories)]
+    encoded = [[*encoding.ids, END_ID] for encoding in tokenizer.encode_batch(stories)]
     parameters, tokens = sum(w.numel() for w in model.parameters()), sum(map(len, encoded))
     print(f"{parameters} parameters, {len(encoded)} stories of {tokens} tokens", flush=True)
     start_s = time.monotonic()

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from tests.models.helpers import refusal, write_config
 from wse.errors import BadInput, BadModel
 from wse.models.config import read_config
-from wse.models.json_tokenizer import JsonTokenizer
+from wse.models.json_tokenizer import json_tokenizer
+from wse.models.library_tokenizer import LibraryTokenizer
+from wse.models.tokenizer_config import AddedToken, TokenizerConfig
 
+NONE = TokenizerConfig()
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
@@ -28,6 +32,7 @@ def write_spelled(path: Path) -> Path:
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     library.add_special_tokens(["<unk>", "<s>", "</s>"])
+    library.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     library.save(str(path))
     return path
 
@@ -39,6 +44,7 @@ def write_byte_level(path: Path) -> Path:
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
     library.add_special_tokens(["<begin>", "<end>"])
+    library.post_processor = processors.TemplateProcessing(single="<begin> $A", special_tokens=[("<begin>", 257)])
     library.save(str(path))
     return path
 
@@ -47,15 +53,15 @@ WRITERS = {"spelled": (write_spelled, 265, 1, 2), "byte-level": (write_byte_leve
 
 
 @pytest.fixture(params=WRITERS)
-def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> JsonTokenizer:
+def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> LibraryTokenizer:
     write, size, bos, eos = WRITERS[request.param]
     spec = read_config(write_config(tmp_path, vocab_size=size, bos_token_id=bos, eos_token_id=eos))
-    return JsonTokenizer(write(tmp_path / "tokenizer.json"), spec)
+    return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NONE)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab éß😀\n", max_size=20))
-def test_text_comes_back(tokenizer: JsonTokenizer, text: str) -> None:
+def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
     assert ids[0] in (1, 257)
     assert 257 not in ids[1:]
@@ -65,21 +71,21 @@ def test_text_comes_back(tokenizer: JsonTokenizer, text: str) -> None:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(st.integers(0, 258) | st.integers(195, 264), max_size=30))
-def test_a_stream_joins_to_the_decoded_text(tokenizer: JsonTokenizer, ids: list[int]) -> None:
+def test_a_stream_joins_to_the_decoded_text(tokenizer: LibraryTokenizer, ids: list[int]) -> None:
     ids = [i for i in ids if i < tokenizer.vocab_size]
     stream = tokenizer.stream()
     parts = [stream.push(i) for i in ids]
     assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
 
 
-def test_a_stream_never_splits_a_character(tokenizer: JsonTokenizer) -> None:
+def test_a_stream_never_splits_a_character(tokenizer: LibraryTokenizer) -> None:
     stream = tokenizer.stream()
     parts = [stream.push(i) for i in tokenizer.encode("é😀 a")] + [stream.finish()]
     assert "".join(parts) == "é😀 a"
     assert not any("\ufffd" in part for part in parts)
 
 
-def test_an_id_outside_the_vocabulary_is_refused(tokenizer: JsonTokenizer) -> None:
+def test_an_id_outside_the_vocabulary_is_refused(tokenizer: LibraryTokenizer) -> None:
     last = tokenizer.vocab_size - 1
     wanted = f"token id 900 is outside the vocabulary; give ids from 0 to {last}"
     assert refusal(BadInput, tokenizer.decode, [900]) == wanted
@@ -89,10 +95,27 @@ def test_an_id_outside_the_vocabulary_is_refused(tokenizer: JsonTokenizer) -> No
     )
 
 
-def test_a_model_without_begin_token_gets_none(tmp_path: Path) -> None:
-    spec = read_config(write_config(tmp_path, vocab_size=265, bos_token_id=None))
-    tokenizer = JsonTokenizer(write_spelled(tmp_path / "tokenizer.json"), spec)
-    assert tokenizer.encode("a") == [264]
+@pytest.mark.parametrize("bos", [None, 1])
+def test_what_is_put_around_a_text_is_the_post_processors_word(tmp_path: Path, bos: int | None) -> None:
+    """Neither the config's begin token nor the flag beside the file counts, as in transformers 5."""
+    spec = read_config(write_config(tmp_path, vocab_size=265, bos_token_id=bos))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    assert json_tokenizer(path, spec, TokenizerConfig(add_bos_token=False)).encode("a") == [1, 264]
+    assert json_tokenizer(path, spec, NONE).encode("a", bare=True) == [264]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
+    silent = TokenizerConfig(marks=(("bos_token", "<s>"),), add_bos_token=True)
+    assert json_tokenizer(path, spec, silent).encode("a") == [264]
+
+
+def test_an_added_token_with_another_id_is_refused(tmp_path: Path) -> None:
+    spec = read_config(write_config(tmp_path, vocab_size=266))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    config = TokenizerConfig(added=(AddedToken(text="<turn>", token_id=265),))
+    assert json_tokenizer(path, spec, config).encode("a<turn>", bare=True) == [264, 265]
+    config = TokenizerConfig(added=(AddedToken(text="ab", token_id=265),))
+    assert refusal(BadModel, json_tokenizer, path, spec, config) == (
+        f"{path}: has the token 'ab' as 263, tokenizer_config.json as 265; use files that belong together"
+    )
 
 
 @pytest.mark.parametrize(("vocab_size", "fits"), [(262, False), (265, True), (267, True), (300, False)])
@@ -100,9 +123,9 @@ def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_s
     spec = read_config(write_config(tmp_path, vocab_size=vocab_size))
     path = write_spelled(tmp_path / "tokenizer.json")
     if fits:
-        assert JsonTokenizer(path, spec).decode([vocab_size - 1]) in ("", "a")
+        assert json_tokenizer(path, spec, NONE).decode([vocab_size - 1]) in ("", "a")
         return
-    assert refusal(BadModel, JsonTokenizer, path, spec) == (
+    assert refusal(BadModel, json_tokenizer, path, spec, NONE) == (
         f"{path}: has 265 tokens, the model {vocab_size}; use the tokenizer that belongs to the model"
     )
 
@@ -111,6 +134,6 @@ def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_s
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(text.encode("latin-1"))
-    message = refusal(BadModel, JsonTokenizer, path, read_config(write_config(tmp_path)))
+    message = refusal(BadModel, json_tokenizer, path, read_config(write_config(tmp_path)), NONE)
     assert message.startswith(f"{path}: not a tokenizer of the tokenizers library (")
     assert message.endswith("); fetch the file again")

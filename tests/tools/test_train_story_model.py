@@ -41,7 +41,7 @@ def train_tiny(script: ModuleType, out: Path, seed: int) -> bytes:
     """The weights file after two steps, the last of them in the whole context."""
     model = script.fresh_model(tiny_shape(script), seed)
     tokenizer = script.train_tokenizer(TEXTS, model.shape.vocab_size)
-    encoded = [[script.BEGIN_ID, *e.ids, script.END_ID] for e in tokenizer.encode_batch(TEXTS)]
+    encoded = [[*e.ids, script.END_ID] for e in tokenizer.encode_batch(TEXTS)]
     schedule = script.Schedule(steps=2, cosine_steps=2, long_steps=1, batch_tokens=64, context=16, warmup_steps=1)
     assert [step for step, _ in script.train(model, encoded, schedule, seed)] == [2]
     script.write_folder(model, tokenizer, out)

@@ -58,13 +58,13 @@ class Llama2cTokenizer:
         """Number of tokens."""
         return len(self._pieces)
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of ``text``: begin token, a space before any text, then the best pairs merged.
+    def encode(self, text: str, *, bare: bool = False) -> list[int]:
+        """The ids of ``text``: begin token (not if ``bare``), a space before any text, then the best pairs merged.
 
         Raises:
             BadInput: a character has no token and the vocabulary no bytes to spell it.
         """
-        ids = [] if self._bos_id is None else [self._bos_id]
+        ids = [] if bare or self._bos_id is None else [self._bos_id]
         if text:
             for character in " " + checked_text(text):
                 ids += self._spell(character)

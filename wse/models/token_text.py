@@ -25,8 +25,8 @@ class Tokenizer(Protocol):
     def vocab_size(self) -> int:
         """Ids that have a text: 0 to vocab_size - 1."""
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of ``text``, behind the model's bos_token_id where it has one."""
+    def encode(self, text: str, *, bare: bool = False) -> list[int]:
+        """The ids of ``text`` and of what the tokenizer puts around it, such as a begin token; ``bare``: not that."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids``. Begin and end tokens have none. BadInput: an id outside the vocabulary."""

@@ -5,21 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from wse.errors import BadModel
-from wse.models.json_tokenizer import JsonTokenizer
+from wse.models.json_tokenizer import json_tokenizer
 from wse.models.llama2c_tokenizer import Llama2cTokenizer
+from wse.models.sentencepiece_tokenizer import sentencepiece_tokenizer
 from wse.models.spec import ModelSpec
 from wse.models.token_text import Tokenizer
+from wse.models.tokenizer_config import read_tokenizer_config
 
 
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
-    """The tokenizer of a model folder: tokenizer.json, else tokenizer.bin, else tok*.bin; None without any.
+    """The tokenizer of a model folder; None without any.
+
+    The first of tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin and tok*.bin (llama2.c).
 
     Raises:
         BadModel: the file is damaged, several tok*.bin compete, or its vocabulary is not the model's.
     """
-    path = folder / "tokenizer.json"
+    path, pieces = folder / "tokenizer.json", folder / "tokenizer.model"
     if path.exists():
-        return JsonTokenizer(path, spec)
+        return json_tokenizer(path, spec, read_tokenizer_config(folder))
+    if pieces.exists():
+        return sentencepiece_tokenizer(pieces, spec, read_tokenizer_config(folder))
     found = [folder / "tokenizer.bin"]
     if not found[0].exists():
         found = sorted(folder.glob("tok*.bin"))

@@ -1,0 +1,140 @@
+"""The vocabulary in a GGUF's metadata: ways of splitting against the library's own, and what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from tests.models.helpers import refusal, write_config
+from wse.errors import BadModel, UnknownName
+from wse.models.config import read_config
+from wse.models.gguf_tokenizer import gguf_tokenizer
+from wse.models.gguf_vocabulary import gguf_vocabulary
+from wse.models.library_tokenizer import LibraryTokenizer
+from wse.models.split_patterns import SPLITS
+
+LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
+LEVEL: dict[str, Any] = {
+    "model": "gpt2",
+    "tokens": [*LETTERS, "<|end|>", "ab"],
+    "token_type": [1] * 256 + [3, 1],
+    "merges": ["a b"],
+    "eos_token_id": 256,
+    "bos_token_id": 256,
+}
+SPELLED: dict[str, Any] = {
+    "model": "llama",
+    "tokens": ["<unk>", "<s>", "</s>", "<0x61>", "▁", "b", "▁b", "  "],
+    "scores": [0.0, 0.0, 0.0, 0.0, -2.0, -3.0, -1.0, -9.0],
+    "token_type": [2, 3, 3, 6, 1, 1, 1, 4],
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+def keyed(values: dict[str, Any]) -> dict[str, Any]:
+    return {f"tokenizer.ggml.{key}": value for key, value in values.items()}
+
+
+def read(folder: Path, values: dict[str, Any], size: int | None = None) -> LibraryTokenizer:
+    vocabulary = gguf_vocabulary(keyed(values), "a.gguf")
+    assert vocabulary is not None
+    return gguf_tokenizer(vocabulary, read_config(write_config(folder, vocab_size=size or len(values["tokens"]))))
+
+
+def test_a_file_without_vocabulary_gives_none() -> None:
+    assert gguf_vocabulary({}, "a.gguf") is None
+    assert gguf_vocabulary(keyed({"model": "no_vocab"}), "a.gguf") is None
+
+
+def test_pieces_with_scores(tmp_path: Path) -> None:
+    tokenizer = read(tmp_path, SPELLED)
+    assert tokenizer.encode("b") == [1, 6]
+    assert tokenizer.encode("ba") == [1, 6, 3]
+    assert tokenizer.decode([1, 6, 3]) == "ba"
+    assert read(tmp_path, SPELLED | {"add_space_prefix": False}).encode("b") == [1, 5]
+    assert read(tmp_path, SPELLED | {"add_bos_token": False, "add_eos_token": True}).encode("b") == [6, 2]
+
+
+def test_begin_where_the_file_does_not_say(tmp_path: Path) -> None:
+    """As llama.cpp: with Llama 3's way of splitting, not with GPT-2's."""
+    assert read(tmp_path, LEVEL).encode("ab") == [257]
+    assert read(tmp_path, LEVEL | {"pre": "llama-bpe"}).encode("ab") == [256, 257]
+    assert read(tmp_path, LEVEL | {"pre": "llama-bpe", "add_bos_token": False}).encode("ab") == [257]
+    assert read(tmp_path, LEVEL | {"add_bos_token": True}).encode("ab<|end|>") == [256, 257, 256]
+
+
+def stretches(splitter: Any, text: str) -> list[str]:
+    return [piece for piece, _ in splitter.pre_tokenize_str(text)]
+
+
+def splitter(name: str) -> Any:
+    split = [pre_tokenizers.Split(tokenizers.Regex(p), "isolated") for p in SPLITS[name].patterns]
+    return pre_tokenizers.Sequence([*split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=20) | st.text(alphabet="aB 1'slt\n\t.é²½北", max_size=30))
+def test_gpt_2_and_smollm_split_as_the_library_does(text: str) -> None:
+    own = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    assert stretches(splitter("gpt-2"), text) == stretches(own, text)
+    digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), own])
+    assert stretches(splitter("smollm"), text) == stretches(digits, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("deepseek-v3", ["Hi", " ", "123", "45", "北京", "x", ".foo", "(),", " b", "\n"]),
+        ("llama-bpe", ["Hi", " ", "123", "45", "北京x", ".foo", "(),", " b", "\n"]),
+        ("qwen2", ["Hi", " ", "1", "2", "3", "4", "5", "北京x", ".foo", "(),", " b", "\n"]),
+    ],
+)
+def test_other_ways_of_splitting(name: str, parts: list[str]) -> None:
+    text = "Hi 12345北京x.foo(), b\n"
+    found = splitter(name).pre_tokenize_str(text)
+    assert [text[start:end] for _, (start, end) in found] == parts
+
+
+GGML = "a.gguf: tokenizer.ggml."
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "says"),
+    [
+        (LEVEL, {"model": "bert"}, "model = 'bert': supported: gpt2, llama; give a folder with tokenizer.json"),
+        (LEVEL, {"model": 7}, "model = 7: supported: gpt2, llama; give a folder with tokenizer.json"),
+        (LEVEL, {"tokens": "abc"}, "tokens = 'abc': must be a list of str; fetch the file again"),
+        (LEVEL, {"tokens": ["a", 1]}, "tokens = 1: must be a list of str; fetch the file again"),
+        (LEVEL, {"token_type": [1, 2]}, "token_type = '2 values': there are 258 tokens; fetch the file again"),
+        (LEVEL, {"merges": [["a", "b"]]}, "merges = ['a', 'b']: must be a list of str; fetch the file again"),
+        (LEVEL, {"bos_token_id": 258}, "bos_token_id = 258: there are 258 tokens; fetch the file again"),
+        (LEVEL, {"add_bos_token": 1}, "add_bos_token = 1: must be of type bool; fetch the file again"),
+        (LEVEL, {"pre": ["x" * 200]}, "pre = ['" + "x" * 78 + "…: must be of type str; fetch the file again"),
+        (SPELLED, {"scores": []}, "scores = None: a vocabulary of model llama has one a token; fetch the file again"),
+        (SPELLED, {"scores": [float("nan")] * 8}, "scores = 'infinity or NaN': fetch the file again"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, base: dict[str, Any], change: dict[str, Any], says: str) -> None:
+    assert refusal(BadModel, read, tmp_path, base | change, 258) == GGML + says
+
+
+def test_parts_that_make_no_tokenizer_are_refused(tmp_path: Path) -> None:
+    message = refusal(BadModel, read, tmp_path, LEVEL | {"merges": ["a zz"]})
+    assert message.startswith("a.gguf: not a tokenizer of the tokenizers library (")
+    twice = refusal(BadModel, read, tmp_path, LEVEL | {"tokens": [*LETTERS, "a", "ab"]})
+    assert twice == "a.gguf: the token 'a' is there twice, as 64 and 256; fetch the file again"
+    larger = refusal(BadModel, read, tmp_path, LEVEL, 200)
+    assert larger == "a.gguf: has 258 tokens, the model 200; use the tokenizer that belongs to the model"
+
+
+def test_an_unknown_way_of_splitting_is_named(tmp_path: Path) -> None:
+    message = refusal(UnknownName, read, tmp_path, LEVEL | {"pre": "lama-bpe"})
+    assert message.startswith("a.gguf: unknown tokenizer.ggml.pre 'lama-bpe': did you mean 'llama-bpe'? known: ")
+    assert "qwen2" in message
