@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tiny_model import tiny_spec
-from tiny_run import worst_logit_error
+from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
 from wse.models.rope import plain_rope
@@ -61,3 +62,19 @@ def test_logits_are_right_where_one_head_is_spread_over_all_columns(trait: str) 
     """The lowering of its own that prefill with its own weights has for one kv head."""
     worst = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)
     assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
+def test_words_on_links_are_the_fabrics_with_all_that_traits_send(
+    mesh: tuple[int, int], prefill: str, chunk: int | None
+) -> None:
+    """Sums of heads in their groups, moments of LayerNorm, vectors that come from rows to columns, positions."""
+    traits = {"norm": "layer", "post_norms": True, "head_norm": "rms", "output_bias": True, "learned_positions": 40}
+    spec = replace(tiny_spec(hidden=72, vocab=259), ffn_bias=True, **traits)
+    prompt, new_tokens = list(range(3, 14)), 3
+    run = tiny_session(spec, mesh, prefill, prompt, new_tokens, chunk=chunk)
+    run.greedy(new_tokens)
+    fabric = run.fabric()
+    costs = [fabric.prefill_cost(i) for i in range(len(run.program.prefill))]
+    costs += [fabric.decode_cost(len(prompt) + i) for i in range(new_tokens - 1)]
+    np.testing.assert_array_equal(sum(cost.links for cost in costs), run.engine.link_words())
