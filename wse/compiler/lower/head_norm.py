@@ -21,10 +21,10 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     for (x, _), part, n in zip(heads, parts, rows, strict=True):
         b.compute("sum_squares", x=x, sums=part, M=n, K=F)
     c.reduce_in_groups(sums, sum(rows))
-    operands = rms_eps(c, c.spec.head_size)
-    if not gains:
-        for (x, _), part, n in zip(heads, parts, rows, strict=True):
+    operands, offset = rms_eps(c, c.spec.head_size), int(c.spec.norm_unit_offset)
+    for i, ((x, _), part, n) in enumerate(zip(heads, parts, rows, strict=True)):
+        if gains:
+            gain = c.tile(gains[i])
+            b.compute("rms_scale", x=x, sums=part, gain=gain, out=x, M=n, K=F, offset=offset, **operands)
+        else:
             b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)
-    for (x, _), part, n, gain in zip(heads, parts, rows, gains, strict=False):
-        offset = int(c.spec.norm_unit_offset)
-        b.compute("rms_scale", x=x, sums=part, gain=c.tile(gain), out=x, M=n, K=F, offset=offset, **operands)
