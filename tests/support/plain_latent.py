@@ -26,7 +26,8 @@ def latent_attention(spec: ModelSpec, w: Callable[[str], F64], rotated: Callable
         return np.asarray(x @ w(name).T + added)
 
     def normed(name: str, x: F64) -> F64:
-        return np.asarray(x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + sizes.norm_eps) * w(name))
+        scaled = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + sizes.norm_eps)
+        return np.asarray(scaled * (w(name) + spec.norm_unit_offset))
 
     source = normed("q_a_norm", linear("q_a", x)) if sizes.q_rank else x
     latent = normed("kv_a_norm", linear("kv_a", x))

@@ -62,10 +62,10 @@ def norm_latent(c: Context, op: Op) -> None:
     for i, (x, K, _) in enumerate(vectors):
         b.compute("sum_squares", x=x, sums=At(buffer=sums, offset=i * M), M=M, K=K)
     c.all_reduce(ROWS, sums, M * len(vectors))
-    eps_atto = round(sizes.norm_eps * 1e18)
+    scaling = {"M": M, "eps_atto": round(sizes.norm_eps * 1e18), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = At(buffer=sums, offset=i * M)
-        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, M=M, K=K, size=size, eps_atto=eps_atto, offset=0)
+        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
         b.compute("rotate", x=keys, M=M, H=1, F=R, **rotation(c))
 
