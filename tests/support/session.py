@@ -112,5 +112,5 @@ def session(
     else:
         program = compile_choice(loaded.spec, machine, SOFTWARE, options, choice)
     assert loaded.checkpoint is not None
-    engine = Engine(program, loaded.spec, loaded.checkpoint.tensor)
+    engine = Engine(program, loaded.spec, loaded.checkpoint.rows)
     return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))

@@ -54,16 +54,20 @@ class Arena:
         first = row * self.blocks_per_row
         view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
-        return flat.view(_numpy_type(element_type))
+        return flat.view(number_type(element_type))
 
-    def write_row(self, element_type: str, row: int, address: int, values: npt.NDArray[np.generic]) -> None:
-        """Store ``values [cols, count]`` in the PEs of one mesh row."""
-        count = values.shape[1]
-        stored = np.zeros((self.blocks_per_row * self.lanes, count), STORAGE[element_type])
-        stored[: self.cols] = values.astype(_numpy_type(element_type)).view(STORAGE[element_type])
-        blocked = stored.reshape(self.blocks_per_row, self.lanes, count).transpose(0, 2, 1)
-        first = row * self.blocks_per_row
-        self.view(element_type)[first : first + self.blocks_per_row, address : address + count] = blocked
+    def write_row(
+        self, element_type: str, row: int, address: int, values: npt.NDArray[np.generic], first_col: int = 0
+    ) -> None:
+        """Store ``values [cols, count]`` in the PEs of one mesh row from ``first_col`` on."""
+        stored = values.astype(number_type(element_type), copy=False).view(STORAGE[element_type])
+        view = self.view(element_type)
+        last_col = first_col + len(stored)
+        for block in range(first_col // self.lanes, -(-last_col // self.lanes)):
+            begin, end = max(first_col, block * self.lanes), min(last_col, (block + 1) * self.lanes)
+            lanes = slice(begin - block * self.lanes, end - block * self.lanes)
+            place = view[row * self.blocks_per_row + block, address : address + stored.shape[1], lanes]
+            place[...] = stored[begin - first_col : end - first_col].T
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
         """Where byte ``byte`` of a PE's SRAM stands in ``memory`` when an element of that size covers it."""
@@ -84,5 +88,6 @@ def _lanes(cols: int) -> int:
     return whole if whole * 20 <= cols * 21 else cols
 
 
-def _numpy_type(element_type: str) -> np.dtype[Any]:
+def number_type(element_type: str) -> np.dtype[Any]:
+    """The type of numbers of an element type."""
     return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

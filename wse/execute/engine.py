@@ -11,7 +11,8 @@ from wse.errors import BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
 from wse.execute.streams import Draw, Streams
-from wse.execute.weights import Tensor, store_weights
+from wse.execute.tiles import Source
+from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program import Program
 from wse_kernels.library import make_ready
@@ -27,7 +28,7 @@ class Engine:
     """
 
     def __init__(
-        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], draw: Draw | None = None
+        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Source], draw: Draw | None = None
     ) -> None:
         if program.sampling == "host" and draw is None:
             message = "the Program samples on the host: give draw"

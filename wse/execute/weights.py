@@ -1,65 +1,115 @@
-"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, one mesh row at a time."""
+"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, some rows of a tensor and a mesh row at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadModel
-from wse.execute.arena import Arena
+from wse.execute.arena import Arena, number_type
+from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share
 from wse.models.spec import ModelSpec
-from wse.program import I32, ORDINALS, ROWS, SKEWED, Program, TilePart
-from wse_mappings.ring import skew
+from wse.program import ORDINALS, Program
 
-Tensor = npt.NDArray[np.generic]
-LARGEST_HALF = 65504
+LARGEST_HALF: Final = 65504
+INFINITE: Final = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
+"""The bits of infinity; those of every larger magnitude are no number."""
 
 
-def store_weights(program: Program, spec: ModelSpec, tensor: Callable[[str], Tensor], arenas: list[Arena]) -> None:
-    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in the file's type.
+def store_weights(
+    program: Program,
+    spec: ModelSpec,
+    tensor: Callable[[str], Source],
+    arenas: list[Arena],
+    *,
+    allow_nonfinite: bool = False,
+) -> None:
+    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
 
-    Raises BadModel when a value is not finite, or is beyond float16 and that is the element type.
+    Values are converted to the element type of the tile's view, to the nearest, ties to even.
+
+    Raises BadModel when a value is not finite, unless that is allowed, or is beyond float16 and that is the element
+    type.
     """
     made = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     made[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     for tile in program.tiles:
         arena = arenas[tile.stage]
-        element_type = program.element_type(tile.view)
-        values = [np.asarray(made[p.tensor] if p.tensor in made else tensor(p.tensor)) for p in tile.parts]
-        for row in range(arena.rows):
-            shares = [_share(part, value, row, arena.cols) for part, value in zip(tile.parts, values, strict=True)]
-            whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
-            largest = float(np.abs(whole).max(initial=0))
-            if not math.isfinite(largest):
-                message = f"{tile.name}: holds values that are not finite numbers; fetch or convert the weights again"
-                raise BadModel(message)
-            if element_type == "float16" and largest > LARGEST_HALF:
-                message = (
-                    f"{tile.name}: holds {largest:.3g}, more than float16's {LARGEST_HALF:,}; "
-                    "use --dtype bfloat16 or float32"
-                )
-                raise BadModel(message)
-            arena.write_row(element_type, row, tile.address, whole.reshape(arena.cols, -1))
+        reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
+        names = [part.tensor for part in tile.parts]
+        found: dict[str, Source] = {n: made[n] if n in made else tensor(n) for n in dict.fromkeys(names)}
+        sources = [found[name] for name in names]
+        for patch in patches(tile.parts, sources, arena.rows, arena.cols):
+            ranges = [row_range(part, patch) for part in tile.parts]
+            held = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
+            for row in range(patch.first_row, patch.last_row):
+                shares = [
+                    share(part, values, first, row, patch)
+                    for part, values, (first, _) in zip(tile.parts, held, ranges, strict=True)
+                ]
+                whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
+                flat = whole.reshape(len(whole), -1)
+                arena.write_row(reader.element_type, row, tile.address, flat, patch.first_col)
 
 
-def _share(part: TilePart, tensor: Tensor, row: int, cols: int) -> Tensor:
-    """``[cols, outer, inner]`` of one mesh row, zeros where the indices say padding."""
-    inner = part.inner if part.inner_axis == ROWS else np.broadcast_to(part.inner[row], (cols, part.inner.shape[1]))
-    if part.outer is None:
-        picked = tensor[np.maximum(inner, 0)][:, None, :]
-        return np.where((inner >= 0)[:, None, :], picked, picked.dtype.type(0))
-    outer = _outer(part.outer, part.outer_axis, row, cols)
-    source = tensor.T if part.transposed else tensor
-    picked = source[np.maximum(outer, 0)[:, :, None], np.maximum(inner, 0)[:, None, :]]
-    real = (outer >= 0)[:, :, None] & (inner >= 0)[:, None, :]
-    return np.where(real, picked, picked.dtype.type(0))
+class _Reader:
+    """Reads stretches of tensors as numbers of one element type, and looks at every value."""
+
+    def __init__(self, element_type: str, *, allow_nonfinite: bool) -> None:
+        self.element_type = element_type
+        self._type = number_type(element_type)
+        self._allow_nonfinite = allow_nonfinite
+
+    def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
+        """The rows from the first to one past the last."""
+        first, last = rows
+        step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
+        if last - first <= step:
+            return self._converted(name, source, source[first:last])
+        result = np.empty((last - first, *source.shape[1:]), self._type)
+        for begin in range(first, last, step):
+            end = min(begin + step, last)
+            result[begin - first : end - first] = self._converted(name, source, source[begin:end])
+        return result
+
+    def _converted(self, name: str, source: Source, values: Tensor) -> Tensor:
+        if values.dtype.name in INFINITE and values.size:
+            self._check(name, source, values)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is allowed, or is beyond bfloat16
+            return values.astype(self._type, copy=False)
+
+    def _check(self, name: str, source: Source, values: Tensor) -> None:
+        kind = values.dtype.name
+        bits = _magnitudes(values).max()
+        if bits >= INFINITE[kind]:
+            if self._allow_nonfinite:
+                return
+            count, total = _nonfinite(source), math.prod(source.shape)
+            message = (
+                f"{name}: {count:,} of {total:,} values are not finite numbers; "
+                "fetch or convert the weights again, or use --allow-nonfinite"
+            )
+            raise BadModel(message)
+        largest = float(np.array(bits).view(values.dtype))
+        if self.element_type == "float16" and largest > LARGEST_HALF:
+            message = (
+                f"{name}: holds {largest:.3g}, more than float16's {LARGEST_HALF:,}; use --dtype bfloat16 or float32"
+            )
+            raise BadModel(message)
 
 
-def _outer(index: I32, axis: int, row: int, cols: int) -> I32:
-    """``[cols, n]``: the outer indices on the PEs of one mesh row."""
-    if axis == SKEWED:
-        return index[skew(row, cols)]
-    return index if axis == ROWS else np.broadcast_to(index[row], (cols, index.shape[1]))
+def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
+    """The bits of floating-point numbers without their signs, which are in the order of the magnitudes."""
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))
+
+
+def _nonfinite(source: Source) -> int:
+    """How many values are infinite or no numbers."""
+    step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
+    stretches = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
+    return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in stretches)

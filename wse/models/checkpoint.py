@@ -18,6 +18,7 @@ from wse.models.packing import Packing
 from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
 from wse.models.tensor_entry import FLOATS, TensorEntry
+from wse.models.tensor_rows import TensorRows
 
 MOST_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
@@ -56,7 +57,7 @@ class Checkpoint:
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)
-        self._files = {id(entry.file): entry.file for entry in entries.values()}.values()
+        self._files = tuple({id(entry.file): entry.file for entry in entries.values()}.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,19 +69,19 @@ class Checkpoint:
         """Bytes of all tensors in the file, a tied table counted once."""
         return sum(entry.stored_bytes for entry in self._used.values())
 
+    def rows(self, name: str) -> TensorRows:
+        """A tensor to be read a stretch of rows at a time, which keeps little of the file in memory."""
+        if name not in self._wanted:
+            msg = f"no tensor {name!r} in {self.spec.name}"
+            raise WseBug(msg)
+        return TensorRows(self._wanted[name], self._used, self._files)
+
     def tensor(self, name: str) -> NDArray[Any]:
         """A read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
 
         A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
-        The pages of the file that were read for earlier tensors are let go, so that one tensor at a time is in memory.
         """
-        if name not in self._wanted:
-            msg = f"no tensor {name!r} in {self.spec.name}"
-            raise WseBug(msg)
-        for file in self._files:
-            file.let_go()
-        cut = [piece.cut(self._used[piece.file_name]) for piece in self._wanted[name].pieces]
-        array = cut[0] if len(cut) == 1 else np.concatenate(cut)
+        array = self.rows(name)[:]
         if not (array.flags.aligned and array.flags.c_contiguous):
             array = np.array(array, order="C")
         array.flags.writeable = False

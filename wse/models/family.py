@@ -27,9 +27,26 @@ class Piece:
     transposed: bool = False
     rows: NDArray[np.intp] | None = None
 
-    def cut(self, entry: TensorEntry) -> Array:
-        """The rows; a view of what the entry gives unless they are put in another order."""
-        found = entry.array(self.index)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is cut out."""
+        return self._ordered(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
+
+    def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
+        """The rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
+
+        No more is decoded than the stretch, where the rows are rows of the file.
+        """
+        if not self.transposed and self.rows is not None and not self.index:
+            return entry.rows(self.rows[stretch])
+        if not self.transposed and self.rows is None:
+            lead, *rest = self.index or (slice(None),)
+            if isinstance(lead, slice):
+                taken = range(self.file_shape[0])[lead][stretch]
+                return entry.array((slice(taken.start, taken.stop, taken.step), *rest))
+        return self._ordered(entry.array(self.index))[stretch]
+
+    def _ordered(self, found: Array) -> Array:
         found = found.T if self.transposed else found
         return found if self.rows is None else found[self.rows]
 

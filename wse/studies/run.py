@@ -76,7 +76,7 @@ def run(
         with Recorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
             sampler = Sampler(prepared.request.sampling, prepared.prompt_ids)
             draw = sampler.draw if program.sampling == "host" else None
-            engine = Engine(program, loaded.spec, loaded.checkpoint.tensor, draw)
+            engine = Engine(program, loaded.spec, loaded.checkpoint.rows, draw)
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, recorder, on_text)
             session.generate()
