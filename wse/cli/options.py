@@ -41,6 +41,8 @@ Prompt = Annotated[str | None, typer.Option(metavar="TEXT", help="Text to contin
 PromptIds = Annotated[
     str | None, typer.Option(metavar="1,2,3", help="Token ids to continue, used as they are; needs no tokenizer.")
 ]
+Chat = Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn, in the model's chat template.")]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="The system's turn of a chat, before the user's.")]
 MaxNewTokens = Annotated[
     int | None,
     typer.Option(metavar="N", help="Stop after N tokens, if no end token came before. Default: 256, or what fits."),

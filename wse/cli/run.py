@@ -26,6 +26,8 @@ def run(
     context: opt.Context = None,
     prompt: opt.Prompt = None,
     prompt_ids: opt.PromptIds = None,
+    chat: opt.Chat = False,  # noqa: FBT002
+    system: opt.System = None,
     max_new_tokens: opt.MaxNewTokens = None,
     temperature: opt.Temperature = 0.0,
     top_k: opt.TopK = 0,
@@ -73,6 +75,8 @@ def run(
         context=context,
         prompt=prompt,
         prompt_ids=prompt_ids,
+        chat=chat,
+        system=system,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         top_k=top_k,

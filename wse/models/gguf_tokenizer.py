@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.errors import UnknownName
+from wse.models.chat_template import ChatTemplate
 from wse.models.gguf_vocabulary import GgufVocabulary
 from wse.models.library_tokenizer import Library, LibraryTokenizer, built, is_byte
 from wse.models.piece_library import SPACE, Kind, Pieces, mark_pieces, merging_library, spell_spaces, unique_ids
@@ -38,7 +39,16 @@ def gguf_tokenizer(vocabulary: GgufVocabulary, spec: ModelSpec) -> LibraryTokeni
         library = built(lambda: _spelled(v), where)
     wants = ((v.bos_id, begins if v.add_bos is None else v.add_bos), (v.eos_id, bool(v.add_eos)))
     before, behind = ([i] if i is not None and wanted else [] for i, wanted in wants)
-    return LibraryTokenizer(library, spec, where, before=before, behind=behind)
+    return LibraryTokenizer(library, spec, where, before=before, behind=behind, chat=_chat(v))
+
+
+def _chat(v: GgufVocabulary) -> ChatTemplate | None:
+    if v.chat_template is None:
+        return None
+    named = (("bos_token", v.bos_id), ("eos_token", v.eos_id), ("unk_token", v.unknown_id))
+    marks = tuple((name, v.texts[i]) for name, i in named if i is not None)
+    end_ids = () if v.end_of_turn_id is None else (v.end_of_turn_id,)
+    return ChatTemplate(source=v.chat_template, where=v.where, marks=marks, end_ids=end_ids)
 
 
 def _spelled(v: GgufVocabulary) -> Library:

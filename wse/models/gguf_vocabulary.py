@@ -41,6 +41,7 @@ class GgufVocabulary:
     bos_id: int | None
     eos_id: int | None
     unknown_id: int | None
+    end_of_turn_id: int | None
     add_bos: bool | None
     add_eos: bool | None
     prefix: bool | None
@@ -77,6 +78,7 @@ def gguf_vocabulary(metadata: Mapping[str, Any], where: str) -> GgufVocabulary |
         bos_id=read.token_id("bos_token_id", len(texts)),
         eos_id=read.token_id("eos_token_id", len(texts)),
         unknown_id=read.token_id("unknown_token_id", len(texts)),
+        end_of_turn_id=read.token_id("eot_token_id", len(texts)),
         add_bos=read.one("add_bos_token", bool),
         add_eos=read.one("add_eos_token", bool),
         prefix=read.one("add_space_prefix", bool),

@@ -33,7 +33,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)
     add_tokens(library, config, str(path))
-    return LibraryTokenizer(library, spec, str(path))
+    return LibraryTokenizer(library, spec, str(path), chat=config.chat(path.parent))
 
 
 def _parsed(data: bytes) -> Library:

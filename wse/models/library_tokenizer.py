@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from wse.errors import BadModel
+from wse.models.chat_template import ChatTemplate
 from wse.models.spec import ModelSpec
 from wse.models.token_text import check_id, checked_text
 
@@ -28,6 +29,7 @@ class LibraryTokenizer:
         before: Sequence[int] = (),
         behind: Sequence[int] = (),
         rewrite: Callable[[str], str] = str,
+        chat: ChatTemplate | None = None,
     ) -> None:
         """Take ``library`` as it is; `BadModel`, naming ``where``, if its vocabulary is another than ``spec``'s.
 
@@ -35,6 +37,7 @@ class LibraryTokenizer:
         done to a whole text first: the library's own normalizer sees only stretches between special tokens.
         """
         self._library, self._before, self._behind, self._rewrite = library, tuple(before), tuple(behind), rewrite
+        self.chat = chat
         library.no_truncation()
         library.no_padding()
         self.table_size = spec.vocab_size
@@ -65,11 +68,6 @@ class LibraryTokenizer:
     def stream(self) -> WindowStream:
         """See `Tokenizer.stream`."""
         return WindowStream(self)
-
-    def token_text(self, token_id: int | None) -> str:
-        """A token as the vocabulary spells it; "" where there is none."""
-        piece = None if token_id is None else self._library.id_to_token(token_id)
-        return "" if piece is None else str(piece)
 
     def has_text(self, token_id: int) -> bool:
         """Whether the token adds text: neither a mark, such as begin and end, nor padding of the table."""

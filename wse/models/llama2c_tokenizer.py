@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, BadModel
+from wse.models.chat_template import ChatTemplate
 from wse.models.json_file import read_file
 from wse.models.spec import ModelSpec
 from wse.models.token_text import check_id, checked_text
@@ -29,7 +30,9 @@ BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Llama2cTokenizer:
-    """Pieces and scores, indexed by token id."""
+    """Pieces and scores, indexed by token id. The format has no place for a chat template."""
+
+    chat: ChatTemplate | None = None
 
     def __init__(
         self, pieces: Sequence[bytes], scores: Sequence[float], bos_id: int | None, eos_ids: Sequence[int]

@@ -30,8 +30,8 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
     add_tokens(library, config, where)
     begin = _mark(library, config.mark("bos_token"), model.bos_id) if config.add_bos_token else []
     end = _mark(library, config.mark("eos_token"), model.eos_id) if config.add_eos_token else []
-    rewrite = normalizer.normalize_str
-    return LibraryTokenizer(library, spec, where, before=begin, behind=end, rewrite=rewrite)
+    rewrite, chat = normalizer.normalize_str, config.chat(path.parent)
+    return LibraryTokenizer(library, spec, where, before=begin, behind=end, rewrite=rewrite, chat=chat)
 
 
 def _mark(library: Library, name: str | None, own: int) -> list[int]:

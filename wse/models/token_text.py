@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wse.errors import BadInput
+from wse.models.chat_template import ChatTemplate
 
 
 class TextStream(Protocol):
@@ -24,6 +25,10 @@ class Tokenizer(Protocol):
     @property
     def vocab_size(self) -> int:
         """Ids that have a text: 0 to vocab_size - 1."""
+
+    @property
+    def chat(self) -> ChatTemplate | None:
+        """The model's chat template, where it has one."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """The ids of ``text`` and of what the tokenizer puts around it, such as a begin token; ``bare``: not that."""

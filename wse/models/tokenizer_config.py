@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadModel
+from wse.models.chat_template import ChatTemplate
 from wse.models.config_reader import ConfigReader
 from wse.models.json_file import read_file, read_object
 
@@ -37,7 +38,7 @@ class TokenizerConfig:
         marks: The named special tokens by name, such as bos_token.
         added: Further tokens that are found whole in a text.
         legacy: Whether a space is put before every stretch of text between special tokens, not only before the first.
-        chat_template: Jinja source by template name.
+        chat_template: Jinja source.
     """
 
     tokenizer_class: str = ""
@@ -52,6 +53,11 @@ class TokenizerConfig:
     def mark(self, name: str) -> str | None:
         """The token of a name such as bos_token."""
         return dict(self.marks).get(name)
+
+    def chat(self, folder: Path) -> ChatTemplate | None:
+        """The template, where there is one."""
+        source = self.chat_template
+        return None if source is None else ChatTemplate(source=source, where=str(folder), marks=self.marks)
 
 
 def read_tokenizer_config(folder: Path) -> TokenizerConfig:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import Options
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
-from wse.errors import BadInput, BadModel, UnknownName
+from wse.errors import BadInput, UnknownName
 from wse.execute.sampling import Sampling
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
@@ -15,6 +15,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import BUNDLED, LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.program import DTYPES
+from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
 from wse_mappings.recipe import recipes
 
@@ -39,6 +40,8 @@ class Request:
     context: int | None = None
     prompt: str | None = None
     prompt_ids: Sequence[int] | None = None
+    chat: bool = False
+    system: str | None = None
     max_new_tokens: int | None = None
     temperature: float = 0.0
     top_k: int = 0
@@ -73,6 +76,7 @@ class Prepared:
     options: Options
     prompt_ids: tuple[int, ...]
     new_tokens: int
+    end_ids: tuple[int, ...]  # that generation stops at
 
     @property
     def spec(self) -> ModelSpec:
@@ -123,18 +127,28 @@ def prepare(request: Request) -> Prepared:
         options=options,
         prompt_ids=ids,
         new_tokens=new_tokens,
+        end_ids=end_ids(loaded, chat=request.chat),
     )
 
 
 def prompt_ids(request: Request, loaded: LoadedModel) -> tuple[int, ...]:
     """Token ids of the prompt: as given, from the text, or the model's begin token."""
-    spec, tokenizer = loaded.spec, loaded.tokenizer
+    spec = loaded.spec
     if request.prompt is not None and request.prompt_ids is not None:
         message = "--prompt and --prompt-ids: give one of the two"
+        raise BadInput(message)
+    if request.system is not None and not request.chat:
+        message = f"--system {request.system!r}: a system's turn is part of a chat; give --chat too"
+        raise BadInput(message)
+    if request.prompt_ids is not None and request.chat:
+        message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
         raise BadInput(message)
     if request.prompt_ids is not None:
         return _checked_ids(request.prompt_ids, spec)
     text = request.prompt
+    if text is None and request.chat:
+        message = "--chat: there is no turn of the user; give it with --prompt"
+        raise BadInput(message)
     if text is None and request.model in BUNDLED:
         text = BUNDLED_PROMPT
     if text is None:
@@ -144,16 +158,7 @@ def prompt_ids(request: Request, loaded: LoadedModel) -> tuple[int, ...]:
             message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
             raise BadInput(message)
         return (spec.bos_token_id,)
-    if text == "":
-        message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
-        raise BadInput(message)
-    if tokenizer is None:
-        message = (
-            f"{loaded.path}: has no tokenizer (tokenizer.json or tokenizer.bin), so text cannot be read; "
-            "give token ids with --prompt-ids 1,2,3"
-        )
-        raise BadModel(message)
-    return tuple(tokenizer.encode(text))
+    return text_ids(text, loaded, chat=request.chat, system=request.system)
 
 
 def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:

@@ -110,12 +110,11 @@ class _Session:
 
     def generate(self) -> None:
         """Run the prompt, then one token after another until an end token or the count."""
-        spec = self.prepared.spec
         began = time.perf_counter()
         token = self._prompt()
         while True:
             self.tokens.append(token)
-            if token in spec.eos_token_ids or len(self.tokens) == self.prepared.new_tokens:
+            if token in self.prepared.end_ids or len(self.tokens) == self.prepared.new_tokens:
                 break
             token = self._next()
         if self._stream is not None:

@@ -1,0 +1,64 @@
+"""The template that turns a chat into the text that a model was trained to answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput, BadModel
+
+TEMPLATE_LIMIT: Final = 2**20  # characters
+WALL_S: Final = 20
+LONGEST_REASON: Final = 200  # characters of the template's own words
+RENDERER: Final = Path(__file__).with_name("render_chat.py")
+Message = dict[str, str]  # role and content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatTemplate:
+    """Jinja ``source`` found in ``where``. ``marks``: texts of special tokens by name, such as bos_token.
+
+    ``end_ids`` end an answer besides the config's, where the file with the template says so.
+    """
+
+    source: str
+    where: str
+    marks: tuple[tuple[str, str], ...] = ()
+    end_ids: tuple[int, ...] = ()
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """The text of ``messages`` and of the beginning of an answer, with its special tokens written out.
+
+        Raises:
+            BadInput: the template refuses the messages.
+            BadModel: the template is broken, or wants more time, memory or text than any needs.
+        """
+        if len(self.source) > TEMPLATE_LIMIT:
+            length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"
+            msg = f"{self.where}: the chat template has {length}; fetch the file again, or leave --chat out"
+            raise BadModel(msg)
+        asked = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", str(RENDERER)],
+                input=json.dumps(asked).encode(),
+                capture_output=True,
+                timeout=WALL_S,
+                check=False,
+            )
+            answer = json.loads(done.stdout) if done.returncode == 0 else {"error": "it needs too much time or memory"}
+        except subprocess.TimeoutExpired:
+            answer = {"error": f"it takes more than {WALL_S} s"}
+        if "text" in answer:
+            return str(answer["text"])
+        reason = str(answer["error"])[:LONGEST_REASON]
+        if answer.get("kind") == "refused":
+            msg = f"{self.where}: the chat template refuses these turns: {reason}; leave --system out, or --chat"
+            raise BadInput(msg)
+        msg = f"{self.where}: the chat template fails: {reason}; fetch the file again, or leave --chat out"
+        raise BadModel(msg)
