@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf_writer import write_arrays
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.models.helpers import write_config
 from wse.models.config import read_config
-from wse.models.gguf_tokenizer import gguf_tokenizer
-from wse.models.gguf_vocabulary import gguf_vocabulary
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.tokenizer import gguf_tokenizer
 from wse.models.library_tokenizer import LibraryTokenizer
 from wse.models.tokenizer import load_tokenizer
 
@@ -55,10 +56,9 @@ def write_files(case: dict[str, Any], folder: Path) -> Path:
 def tokenizer_of(case: dict[str, Any], folder: Path) -> LibraryTokenizer:
     spec = read_config(write_config(folder, vocab_size=size_of(case)))
     if "metadata" in case:
-        vocabulary = gguf_vocabulary(case["metadata"], "a.gguf")
-        assert vocabulary is not None
-        return gguf_tokenizer(vocabulary, spec)
-    found = load_tokenizer(write_files(case, folder), spec)
+        found: Any = gguf_tokenizer(GgufFile(write_arrays(folder / "a.gguf", case["metadata"], {})), spec)
+    else:
+        found = load_tokenizer(write_files(case, folder), spec)
     assert isinstance(found, LibraryTokenizer)
     return found
 

@@ -11,6 +11,7 @@ from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config, read_weight_packing
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.model import read_gguf
+from wse.models.gguf.tokenizer import gguf_tokenizer
 from wse.models.packed_tensors import unpacked
 from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
@@ -69,8 +70,10 @@ def _one_file(path: Path) -> LoadedModel:
         msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)
     if path.suffix == ".gguf":
-        spec, entries = read_gguf(GgufFile(path))
-        return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=None, path=path)
+        gguf = GgufFile(path)
+        spec, entries = read_gguf(gguf)
+        tokenizer = gguf_tokenizer(gguf, spec)
+        return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=tokenizer, path=path)
     names = ", ".join(BUNDLED)
     msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name ({names})"
     raise BadModel(msg)

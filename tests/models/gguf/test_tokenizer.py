@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tokenizers
+from gguf_writer import write_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
@@ -14,10 +15,10 @@ from tokenizers import pre_tokenizers
 from tests.models.helpers import refusal, write_config
 from wse.errors import BadModel, UnknownName
 from wse.models.config import read_config
-from wse.models.gguf_tokenizer import gguf_tokenizer
-from wse.models.gguf_vocabulary import gguf_vocabulary
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.split_patterns import SPLITS
+from wse.models.gguf.tokenizer import gguf_tokenizer
 from wse.models.library_tokenizer import LibraryTokenizer
-from wse.models.split_patterns import SPLITS
 
 LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
 LEVEL: dict[str, Any] = {
@@ -38,19 +39,28 @@ SPELLED: dict[str, Any] = {
 }
 
 
-def keyed(values: dict[str, Any]) -> dict[str, Any]:
-    return {f"tokenizer.ggml.{key}": value for key, value in values.items()}
+def found(folder: Path, values: dict[str, Any], size: int | None = None) -> LibraryTokenizer | None:
+    metadata = {f"tokenizer.{'' if key == 'chat_template' else 'ggml.'}{key}": value for key, value in values.items()}
+    spec = read_config(write_config(folder, vocab_size=size or len(values["tokens"])))
+    return gguf_tokenizer(GgufFile(write_arrays(folder / "a.gguf", metadata, {})), spec)
 
 
 def read(folder: Path, values: dict[str, Any], size: int | None = None) -> LibraryTokenizer:
-    vocabulary = gguf_vocabulary(keyed(values), "a.gguf")
-    assert vocabulary is not None
-    return gguf_tokenizer(vocabulary, read_config(write_config(folder, vocab_size=size or len(values["tokens"]))))
+    tokenizer = found(folder, values, size)
+    assert tokenizer is not None
+    return tokenizer
 
 
-def test_a_file_without_vocabulary_gives_none() -> None:
-    assert gguf_vocabulary({}, "a.gguf") is None
-    assert gguf_vocabulary(keyed({"model": "no_vocab"}), "a.gguf") is None
+def test_a_file_without_a_vocabulary_gives_none(tmp_path: Path) -> None:
+    assert found(tmp_path, LEVEL | {"model": "no_vocab"}) is None
+
+
+def test_the_template_comes_with_marks_and_the_end_of_a_turn(tmp_path: Path) -> None:
+    assert read(tmp_path, LEVEL).chat is None
+    chat = read(tmp_path, LEVEL | {"chat_template": "{{ bos_token }}", "eot_token_id": 257}).chat
+    assert chat is not None
+    assert chat.render([]) == "<|end|>"
+    assert chat.end_ids == (257,)
 
 
 def test_pieces_with_scores(tmp_path: Path) -> None:
@@ -102,39 +112,20 @@ def test_other_ways_of_splitting(name: str, parts: list[str]) -> None:
     assert [text[start:end] for _, (start, end) in found] == parts
 
 
-GGML = "a.gguf: tokenizer.ggml."
-
-
-@pytest.mark.parametrize(
-    ("base", "change", "says"),
-    [
-        (LEVEL, {"model": "bert"}, "model = 'bert': supported: gpt2, llama; give a folder with tokenizer.json"),
-        (LEVEL, {"model": 7}, "model = 7: supported: gpt2, llama; give a folder with tokenizer.json"),
-        (LEVEL, {"tokens": "abc"}, "tokens = 'abc': must be a list of str; fetch the file again"),
-        (LEVEL, {"tokens": ["a", 1]}, "tokens = 1: must be a list of str; fetch the file again"),
-        (LEVEL, {"token_type": [1, 2]}, "token_type = '2 values': there are 258 tokens; fetch the file again"),
-        (LEVEL, {"merges": [["a", "b"]]}, "merges = ['a', 'b']: must be a list of str; fetch the file again"),
-        (LEVEL, {"bos_token_id": 258}, "bos_token_id = 258: there are 258 tokens; fetch the file again"),
-        (LEVEL, {"add_bos_token": 1}, "add_bos_token = 1: must be of type bool; fetch the file again"),
-        (LEVEL, {"pre": ["x" * 200]}, "pre = ['" + "x" * 78 + "…: must be of type str; fetch the file again"),
-        (SPELLED, {"scores": []}, "scores = None: a vocabulary of model llama has one a token; fetch the file again"),
-        (SPELLED, {"scores": [float("nan")] * 8}, "scores = 'infinity or NaN': fetch the file again"),
-    ],
-)
-def test_what_cannot_be_is_refused(tmp_path: Path, base: dict[str, Any], change: dict[str, Any], says: str) -> None:
-    assert refusal(BadModel, read, tmp_path, base | change, 258) == GGML + says
-
-
-def test_parts_that_make_no_tokenizer_are_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    where = tmp_path / "a.gguf"
+    scores = f"{where}: tokenizer.ggml.scores: every token of model llama has a finite one; fetch the file again"
+    assert refusal(BadModel, read, tmp_path, {k: v for k, v in SPELLED.items() if k != "scores"}) == scores
+    assert refusal(BadModel, read, tmp_path, SPELLED | {"scores": [float("nan")] * 8}) == scores
     message = refusal(BadModel, read, tmp_path, LEVEL | {"merges": ["a zz"]})
-    assert message.startswith("a.gguf: not a tokenizer of the tokenizers library (")
+    assert message.startswith(f"{where}: not a tokenizer of the tokenizers library (")
     twice = refusal(BadModel, read, tmp_path, LEVEL | {"tokens": [*LETTERS, "a", "ab"]})
-    assert twice == "a.gguf: the token 'a' is there twice, as 64 and 256; fetch the file again"
+    assert twice == f"{where}: the token 'a' is there twice, as 64 and 256; fetch the file again"
     larger = refusal(BadModel, read, tmp_path, LEVEL, 200)
-    assert larger == "a.gguf: has 258 tokens, the model 200; use the tokenizer that belongs to the model"
-
-
-def test_an_unknown_way_of_splitting_is_named(tmp_path: Path) -> None:
+    assert larger == f"{where}: has 258 tokens, the model 200; use the tokenizer that belongs to the model"
+    assert refusal(UnknownName, read, tmp_path, LEVEL | {"model": "bert"}) == (
+        f"{where}: unknown tokenizer.ggml.model 'bert': known: gpt2, llama"
+    )
     message = refusal(UnknownName, read, tmp_path, LEVEL | {"pre": "lama-bpe"})
-    assert message.startswith("a.gguf: unknown tokenizer.ggml.pre 'lama-bpe': did you mean 'llama-bpe'? known: ")
+    assert message.startswith(f"{where}: unknown tokenizer.ggml.pre 'lama-bpe': did you mean 'llama-bpe'? known: ")
     assert "qwen2" in message
