@@ -60,6 +60,7 @@ _SIGNATURES: Final = {
     "embedding_lookup": "ids:f32 table:wgt >out:acc M K V",
     "add_positions": "x:acc table:wgt M K V row",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
+    "pair_indices": "pairs:f32 >out:f32 n",
 }
 # ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read, unless
 # the operand starts inside a buffer, whose beginning another step made.
@@ -120,6 +121,25 @@ WORK: Final[dict[str, tuple[int, ...]]] = {
 
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""
+
+
+COUNTERS: Final = frozenset(
+    (
+        "rope",
+        "rotate",
+        "scale_queries",
+        "kv_append",
+        "attention_scores",
+        "attention_max",
+        "attention_exp",
+        "attention_max_by_column",
+        "attention_exp_by_column",
+        "attention_values",
+        "attention_online",
+        "add_positions",
+    )
+)
+"""Kernels that go by a user's counters of tokens and cache slots."""
 
 
 def named_operands(kernel: str, operands: Sequence[int]) -> dict[str, int]:

@@ -212,4 +212,5 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "embedding_lookup": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "add_positions": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,
+    "pair_indices": lambda a, c: c.vector(a["n"], c.f32),
 }

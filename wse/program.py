@@ -5,10 +5,13 @@ sequence of one prefill chunk or one decoded token. Address operands count eleme
 the stage that programs may use (``Stage.sram_base_byte``); only ``Buffer.address`` counts bytes from the start of
 SRAM. An operand of a step is linear in what varies while it runs:
 
-    operand = fixed + per_slot * slots + per_round * round + odd * (round % 2)
+    operand = fixed + (per_slot + per_slot_round * round) * slots + per_round * round + odd * (round % 2)
 
-where ``slots`` is the number of cache slots in use on the fullest row and ``round`` counts the turns of the
-step's loop.
+where ``slots`` is the number of cache slots in use on the fullest row, of the user with the most, and ``round`` counts
+the turns of the step's loop; a step outside of loops is in the round of the phase's user.
+
+Users are those whose prompts are answered together. Each has a cache and counters of its own; a decoded token is one of
+each user. What depends on a user's counters runs in a loop over the users.
 """
 
 from __future__ import annotations
@@ -93,9 +96,10 @@ class Phase:
 
     Attributes:
         name: ``prefill`` or ``decode``.
-        tokens: Tokens that it processes.
+        tokens: Tokens that it processes: of a user's prompt, or one of each user.
+        user: Whose prompt it reads; -1 for decode, which works for all.
         on_mesh: Whether tokens lie on the rows, a share each, rather than on every PE.
-        cached: Tokens in the cache before a prefill chunk; 0 for decode, where it varies.
+        cached: Tokens in the user's cache before a prefill chunk; 0 for decode, where it varies.
         kind: int32 ``[steps]``, a Kind.
         code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE: index into ``Program.patterns``.
         axis: int32 ``[steps]``: ROWS or COLUMNS of a LINE step.
@@ -104,12 +108,14 @@ class Phase:
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         together: int32 ``[steps]``: steps with one number run at the same time; -1 alone.
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
-        fixed, per_slot, per_round, odd: int64 ``[steps, OPERAND_COUNT]``: see the module docstring.
+        fixed, per_slot, per_round, odd, per_slot_round: int64 ``[steps, OPERAND_COUNT]``: see the module docstring.
         loops: int32 ``[loops, 3]``: first step, one past the last, turns.
+        over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps go by.
     """
 
     name: str
     tokens: int
+    user: int
     on_mesh: bool
     cached: int
     kind: I32
@@ -125,7 +131,9 @@ class Phase:
     per_slot: I64
     per_round: I64
     odd: I64
+    per_slot_round: I64
     loops: I32
+    over_users: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -133,7 +141,17 @@ class Phase:
     def operands(self, step: int, slots: int, round_: int = 0) -> I64:
         """int64 ``[OPERAND_COUNT]`` of one step."""
         varying = self.per_slot[step] * slots + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
-        return np.asarray(self.fixed[step] + varying, np.int64)
+        return np.asarray(self.fixed[step] + varying + self.per_slot_round[step] * (slots * round_), np.int64)
+
+    @property
+    def begins(self) -> bool:
+        """Whether nothing precedes it in a run."""
+        return self.cached == 0 and self.user <= 0
+
+    def user_of(self, step: int, turn: int) -> int:
+        """The user whose counters a step goes by in a turn of its loop."""
+        loop = int(self.loop[step])
+        return turn if loop >= 0 and self.over_users[loop] else max(self.user, 0)
 
     def turns(self, step: int) -> int:
         """How often a step runs."""
@@ -220,14 +238,16 @@ class Program:
         prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
         weight_type: How the weights of linear layers are held: an element type or a coding.
-        context: Tokens that the cache has room for.
+        context: Tokens that a user's cache has room for.
+        batch: Users, whose tokens are decoded at once.
         vocab_size: Logits of the model.
-        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, then decode; either
-            may be missing where layers are timed alone.
+        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, user by user,
+            then decode; either may be missing where layers are timed alone.
         op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
         op_edges: int32 ``[edges, 2]``.
         colour_uses: Colours by stage and pattern.
-        ids_address: Element address (float32) of the token ids in the embedding's stage; -1 for layers alone.
+        ids_address: Element address (float32) of the users' next token ids in the embedding's stage; -1 for layers
+            alone.
         root_row: Row of the head's region where logits are summed.
         logits_out: Whether logits go to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
@@ -245,6 +265,7 @@ class Program:
     element_types: tuple[str, ...]
     weight_type: str
     context: int
+    batch: int
     vocab_size: int
     stages: tuple[Stage, ...]
     patterns: tuple[LineSchedule, ...]
@@ -265,12 +286,12 @@ class Program:
 
     @property
     def prefill(self) -> tuple[Phase, ...]:
-        """The chunks of the prompt in order."""
+        """The chunks of the prompts in order."""
         return tuple(phase for phase in self.phases if phase.name == "prefill")
 
     @property
     def decode(self) -> Phase:
-        """One generated token."""
+        """One generated token of each user."""
         return self.phases[-1]
 
     @property

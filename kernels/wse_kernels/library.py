@@ -56,6 +56,7 @@ COMPUTE: dict[str, Callable[..., None]] = {
         vocabulary.embedding_lookup,
         vocabulary.add_positions,
         vocabulary.argmax_fold,
+        vocabulary.pair_indices,
     )
 }
 """Kernels of the calling convention that the package docstring describes."""

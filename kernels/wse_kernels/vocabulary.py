@@ -71,3 +71,13 @@ def argmax_fold(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: A
                     best, index = logit, np.float32(candidate)
             f32[block, pair, lane] = best
             f32[block, pair + 1, lane] = index
+
+
+def pair_indices(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
+    """f32[n] = the second members of f32[n, 2] pairs elsewhere. Operands: 3 pairs, 4 out, 5 n."""
+    pairs, out, n = a[3], a[4], a[5]
+    lanes = act.shape[2]
+    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
+        for i in range(n):
+            for lane in range(lanes):
+                f32[block, out + i, lane] = f32[block, pairs + 2 * i + 1, lane]

@@ -25,7 +25,7 @@ def fabric(config: Path, side: int, context: int, *, prompt_tokens: int = 0) -> 
         dtype="float16",
         accumulate="float32",
         context=context,
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=(prompt_tokens,),
         phases=(PREFILL, DECODE) if prompt_tokens else (DECODE,),
         capacity=REPORT,
     )

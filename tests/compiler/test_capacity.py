@@ -21,7 +21,7 @@ from wse.program import Program
 from wse.studies.facts import sram_facts
 
 SPEC = tiny_spec()
-OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 TOLD = replace(OPTIONS, capacity=REPORT)
 CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 ENOUGH, TOO_LITTLE = 1 << 20, 24_000
@@ -63,7 +63,7 @@ def test_whether_a_program_fits_changes_no_cycle() -> None:
 def test_with_a_report_nothing_is_cut_to_make_it_fit() -> None:
     machine = wafer(3, 3, TOO_LITTLE)
     program = compile_model(SPEC, machine, SOFTWARE, TOLD)
-    assert [phase.tokens for phase in program.prefill] == [TOLD.prompt_tokens]
+    assert [phase.tokens for phase in program.prefill] == list(TOLD.prompt_tokens)
     assert not program.fits
     assert not fits(SPEC, machine, SOFTWARE, TOLD), "what fits does not depend on who asks"
 

@@ -23,7 +23,7 @@ from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
 ONE_HEAD = tiny_spec(layers=1, heads=1, kv_heads=1, head_size=40)
-OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 ALONE = replace(OPTIONS, scope=LAYERS, phases=(PREFILL,))
 MATMULS = ("matmul", "matmul_act")
 

@@ -21,7 +21,7 @@ from wse.graph import op_graph, ops_in_order
 from wse.program import Kind, Program
 from wse_mappings.placement import Rect
 
-OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9), 2, 1), ((13, 3), 2, 1)]
 
 

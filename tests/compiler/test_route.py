@@ -15,7 +15,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
 from wse.program import ColourUse, Kind, Program
 
-OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=9)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 
 
 def compiled(mesh: tuple[int, int], colours: int, prefill: str) -> Program:

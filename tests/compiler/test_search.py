@@ -19,7 +19,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.program import Program
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
-OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=40)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))
 
 
 def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
@@ -77,7 +77,7 @@ def test_a_cost_function_decides_between_products_that_fit() -> None:
 
 
 def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:
-    program = compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, prompt_tokens=150))
+    program = compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, prompt_tokens=(150,)))
     sizes = [phase.tokens for phase in program.prefill]
     assert sum(sizes) == 150
     assert len(sizes) > 1

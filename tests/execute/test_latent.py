@@ -25,7 +25,7 @@ from wse.wavelet.phase import phase_run
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
 PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 6
 OPTIONS = Options(
-    mapping="region", wafers=1, dtype="float16", accumulate="float32", context=96, prompt_tokens=5, capacity=REPORT
+    mapping="region", wafers=1, dtype="float16", accumulate="float32", context=96, prompt_tokens=(5,), capacity=REPORT
 )
 
 
@@ -91,7 +91,7 @@ def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says() -> No
     session = run()
     program = session.program
     cost = session.fabric().decode_cost(len(PROMPT))
-    ran = phase_run(program, program.decode, len(PROMPT), session.machine, SOFTWARE)
+    ran = phase_run(program, program.decode, [len(PROMPT)], session.machine, SOFTWARE)
     np.testing.assert_array_equal(ran.links, cost.links)
     kernels = program.decode.kind == Kind.COMPUTE
     np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])

@@ -32,18 +32,18 @@ def test_one_flipped_byte_of_any_tile_shows_in_the_logits(shared: Path) -> None:
     folder = shared / "models" / "stories260k"
     clean = run(folder)
     first = clean.read()
-    before = [clean.engine.logits]
-    clean.engine.decode(first)
-    before.append(clean.engine.logits)
+    before = [clean.engine.logits[0]]
+    clean.engine.decode([first])
+    before.append(clean.engine.logits[0])
     unseen = []
     for stage, byte, size in some_bytes_of_every_tile(clean.program)[::5]:
         broken = run(folder)
         arena = broken.engine.arenas[stage]
         arena.memory[arena.byte_offset(0, 0, byte, size)] ^= 0x01
         broken.read()
-        after = [broken.engine.logits]
-        broken.engine.decode(first)
-        after.append(broken.engine.logits)
+        after = [broken.engine.logits[0]]
+        broken.engine.decode([first])
+        after.append(broken.engine.logits[0])
         if all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
             unseen.append(byte)
     assert len(unseen) <= 1, f"bytes {unseen} changed nothing"
@@ -56,7 +56,7 @@ def test_two_runs_on_one_mesh_are_equal_bit_for_bit(shared: Path, mesh: tuple[in
     for _ in range(2):
         again = run(folder, mesh)
         again.greedy(4)
-        logits.append(again.engine.logits)
+        logits.append(again.engine.logits[0])
     assert logits[0].tobytes() == logits[1].tobytes()
 
 
@@ -76,7 +76,7 @@ def test_a_prompt_in_chunks_gives_what_it_gives_at_once(
         choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=size, head_chunk=7)
         part = session(folder, mesh, prompt=prompt, new_tokens=9, sram_bytes=1 << 18, choice=choice, logits=True)
         assert part.greedy(9) == case["token_ids"][23:32]
-        results.append(part.engine.logits)
+        results.append(part.engine.logits[0])
     assert np.abs(results[0] - results[1]).max() < 1e-4
 
 

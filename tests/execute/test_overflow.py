@@ -24,13 +24,13 @@ def engine(scale: float, dtype: str = "float16", sampling: str = "wafer") -> Eng
         dtype=dtype,
         accumulate="float32",
         context=12,
-        prompt_tokens=2,
+        prompt_tokens=(2,),
         sampling=sampling,
     )
     made = tensors(SPEC)
     made["final_norm"] = (made["final_norm"] * scale).astype(np.float32)
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
-    return Engine(program, SPEC, made.__getitem__, Sampler(Sampling(temperature=1.0)).draw)
+    return Engine(program, SPEC, made.__getitem__, [Sampler(Sampling(temperature=1.0)).draw])
 
 
 def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
@@ -50,11 +50,11 @@ def test_logits_that_are_not_numbers_are_no_token(sampling: str) -> None:
         BadModel,
         match=r"^tiny: the logits are not numbers: .* overflowed float16; check the weights, or use --dtype bfloat16",
     ):
-        _ = run.token
+        _ = run.tokens
 
 
 def test_bfloat16_holds_what_float16_does_not() -> None:
     run = engine(1e6, dtype="bfloat16")
     for _ in run.prefill([3, 4]):
         pass
-    assert 0 <= run.token < SPEC.vocab_size
+    assert 0 <= run.tokens[0] < SPEC.vocab_size

@@ -42,7 +42,7 @@ def program_of(
         dtype="float32",
         accumulate="float32",
         context=prompt + NEW_TOKENS,
-        prompt_tokens=prompt,
+        prompt_tokens=(prompt,),
         logits_out="all",
         phases=phases,
     )
@@ -58,10 +58,10 @@ def forced(engine: Engine, prompt: list[int], following: list[int]) -> F32:
     """Logits [len(following), vocabulary] that predict each of ``following``."""
     for _ in engine.prefill(prompt):
         pass
-    logits = [engine.logits]
+    logits = [engine.logits[0]]
     for token in following[:-1]:
-        engine.decode(token)
-        logits.append(engine.logits)
+        engine.decode([token])
+        logits.append(engine.logits[0])
     return np.stack(logits)
 
 

@@ -105,7 +105,7 @@ def test_untied_models_agree_as_well_with_their_ids_going_back(stages: int) -> N
         dtype="float16",
         accumulate="float32",
         context=30,
-        prompt_tokens=7,
+        prompt_tokens=(7,),
         logits_out="all",
     )
     choice = Choice(stages_per_wafer=stages, prefill="thin-gemm", prefill_chunk=3, head_chunk=2)

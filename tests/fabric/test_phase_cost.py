@@ -17,7 +17,7 @@ from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Phase, Program
 
-OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=4)
+OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 MACHINE = wafer(6, 5, 1 << 20)
 

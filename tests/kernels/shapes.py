@@ -52,6 +52,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "embedding_lookup": ("M", "K", "V"),
     "add_positions": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
+    "pair_indices": ("n",),
 }
 
 PRIMES = (1, 2, 3, 5, 7)
@@ -187,6 +188,8 @@ def _buffers(
         return {"x": M * K, "table": V * K}, {}
     if kernel == "embedding_lookup":
         return {"ids": M, "table": V * K, "out": M * K}, {"ids": rng.integers(0, cols * V + 1, (*line, M))}
+    if kernel == "pair_indices":
+        return {"pairs": 2 * n, "out": n}, {}
     pair = np.stack([rng.normal(size=line), rng.integers(0, cols * V, line)], axis=-1)
     return {"logits": n, "pair": 2}, {"logits": rng.integers(-2, 3, (*line, n)), "pair": pair}
 

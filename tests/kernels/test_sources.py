@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
-from wse.instructions import ACTIVATIONS, FIRST_OPERAND, OPERANDS
+from wse.instructions import ACTIVATIONS, COUNTERS, FIRST_OPERAND, OPERANDS
 from wse_kernels import attention, elementwise, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
@@ -57,6 +57,11 @@ def subscripts(function: ast.FunctionDef, array: str) -> list[ast.expr]:
         for node in ast.walk(function)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array
     ]
+
+
+def test_kernels_that_read_counters_are_named() -> None:
+    """The compiler has them go by one user's counters at a time."""
+    assert {name for name in COMPUTE if subscripts(KERNELS[name], "ctl")} == COUNTERS
 
 
 def test_numba_is_imported_in_one_file() -> None:

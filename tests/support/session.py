@@ -57,22 +57,22 @@ class Session:
         """Run the prompt; the id that follows it."""
         for _ in self.engine.prefill(prompt or self.prompt):
             pass
-        return self.engine.token
+        return self.engine.tokens[0]
 
     def greedy(self, count: int) -> list[int]:
         """Prompt and ``count`` greedy tokens."""
         tokens = [self.read()]
         while len(tokens) < count:
-            tokens.append(self.engine.decode())
+            tokens.append(self.engine.decode()[0])
         return tokens
 
     def forced(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
         self.read()
-        logits = [self.engine.logits]
+        logits = [self.engine.logits[0]]
         for token in tokens[:-1]:
-            self.engine.decode(token)
-            logits.append(self.engine.logits)
+            self.engine.decode([token])
+            logits.append(self.engine.logits[0])
         return np.stack(logits)
 
     def fabric(self) -> Fabric:
@@ -103,7 +103,7 @@ def session(
         dtype=dtype,
         accumulate=accumulate,
         context=len(prompt) + new_tokens,
-        prompt_tokens=len(prompt),
+        prompt_tokens=(len(prompt),),
         region=region,
         logits_out="all" if logits else "none",
     )

@@ -34,7 +34,7 @@ def tiny_session(
         dtype=dtype,
         accumulate="float32",
         context=len(prompt) + new_tokens,
-        prompt_tokens=len(prompt),
+        prompt_tokens=(len(prompt),),
         logits_out="all",
     )
     choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)

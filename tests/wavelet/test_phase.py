@@ -60,7 +60,7 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
 
 def decoded(compiled: Session, length: int, *, eager: bool = False) -> tuple[PhaseCost, PhaseRun]:
     program = compiled.program
-    ran = phase_run(program, program.decode, length, compiled.machine, SOFTWARE, eager=eager)
+    ran = phase_run(program, program.decode, [length], compiled.machine, SOFTWARE, eager=eager)
     return compiled.fabric().decode_cost(length), ran
 
 
@@ -96,7 +96,7 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     machine = mesh_on(load_wafer(generation), program.wafer_rows, program.wafer_cols)
     software = load_software(profile, generation)
     cost = Fabric(program, machine, software).decode_cost(length)
-    ran = phase_run(program, program.decode, length, machine, software)
+    ran = phase_run(program, program.decode, [length], machine, software)
     fast, kind = on_wafer(cost), program.decode.kind
     np.testing.assert_array_equal(ran.links, cost.links)
     np.testing.assert_array_equal(ran.step_cycles[kind == Kind.COMPUTE], fast[kind == Kind.COMPUTE])
@@ -121,7 +121,7 @@ def test_the_log_of_a_token_has_every_word_on_its_link_once_and_the_cycles_of_it
     ran = phase_run(
         program,
         program.decode,
-        length,
+        [length],
         compiled.machine,
         SOFTWARE,
         on_moves=lambda step, moves: told.append((step, moves)),
@@ -145,7 +145,7 @@ def test_a_prefill_crosses_the_links_and_takes_the_cycles_that_the_fast_model_sa
         pytest.skip("several seconds, and no other steps than on smaller regions")
     for index in {0, len(program.prefill) - 1}:
         cost, phase = compiled.fabric().prefill_cost(index), program.prefill[index]
-        ran = phase_run(program, phase, phase.cached, compiled.machine, SOFTWARE)
+        ran = phase_run(program, phase, [phase.cached], compiled.machine, SOFTWARE)
         np.testing.assert_array_equal(ran.links, cost.links)
         assert abs(on_wafer(cost).sum() - ran.cycles) <= 0.1 * ran.cycles
 
@@ -155,7 +155,7 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     program, length = compiled.program, len(PROMPT)
     _, before = decoded(compiled, length)
     slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 7)
-    after = phase_run(program, program.decode, length, compiled.machine, slower)
+    after = phase_run(program, program.decode, [length], compiled.machine, slower)
     turns = np.array([program.decode.turns(step) for step in range(len(program.decode))])
     moved = after.step_cycles - before.step_cycles
     assert set(np.unique(moved - 7 * turns)) <= {0, -7}  # nothing for the token that leaves beside other work
@@ -179,7 +179,7 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
 
 def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:
     machine = wafer(260, 260)
-    options = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=8, prompt_tokens=4)
+    options = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=8, prompt_tokens=(4,))
     program = compile_model(model(shared / "models" / "stories260k").spec, machine, SOFTWARE, options)
     with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* take a smaller region or the fast model"):
-        phase_run(program, program.decode, 4, machine, SOFTWARE)
+        phase_run(program, program.decode, [4], machine, SOFTWARE)

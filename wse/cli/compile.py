@@ -20,6 +20,7 @@ def compile_(
     context: opt.Context = None,
     prompt: opt.Prompt = None,
     prompt_ids: opt.PromptIds = None,
+    prompts: opt.Prompts = None,
     max_new_tokens: opt.MaxNewTokens = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
@@ -51,6 +52,7 @@ def compile_(
             context=context,
             prompt=prompt,
             prompt_ids=prompt_ids,
+            prompts=prompts,
             max_new_tokens=max_new_tokens,
         )
     )

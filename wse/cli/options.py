@@ -37,9 +37,18 @@ Context = Annotated[
     int | None, typer.Option(metavar="N", help="Tokens that the KV cache has room for. Default: prompt + new tokens.")
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0.")]
-Prompt = Annotated[str | None, typer.Option(metavar="TEXT", help="Text to continue.")]
+Prompt = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Several of them are answered together.")
+]
 PromptIds = Annotated[
-    str | None, typer.Option(metavar="1,2,3", help="Token ids to continue, used as they are; needs no tokenizer.")
+    list[str] | None,
+    typer.Option(
+        metavar="1,2,3", help="Token ids to continue, used as they are; needs no tokenizer. As often as wanted."
+    ),
+]
+Prompts = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Texts to continue together: one a line, or a JSON list in a .json file."),
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn, in the model's chat template.")]
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="The system's turn of a chat, before the user's.")]
@@ -67,13 +76,32 @@ def request(**given: Any) -> Any:
     """The Request that the options describe.
 
     Raises:
-        BadInput: a number of wafers or a list of ids that is none.
+        BadInput: a number of wafers or a list of ids that is none, prompts of two kinds, or a file of them that cannot
+            be used.
     """
     from wse.studies.request import Request
 
     given["wafers"] = _wafers(given["wafers"])
-    given["prompt_ids"] = _ids(given.get("prompt_ids"))
-    return Request(**given)
+    texts, ids, file = (given.pop(name, None) for name in ("prompt", "prompt_ids", "prompts"))
+    return Request(**given, **_prompts(texts or [], ids or [], file))
+
+
+def _prompts(texts: list[str], ids: list[str], file: str | None) -> dict[str, Any]:
+    """The fields of a Request that hold what is to be continued."""
+    kinds = {"--prompt": texts, "--prompt-ids": ids, "--prompts": file is not None}
+    named = [name for name, value in kinds.items() if value]
+    if len(named) > 1:
+        message = f"{' and '.join(named)}: give one of the {'two' if len(named) == 2 else 'three'}"
+        raise BadInput(message)
+    if file is not None:
+        from wse.studies.prompts import read_prompts
+
+        return {"prompts": read_prompts(Path(file))}
+    if len(texts) == 1:
+        return {"prompt": texts[0]}
+    if len(ids) == 1:
+        return {"prompt_ids": _ids(ids[0])}
+    return {"prompts": (*texts, *map(_ids, ids))}
 
 
 def trace_path(text: str) -> Path | None:
@@ -96,9 +124,7 @@ def _wafers(text: str) -> int | None:
     return number
 
 
-def _ids(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
+def _ids(text: str) -> tuple[int, ...]:
     numbers = [_whole(part) for part in text.split(",")] if text.strip() else []
     for part, number in zip(text.split(","), numbers, strict=False):
         if number is None:

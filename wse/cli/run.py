@@ -26,6 +26,7 @@ def run(
     context: opt.Context = None,
     prompt: opt.Prompt = None,
     prompt_ids: opt.PromptIds = None,
+    prompts: opt.Prompts = None,
     chat: opt.Chat = False,  # noqa: FBT002
     system: opt.System = None,
     max_new_tokens: opt.MaxNewTokens = None,
@@ -50,6 +51,7 @@ def run(
     \b
       wse run
       wse run --prompt "One day, a little fox" --max-new-tokens 64
+      wse run --prompt "One day" --prompt "The little fox" --max-new-tokens 24
       wse run --temperature 0.8 --top-p 0.9 --repetition-penalty 1.1 --seed 7
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
       wse run --max-new-tokens 8 --wavelets --trace wavelets.h5
@@ -75,6 +77,7 @@ def run(
         context=context,
         prompt=prompt,
         prompt_ids=prompt_ids,
+        prompts=prompts,
         chat=chat,
         system=system,
         max_new_tokens=max_new_tokens,

@@ -9,8 +9,10 @@ import networkx as nx
 
 from wse.compiler.allocate import meet
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
-from wse.compiler.state import At, State
+from wse.compiler.state import At, State, SymPhase
 from wse.errors import WseBug
+from wse.instructions import COUNTERS, KERNELS
+from wse.program import Kind
 
 
 def check(state: State, after: str) -> None:
@@ -60,7 +62,7 @@ def _shard(state: State) -> str | None:
         return f"{choice.prefill} is not known for {needs_thin(state.spec)}"
     if cut.rows != cut.cols:
         return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
-    if choice.prefill_chunk % cut.rows and choice.prefill_chunk < state.options.prompt_tokens:
+    if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
         return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
     return None
 
@@ -78,6 +80,25 @@ def _schedule(state: State) -> str | None:
             for operand in step.operands.values():
                 if isinstance(operand, At) and operand.other and operand.other.view != operand.buffer.view:
                     return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
+        problem = _users(state, phase)
+        if problem:
+            return problem
+    return None
+
+
+def _users(state: State, phase: SymPhase) -> str | None:
+    """With several users what goes by one's counters is in a loop over them in decode, and in prefill the cache's
+    addresses, which tell users apart where there is no loop, are not in one."""
+    if state.options.batch == 1:
+        return None
+    for step in phase.steps:
+        counts = step.kind == Kind.CACHE_SHIFT or (step.kind == Kind.COMPUTE and KERNELS[step.code] in COUNTERS)
+        if counts and phase.user < 0 and step.loop not in phase.over_users:
+            name = KERNELS[step.code] if step.kind == Kind.COMPUTE else "cache_shift"
+            return f"{name} of decode goes by one user's counters outside of a loop over the users"
+        for operand in step.operands.values():
+            if isinstance(operand, At) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:
+                return f"{operand.buffer.name} of one user is used in a loop of prefill: use a copy of it there"
     return None
 
 

@@ -34,6 +34,7 @@ def emit(state: State) -> State:
         element_types=tuple(element_type(state, view) for view in VIEWS),
         weight_type=state.options.dtype,
         context=state.options.context,
+        batch=state.options.batch,
         vocab_size=state.spec.vocab_size,
         stages=state.stages,
         patterns=state.patterns,
@@ -69,13 +70,13 @@ def _phases(state: State) -> tuple[Phase, ...]:
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
         if id(phase.steps) not in made:
             made[id(phase.steps)] = _phase(state, phase, repaints)
-        found.append(replace(made[id(phase.steps)], cached=phase.cached))
+        found.append(replace(made[id(phase.steps)], user=phase.user, cached=phase.cached))
     return tuple(found)
 
 
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
     count = len(phase.steps)
-    fixed, per_slot, per_round, odd = (np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(4))
+    fixed, per_slot, per_round, odd, per_slot_round = (np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(5))
     for index, step in enumerate(phase.steps):
         for place, operand in step.operands.items():
             if isinstance(operand, Num):
@@ -85,6 +86,7 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
             elif isinstance(operand, At):
                 fixed[index, place] = _element(state, operand.buffer) + operand.offset
                 per_round[index, place] = operand.per_round
+                per_slot_round[index, place] = operand.per_slot_round
                 if operand.other is not None:
                     odd[index, place] = _element(state, operand.other) - _element(state, operand.buffer)
 
@@ -94,6 +96,7 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
     return Phase(
         name=phase.name,
         tokens=phase.tokens,
+        user=phase.user,
         on_mesh=phase.on_mesh,
         cached=phase.cached,
         kind=column([s.kind for s in phase.steps]),
@@ -109,7 +112,9 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
         per_slot=per_slot,
         per_round=per_round,
         odd=odd,
+        per_slot_round=per_slot_round,
         loops=np.array(phase.loops, np.int32).reshape(-1, 3),
+        over_users=np.array([loop in phase.over_users for loop in range(len(phase.loops))], np.bool_),
     )
 
 

@@ -31,11 +31,12 @@ class Options:
 
     ``dtype`` is how the weights of linear layers are held. ``activations`` is the element type of everything else:
     activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
-    ``prompt_tokens`` of the prompt are compiled as prefill; ``context`` is the cache's capacity in
-    tokens. ``region`` None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
-    sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
-    ``prompt``, or ``all``. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
-    lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
+    ``prompt_tokens`` has the length of each user's prompt, which are compiled as prefill one after another; then all
+    users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` None
+    lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host`` sends the logits out and takes
+    the id back. ``logits_out`` sends them out besides: ``none``, those after the ``prompt``, or ``all``. ``capacity``
+    ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report`` lets addresses run on past its end, for
+    a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
     holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
@@ -53,7 +54,7 @@ class Options:
     dtype: str
     accumulate: str
     context: int
-    prompt_tokens: int
+    prompt_tokens: tuple[int, ...]
     region: tuple[int, int] | None = None
     sampling: str = "wafer"
     logits_out: str = "none"
@@ -69,6 +70,11 @@ class Options:
     def activation_type(self) -> str:
         """Element type of activations, cache, tables and gains."""
         return self.activations or self.dtype
+
+    @property
+    def batch(self) -> int:
+        """Users whose tokens are decoded at once."""
+        return len(self.prompt_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

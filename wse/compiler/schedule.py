@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from wse.compiler.lower import latent
 from wse.compiler.lower.attention import attention, output, qkv
@@ -46,16 +46,11 @@ def schedule(state: State) -> State:
     assert state.shard is not None
     buffers, patterns = Buffers(), Patterns()
     tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
-    size = state.choice.prefill_chunk
-    wanted = state.options.phases
-    starts = [*range(0, state.options.prompt_tokens, size)] if PREFILL in wanted else []
     phases: list[SymPhase] = []
-    for start in (*starts, *([None] if DECODE in wanted else [])):
-        decoding = start is None
-        cached = 0 if start is None else start
-        chunk = 1 if start is None else min(size, state.options.prompt_tokens - start)
-        if 0 < cached < state.options.prompt_tokens - size:  # as the first, but for what is in the cache
-            phases.append(replace(phases[0], cached=cached))
+    made: dict[_Demand, SymPhase] = {}
+    for user, cached, demand in _demands(state):
+        if demand in made:  # as an earlier one, but for whose it is and what is in the cache
+            phases.append(replace(made[demand], user=user, cached=cached))
             continue
         context = Context(
             spec=state.spec,
@@ -67,13 +62,15 @@ def schedule(state: State) -> State:
             buffers=buffers,
             patterns=patterns,
             tiles=tiles,
-            on_mesh=not decoding and state.choice.prefill != THIN_GEMM,
-            decoding=decoding,
-            chunk=chunk,
+            on_mesh=not demand.decoding and state.choice.prefill != THIN_GEMM,
+            decoding=demand.decoding,
+            chunk=demand.tokens,
+            user=user,
             cached=cached,
-            last=decoding or cached + chunk == state.options.prompt_tokens,
+            last=demand.last,
         )
-        phases.append(_phase(state, context, DECODE if decoding else PREFILL))
+        made[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL)
+        phases.append(made[demand])
     named = {(b.stage, b.name): b for b in buffers.all()}
     return replace(
         state,
@@ -82,6 +79,26 @@ def schedule(state: State) -> State:
         sym_buffers=buffers.all(),
         ids=named[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )
+
+
+class _Demand(NamedTuple):
+    """What a phase's steps depend on."""
+
+    decoding: bool
+    tokens: int
+    last: bool  # whether the next token follows
+
+
+def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
+    """(user, tokens in that user's cache, demand) of each phase: every user's chunks, then one token of each."""
+    options, size = state.options, state.choice.prefill_chunk
+    if PREFILL in options.phases:
+        for user, length in enumerate(options.prompt_tokens):
+            for cached in range(0, length, size):
+                tokens = min(size, length - cached)
+                yield user, cached, _Demand(decoding=False, tokens=tokens, last=cached + tokens == length)
+    if DECODE in options.phases:
+        yield -1, 0, _Demand(decoding=True, tokens=options.batch, last=True)
 
 
 def _phase(state: State, c: Context, name: str) -> SymPhase:
@@ -103,7 +120,7 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
         LOWER[op.kind](c, op)
     if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
         return_ids(c, _embedding_stage(state))
-    return c.builder.phase(name, c.chunk, c.cached, on_mesh=on_mesh)
+    return c.builder.phase(name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
 
 
 def _embedding_stage(state: State) -> int:

@@ -91,7 +91,7 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         if not products:
             continue
         choice = Choice(stages_per_wafer=stages, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
-        least = replace(options, prompt_tokens=1, capacity=REFUSE)
+        least = replace(options, prompt_tokens=(1,) * options.batch, capacity=REFUSE)
         if not _weights_fit(spec, wafer, software, least, choice):
             continue
         try:
@@ -176,11 +176,12 @@ def _largest_chunks(
         choice = Choice(stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk)
         return compile_choice(spec, wafer, software, options, choice)
 
-    smallest = min(step, options.prompt_tokens)
+    longest = max(options.prompt_tokens)
+    smallest = min(step, longest)
     head = _first_that_fits(
         lambda n: attempt(n, smallest), _halvings(ceil_div(spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
     )[0]
-    return _first_that_fits(lambda n: attempt(head, n), _chunks(options.prompt_tokens, step))[1]
+    return _first_that_fits(lambda n: attempt(head, n), _chunks(longest, step))[1]
 
 
 def _first_that_fits(attempt: Callable[[int], Program], sizes: list[int]) -> tuple[int, Program]:

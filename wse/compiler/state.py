@@ -65,11 +65,13 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:
-    """An address operand: element ``offset + per_round * round`` of ``buffer``, or of ``other`` in odd rounds."""
+    """An address operand: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
+    ``other`` in odd rounds."""
 
     buffer: SymBuffer
     offset: int = 0
     per_round: int = 0
+    per_slot_round: int = 0
     other: SymBuffer | None = None
 
 
@@ -103,10 +105,12 @@ class SymPhase:
 
     name: str
     tokens: int
+    user: int
     on_mesh: bool
     cached: int
     steps: tuple[SymStep, ...]
     loops: tuple[tuple[int, int, int], ...]
+    over_users: frozenset[int]  # loops whose turns are the users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

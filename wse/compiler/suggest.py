@@ -83,6 +83,12 @@ def remedies(
     context = _largest_context(spec, wafer, software, options)
     if context is not None:
         found.append(f"--context {context}")
+    users = _first(
+        range(options.batch - 1, 0, -1),
+        lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
+    )
+    if users is not None:
+        found.append("a single prompt" if users == 1 else f"at most {users} prompts")
     return found
 
 
@@ -120,12 +126,12 @@ def _first(values: range, good: Callable[[int], bool]) -> int | None:
 
 
 def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
-    """The longest context that fits, not below prompt plus one; None when not even that does."""
+    """The longest context that fits, not below the longest prompt plus one; None when not even that does."""
 
     def good(context: int) -> bool:
         return fits(spec, wafer, software, replace(options, context=context))
 
-    low, high = options.prompt_tokens + 1, options.context
+    low, high = max(options.prompt_tokens) + 1, options.context
     if low >= high or not good(low):
         return None
     while high - low > 1:

@@ -25,9 +25,11 @@ WORTH_WAKING = 1_000_000
 
 
 class Binder:
-    """Binds phases of one Program to arenas, cache counters and host streams."""
+    """Binds phases of one Program to arenas, the cache counters of each user, and host streams."""
 
-    def __init__(self, program: Program, arenas: list[Arena], control: npt.NDArray[np.int32], streams: Streams) -> None:
+    def __init__(
+        self, program: Program, arenas: list[Arena], control: list[npt.NDArray[np.int32]], streams: Streams
+    ) -> None:
         self._program = program
         self._arenas = arenas
         self._control = control
@@ -35,7 +37,7 @@ class Binder:
         self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
 
     def bind(self, phase: Phase, slots: int) -> list[Call]:
-        """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row."""
+        """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row of its users."""
         calls: list[Call] = []
         step = 0
         while step < len(phase):
@@ -54,7 +56,8 @@ class Binder:
     def _add(self, calls: list[Call], phase: Phase, step: int, slots: int, turn: int) -> None:
         kind, stage = int(phase.kind[step]), int(phase.stage[step])
         arena, views = self._arenas[stage], self._views[stage]
-        a = phase.operands(step, slots, turn)
+        user = phase.user_of(step, turn)
+        a = phase.operands(step, slots, turn if phase.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
         view = int(phase.view[step])
         if kind == Kind.COMPUTE:
@@ -62,7 +65,7 @@ class Binder:
             calls.append(
                 (
                     _launch(name, math.prod(int(a[i]) for i in WORK[name]) * arena.blocks * arena.lanes),
-                    (*views, self._control, a),
+                    (*views, self._control[user], a),
                 )
             )
         elif kind == Kind.LINE:
@@ -71,9 +74,9 @@ class Binder:
             n = int(a[Field.ELEMENTS])
             operands = [arena.rows, arena.blocks_per_row, int(a[Field.SOURCE]), n, self._words(view, n), arena.cols]
             launch = _launch("cache_shift", n * arena.rows * arena.cols)
-            calls.append((launch, (views[view], arena.links, self._control, np.array(operands, np.int64))))
+            calls.append((launch, (views[view], arena.links, self._control[user], np.array(operands, np.int64))))
         elif kind in (Kind.HAND_OVER, Kind.CROSS):
-            calls += self._stream(kind, stage, view, a)
+            calls += self._stream(phase, kind, stage, view, a)
 
     def _line(
         self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64], turn: int
@@ -100,9 +103,10 @@ class Binder:
         launch = _launch(name, n * arena.blocks * arena.lanes)
         return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)
 
-    def _stream(self, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> list[Call]:
+    def _stream(self, phase: Phase, kind: int, stage: int, view: int, a: npt.NDArray[np.int64]) -> list[Call]:
         if kind == Kind.CROSS and HOST in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            return [self._streams.host_call(self._arenas[stage], self._program.element_types[view], a)]
+            users = range(self._program.batch) if phase.user < 0 else range(phase.user, phase.user + 1)
+            return [self._streams.host_call(self._arenas[stage], self._program.element_types[view], a, users)]
         target = int(a[Field.TARGET_STAGE])
         return self._streams.region_call(
             kind,

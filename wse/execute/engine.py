@@ -1,4 +1,4 @@
-"""The engine: a Program, its weights in SRAM, and the tokens that run through it one phase at a time."""
+"""The engine: a Program, its weights in SRAM, and the users' tokens that run through it one phase at a time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ from wse_mappings.split import balanced_counts
 class Engine:
     """Executes a Program.
 
-    ``tensor`` gives canonical tensors by name. ``draw`` picks the next id from float32 logits when the Program samples
-    on the host. Raises ValueError when it does and there is no ``draw``, WseBug when it does not fit.
+    ``tensor`` gives canonical tensors by name. ``draws``, one a user, pick the next id from float32 logits
+    ``[vocabulary]`` when the Program samples on the host. Raises ValueError when it does and there are not as many,
+    WseBug when it does not fit.
+
+    Attributes:
+        caches: The counters of each user's cache.
     """
 
     def __init__(
-        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Source], draw: Draw | None = None
+        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Source], draws: Sequence[Draw] = ()
     ) -> None:
-        if program.sampling == "host" and draw is None:
-            message = "the Program samples on the host: give draw"
+        if program.sampling == "host" and len(draws) != program.batch:
+            message = f"the Program samples on the host: give draws, {program.batch} of them"
             raise ValueError(message)
         if not program.fits:
             most = max(stage.sram_top_byte for stage in program.stages)
@@ -43,59 +47,65 @@ class Engine:
             raise WseBug(message)
         self.program = program
         self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
-        self.streams = Streams(program, draw)
-        self.cache = CacheBalance(program.stages[0].rect.rows, program.context)
-        self._binder = Binder(program, self.arenas, self.cache.control, self.streams)
-        self._calls: dict[tuple[int, int], list[Call]] = {}
+        self.streams = Streams(program, draws)
+        self._rows = program.stages[0].rect.rows
+        self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
+        self._binder = Binder(program, self.arenas, [cache.control for cache in self.caches], self.streams)
+        self._calls: list[Call] = []  # of decode, with ``_slots`` in use
+        self._slots = -1
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[vocabulary]``, those of the last token run. Only with ``logits_out``."""
+        """float32 ``[users, vocabulary]``, those of the last token run. Only with ``logits_out``."""
         return self.streams.host_logits.copy()
 
     @property
-    def token(self) -> int:
-        """The id that the last phase ended with. Raises BadModel when no logit was a number."""
-        if self.streams.host_token < 0:
+    def tokens(self) -> list[int]:
+        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+        if (self.streams.host_tokens < 0).any():
             message = (
                 f"{self.program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
                 f"{self.program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
             )
             raise BadModel(message)
-        return self.streams.host_token
+        return list(self.streams.host_tokens.tolist())
 
-    def prefill(self, ids: Sequence[int]) -> Iterator[int]:
-        """Run the prompt chunk by chunk; the index of each, as it is done. Then ``token`` follows the prompt."""
-        start = 0
+    def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
         for index, phase in enumerate(self.program.prefill):
-            chunk = np.array(ids[start : start + phase.tokens], np.float32)
-            start += phase.tokens
+            ids = prompts[phase.user][phase.cached : phase.cached + phase.tokens]
+            chunk = np.array(ids, np.float32)
             if phase.on_mesh:  # each row's share, padded to one length
-                shares = balanced_counts(phase.tokens, self.cache.rows)
-                padded = np.zeros((self.cache.rows, int(shares.max())), np.float32)
+                shares = balanced_counts(phase.tokens, self._rows)
+                padded = np.zeros((self._rows, int(shares.max())), np.float32)
                 padded[np.arange(padded.shape[1]) < shares[:, None]] = chunk
                 chunk = padded.reshape(-1)
             self.streams.host_ids = chunk
-            self.cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
-            self._run(index)
+            cache = self.caches[phase.user]
+            cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
+            self._run(self._binder.bind(phase, cache.slots))
             yield index
 
-    def decode(self, token: int | None = None) -> int:
-        """Run one token and give the id that follows. ``token`` replaces the id that the wafer holds."""
-        if token is not None:
+    def decode(self, tokens: Sequence[int] = ()) -> list[int]:
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+        for user, token in enumerate(tokens):
             arena = self.arenas[self._embedding_stage]
-            arena.view("float32")[:, self.program.ids_address, :] = np.float32(token)
-        self.cache.append_one()
-        self._run(len(self.program.phases) - 1)
-        return self.token
+            arena.view("float32")[:, self.program.ids_address + user, :] = np.float32(token)
+        for cache in self.caches:
+            cache.append_one()
+        slots = max(cache.slots for cache in self.caches)
+        if slots != self._slots:
+            self._calls, self._slots = self._binder.bind(self.program.decode, slots), slots
+        self._run(self._calls)
+        return self.tokens
 
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
         distinct: dict[tuple[int, ...], Call] = {}
-        for phase in self.program.phases:
-            slots = CacheBalance.slots_after(phase.cached + phase.tokens, self.cache.rows)
+        for phase in {id(phase.fixed): phase for phase in self.program.phases}.values():
+            slots = CacheBalance.slots_after(phase.cached + phase.tokens, self._rows)
             for call in self._binder.bind(phase, slots):
                 function, arguments = call
                 types = tuple(id(getattr(a, "dtype", None)) for a in arguments)
@@ -113,11 +123,7 @@ class Engine:
             total[stage.wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += arena.links
         return total
 
-    def _run(self, index: int) -> None:
-        key = (index, self.cache.slots)
-        if key not in self._calls:
-            for old in [k for k in self._calls if k[0] == index]:
-                del self._calls[old]
-            self._calls[key] = self._binder.bind(self.program.phases[index], self.cache.slots)
-        for function, arguments in self._calls[key]:
+    @staticmethod
+    def _run(calls: list[Call]) -> None:
+        for function, arguments in calls:
             function(*arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,31 +19,31 @@ Draw = Callable[[npt.NDArray[np.float32]], int]
 
 
 class Streams:
-    """Carries the HAND_OVER and CROSS steps of one Program. ``draw`` gives the next id from logits on the host.
+    """Carries the HAND_OVER and CROSS steps of one Program. ``draws`` give users' next ids from logits on the host.
 
     Attributes:
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
         crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
         host_ids: float32 ``[ids]``: what TOKENS_IN brings in; the caller fills it before the phase runs.
-        host_logits: float32 ``[vocabulary]``: what LOGITS_OUT brought out last.
-        host_token: The id that TOKEN_OUT brought out last.
+        host_logits: float32 ``[users, vocabulary]``: what LOGITS_OUT brought out last.
+        host_tokens: int64 ``[users]``: the ids that TOKEN_OUT brought out last.
     """
 
-    def __init__(self, program: Program, draw: Draw | None) -> None:
+    def __init__(self, program: Program, draws: Sequence[Draw]) -> None:
         self._program = program
         self.links: npt.NDArray[np.int64] = np.zeros(
             (program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64
         )
         self.crossed: Counter[tuple[int, int]] = Counter()
         self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
-        self.host_logits: npt.NDArray[np.float32] = np.zeros(program.vocab_size, np.float32)
-        self.host_token = -1
-        self._draw = draw
+        self.host_logits: npt.NDArray[np.float32] = np.zeros((program.batch, program.vocab_size), np.float32)
+        self.host_tokens: npt.NDArray[np.int64] = np.full(program.batch, -1, np.int64)
+        self._draws = draws
 
     def host_call(
-        self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]
+        self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range
     ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """The call of one CROSS step to or from the host."""
+        """The call of one CROSS step to or from the host, for these users."""
         what = HostStream(int(a[Field.WHAT]))
         action = {
             HostStream.TOKENS_IN: self._tokens_in,
@@ -51,7 +51,7 @@ class Streams:
             HostStream.LOGITS_OUT: self._logits_out,
             HostStream.DRAWN_IN: self._drawn_in,
         }[what]
-        return action, (arena, element_type, a)
+        return action, (arena, element_type, a, users)
 
     def region_call(
         self,
@@ -93,30 +93,33 @@ class Streams:
     def _cross(self, a: npt.NDArray[np.int64]) -> None:
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
 
-    def _tokens_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
+    def _tokens_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range) -> None:
         count = int(a[Field.ELEMENTS])
         view = arena.view(element_type)
         view[0, int(a[Field.TARGET]) : int(a[Field.TARGET]) + count, 0] = self.host_ids[:count]
         self._cross(a)
 
-    def _drawn_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
-        assert self._draw is not None  # the engine sees to it
-        self.host_token = self._draw(self.host_logits)
-        self.host_ids = np.array([self.host_token], np.float32)
-        self._tokens_in(arena, element_type, a)
+    def _drawn_in(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range) -> None:
+        drawn = [self._draws[user](self.host_logits[user]) for user in users]
+        self.host_tokens[users] = drawn
+        self.host_ids = np.array(drawn, np.float32)
+        self._tokens_in(arena, element_type, a, users)
 
-    def _token_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
-        self.host_token = int(arena.view(element_type)[0, int(a[Field.SOURCE]), 0])
+    def _token_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range) -> None:
+        first = int(a[Field.SOURCE])
+        self.host_tokens[users] = arena.view(element_type)[0, first : first + len(users), 0]
         self._cross(a)
 
-    def _logits_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64]) -> None:
-        count, first = int(a[Field.ELEMENTS]), int(a[Field.FIRST])
+    def _logits_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range) -> None:
+        count, first = int(a[Field.ELEMENTS]) // len(users), int(a[Field.FIRST])
         root = self._program.root_row
-        chunk = arena.read_row(element_type, root, int(a[Field.SOURCE]), count)
+        chunk = arena.read_row(element_type, root, int(a[Field.SOURCE]), len(users) * count)
+        chunk = chunk.reshape(arena.cols, len(users), count)
         per_col = -(-self._program.vocab_size // arena.cols)
         index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
-        self.host_logits[index[real]] = chunk[real].astype(np.float32)
-        words = -(-count * arena.view(element_type).itemsize // 4)
+        for i, user in enumerate(users):
+            self.host_logits[user, index[real]] = chunk[:, i][real].astype(np.float32)
+        words = -(-len(users) * count * arena.view(element_type).itemsize // 4)
         arena.links[EAST, root, : arena.cols - 1] += words * np.arange(1, arena.cols)
         self._cross(a)

@@ -14,8 +14,8 @@ from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
 from wse.program import Kind, Phase
 from wse_mappings.placement import Rect
 
-Runs = Mapping[tuple[int, int, int], int]
-"""How often a phase ran, by its index, the cache slots in use, and the rows that passed a cache entry up."""
+Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
+"""How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +56,7 @@ def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
     Layers whose steps are alike are computed once. What is told adds up to the words of all links.
     """
     program = fabric.program
-    phases: dict[int, tuple[Phase, Counter[tuple[int, int]]]] = {}
+    phases: dict[int, tuple[Phase, Counter[tuple[int, tuple[int, ...]]]]] = {}
     for (index, slots, passing), times in runs.items():
         phase = program.phases[index]  # chunks with the same steps share their arrays
         phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
@@ -74,8 +74,8 @@ def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
         yield from _by_wafer(tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
-def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, int]]) -> _Moves:
-    """The moves of all runs of a phase, each of them with (slots, passing rows) of ``CacheBalance``."""
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, tuple[int, ...]]]) -> _Moves:
+    """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
     distinct, which = np.unique(fabric.like(phase)[steps], return_inverse=True)
@@ -94,17 +94,17 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, int]]) -> _Mov
     )
 
 
-def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[int, int]]) -> I64:
+def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[int, tuple[int, ...]]]) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
     shift, grows = phase.kind[step] == Kind.CACHE_SHIFT, bool(phase.per_slot[step].any())
-    distinct: Counter[tuple[int, int]] = Counter()
+    distinct: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for (slots, passing), times in runs.items():
-        distinct[slots if grows else 0, passing if shift else 0] += times
+        distinct[slots if grows else 0, passing if shift else ()] += times
     parts = [NOTHING]
     for (slots, passing), times in distinct.items():
         if not shift:
             parts.append(_times(traffic.moved(phase, step, slots).rectangles, times))
-        elif passing:
+        elif any(passing):
             parts.append(_times(traffic.shifted(phase, step, slots, passing).rectangles, times))
     found = np.concatenate(parts)
     links = (found[:, END_ROW] - found[:, ROW]) * (found[:, END_COL] - found[:, COL])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -87,14 +88,20 @@ class Fabric:
         """Cost of prefill chunk ``index``."""
         phase = self.program.prefill[index]
         rows = self.program.stages[0].rect.rows
-        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), 0)
+        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), ())
 
-    def decode_cost(self, length: int) -> PhaseCost:
-        """Cost of one token that joins ``length`` tokens in the cache."""
+    def decode_cost(self, *lengths: int) -> PhaseCost:
+        """Cost of one token of each user, which joins so many tokens in the user's cache."""
+        return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths))
+
+    def cache_use(self, lengths: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+        """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache.
+
+        Slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, of each user.
+        """
         rows = self.program.stages[0].rect.rows
-        index = len(self.program.phases) - 1
-        passing = CacheBalance.passing_rows(length, rows)
-        return self._cost(index, CacheBalance.slots_after(length + 1, rows), passing)
+        passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
+        return CacheBalance.slots_after(max(lengths) + 1, rows), passing
 
     def like(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same."""
@@ -102,17 +109,17 @@ class Fabric:
             self._alike[id(phase.fixed)] = alike(phase)
         return self._alike[id(phase.fixed)]
 
-    def _cost(self, index: int, slots: int, passing: int) -> PhaseCost:
+    def _cost(self, index: int, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         phase = self.program.phases[index]
-        key = (id(phase.fixed), phase.cached == 0, slots)  # chunks with the same steps share their arrays
+        key = (id(phase.fixed), phase.begins, slots)  # chunks with the same steps share their arrays
         if key not in self._without_shift:
             self._without_shift[key] = self._evaluate(phase, slots)
         return self._with_shift(self._without_shift[key], phase, slots, passing)
 
-    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: int) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on how many rows pass an entry."""
+    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
+        """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
         steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
-        if passing == 0 or len(steps) == 0:
+        if not any(passing) or len(steps) == 0:
             return cost
         kinds, which, often = np.unique(self.like(phase)[steps], return_inverse=True, return_counts=True)
         moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]

@@ -113,7 +113,7 @@ class StepCosts:
             return issue.plus(relays=ends, hops=stream * width + edge, host=seconds * wafer.clock_hz)
         if a[Field.WHAT] == HostStream.TOKEN_OUT:
             return NO_CYCLES  # leaves while the next token is under way
-        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.cached == 0:
+        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.begins:
             seconds += wafer.host_round_trip_s / 2  # later chunks' ids arrive while earlier ones are worked on
         if a[Field.WHAT] == HostStream.DRAWN_IN:
             seconds += wafer.host_round_trip_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,11 +56,12 @@ class Traffic:
             case _:
                 return Moved(0, 0, 0, NOTHING)
 
-    def shifted(self, phase: Phase, step: int, slots: int, passing: int) -> Moved:
-        """The traffic of a cache shift in which the last ``passing`` rows take part."""
+    def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
+        """The traffic of a cache shift for each user, in which the last ``passing`` rows take part."""
         stage = self.program.stages[phase.stage[step]]
         words = self.words(phase, step, slots)
-        return _moved(words * passing * stage.rect.cols, stage.wafer, cache_shift(stage.rect, passing, words))
+        each = [cache_shift(stage.rect, rows, words * users) for rows, users in Counter(passing).items()]
+        return _moved(words * sum(passing) * stage.rect.cols, stage.wafer, np.concatenate(each))
 
     def _line(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)

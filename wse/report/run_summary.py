@@ -21,6 +21,7 @@ from wse.report.terminal import (
     several,
     show,
     shown,
+    shown_text,
 )
 
 CAUSES = {
@@ -39,9 +40,12 @@ def print_run(report: dict[str, Any], stream: TextIO) -> None:
     """Print what a run's report says."""
     console = console_on(stream)
     console.print()
-    if "text" not in report:
+    if report["batch"] > 1:
+        for number, user in enumerate(report["users"], start=1):
+            _print_user(console, number, user)
+    elif "text" not in report:
         heading(console, "Token ids", "the model has no tokenizer")
-        lines(console, [("generated", ", ".join(map(str, report["tokens"])))])
+        lines(console, [("generated", _ids(report))])
     heading(console, "Placement")
     print_placement(console, report)
     print_fullest(console, report["sram"])
@@ -54,11 +58,27 @@ def print_run(report: dict[str, Any], stream: TextIO) -> None:
         _print_traffic(console, report)
     heading(console, "This emulation")
     _print_emulation(console, report)
-    if "prompt_logits_last" in report:
-        heading(console, "Logits after the prompt", "the largest; --json has them all")
-        logits = report["prompt_logits_last"]
-        best = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
-        lines(console, [(f"token {token}", f"{logits[token]:.4f}") for token in best])
+    for number, user in enumerate(report["users"], start=1):
+        if "prompt_logits_last" in user:
+            which = f"{number}, " if report["batch"] > 1 else ""
+            _print_logits(console, which, user["prompt_logits_last"])
+
+
+def _print_user(console: Console, number: int, user: dict[str, Any]) -> None:
+    """One of several answers."""
+    read, made = several(user["prompt_tokens"], "token"), several(len(user["tokens"]), "token")
+    heading(console, f"Prompt {number}", f"{read}, and {made} generated")
+    lines(console, [("text", shown_text(user["text"]))] if "text" in user else [("generated", _ids(user))])
+
+
+def _ids(answer: dict[str, Any]) -> str:
+    return ", ".join(map(str, answer["tokens"]))
+
+
+def _print_logits(console: Console, which: str, logits: list[float]) -> None:
+    heading(console, f"Logits after the prompt {which}".rstrip(" ,"), "the largest; --json has them all")
+    best = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
+    lines(console, [(f"token {token}", f"{logits[token]:.4f}") for token in best])
 
 
 def _print_speed(console: Console, report: dict[str, Any]) -> None:
@@ -82,6 +102,9 @@ def _print_speed(console: Console, report: dict[str, Any]) -> None:
             f"{count(cycles)} cycles a token",
             seconds(cycles / clock),
         )
+        if report["batch"] > 1:
+            users = several(report["batch"], "user")
+            table.add_row("of all users", f"{count(decode['tokens_per_s'])} tokens/s", f"{users}, a token each", "")
     show(console, table)
 
 
@@ -118,7 +141,7 @@ def _print_traffic(console: Console, report: dict[str, Any]) -> None:
 
 def _print_emulation(console: Console, report: dict[str, Any]) -> None:
     emulation = report["emulation"]
-    made = len(report["tokens"])
+    made = sum(len(user["tokens"]) for user in report["users"])
     speed = f"{count(emulation['tokens_per_s'])} tokens/s on this computer"
     rows = [("speed", f"{speed}: {several(made, 'token')}, {seconds(emulation['wall_s'])} in all")]
     if "trace" in report:

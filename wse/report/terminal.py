@@ -68,13 +68,18 @@ def shown(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
+def shown_text(text: str) -> str:
+    """``text`` with control characters other than line ends made visible."""
+    return "".join(c if c in "\n\t" else shown(c) for c in text)
+
+
 def stream_text(stream: TextIO) -> Callable[[str], None]:
     """A function that writes text at once; on a terminal, with control characters other than line ends visible."""
     visible = stream.isatty()
 
     def write(text: str) -> None:
         if visible:
-            text = "".join(c if c in "\n\t" else shown(c) for c in text)
+            text = shown_text(text)
         stream.write(text)
         stream.flush()
 

@@ -53,9 +53,11 @@ def _print_summary(console: Console, facts: dict[str, Any]) -> None:
         ("mapping", f"{shown(system['mapping'])}, {several(len(system['stages']), 'region')}"),
         ("tokens", f"{count(facts['prompt_tokens'])} of the prompt, {count(facts['generated_tokens'])} generated"),
     ]
-    text = shown(facts["text"][:MOST_TEXT]).replace("\\n", " ⏎ ")
-    if text:
-        rows.append(("text", text + (" ..." if len(facts["text"]) > MOST_TEXT else "")))
+    for number, user in enumerate(facts["users"], start=1):
+        text = shown(user["text"][:MOST_TEXT]).replace("\\n", " ⏎ ")
+        if text:
+            name = "text" if len(facts["users"]) == 1 else f"text {number}"
+            rows.append((name, text + (" ..." if len(user["text"]) > MOST_TEXT else "")))
     rows.append(("written by", f"{shown(facts['created_by'])}, program {shown(facts['program_digest'][:16])}"))
     lines(console, rows)
     _print_phases(console, facts)

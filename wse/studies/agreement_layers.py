@@ -119,7 +119,7 @@ def compiled(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tup
         dtype=wanted.dtype,
         accumulate="float32",
         context=CONTEXT,
-        prompt_tokens=wanted.cached if wanted.prefill else 1,
+        prompt_tokens=(wanted.cached if wanted.prefill else 1,),
         capacity=REPORT,
         scope=LAYERS if alone else MODEL,
         phases=(PREFILL,) if wanted.prefill else (DECODE,),
@@ -134,6 +134,6 @@ def both(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[P
     program, machine = compiled(wanted, wafer, software)
     if wanted.prefill:
         (phase,) = program.prefill
-        return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, 0, machine, software)
+        return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)
     cost = Fabric(program, machine, software).decode_cost(wanted.cached)
-    return cost, phase_run(program, program.decode, wanted.cached, machine, software)
+    return cost, phase_run(program, program.decode, [wanted.cached], machine, software)

@@ -21,8 +21,8 @@ def compiled(prepared: Prepared) -> Program:
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
-        middle = len(p.prompt_ids) + p.new_tokens // 2
-        return prompt + fabric.decode_cost(min(middle, p.options.context - 1)).cycles * p.new_tokens
+        middle = [min(len(ids) + p.new_tokens // 2, p.options.context - 1) for ids in p.prompts]
+        return prompt + fabric.decode_cost(*middle).cycles * p.new_tokens
 
     try:
         return compile_model(p.spec, p.wafer, p.software, p.options, cycles)
@@ -37,7 +37,7 @@ def compiled(prepared: Prepared) -> Program:
 def _whole(remedy: str, prepared: Prepared) -> str:
     """A remedy with what else must change for it: fewer new tokens, where as many were asked for."""
     option, _, value = remedy.partition(" ")
-    wanted, prompt = prepared.request.max_new_tokens, len(prepared.prompt_ids)
+    wanted, prompt = prepared.request.max_new_tokens, max(map(len, prepared.prompts))
     if option == "--context" and wanted is not None and prompt + wanted > int(value):
         return f"{remedy} --max-new-tokens {int(value) - prompt}"
     return remedy

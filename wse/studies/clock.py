@@ -12,7 +12,6 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import I64, WORDS
 from wse.fabric.phase_cost import Fabric, PhaseCost, wafer_links
 from wse.program import Field, Kind
-from wse_mappings.cache_balance import CacheBalance
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,7 +50,7 @@ class Clock:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        self.length = 0
+        self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
         self.prefill, self.decode = PhaseTotals(), PhaseTotals()
         self._layers = np.array(fabric.program.op_layers) >= 0
 
@@ -62,21 +61,19 @@ class Clock:
 
     def prefill_chunk(self, index: int) -> PhaseCost:
         """Count one prefill chunk; its cost."""
-        cost = self.fabric.prefill_cost(index)
-        self.length += self.fabric.program.prefill[index].tokens
+        cost, phase = self.fabric.prefill_cost(index), self.fabric.program.prefill[index]
+        self.lengths[phase.user] += phase.tokens
         self._add(self.prefill, index, cost)
         return cost
 
-    def decoded(self, length: int | None = None) -> tuple[tuple[int, int], PhaseCost]:
-        """Count one decoded token, after ``length`` others where that is given.
+    def decoded(self, *lengths: int) -> tuple[tuple[int, tuple[int, ...]], PhaseCost]:
+        """Count one decoded token of each user, after so many others of that user where they are given.
 
-        Gives its cost, and what it depends on: cache slots in use on the fullest row, and rows that pass an entry.
+        Gives its cost, and what it depends on, as ``Fabric.cache_use`` says.
         """
-        self.length = self.length if length is None else length
-        cost = self.fabric.decode_cost(self.length)
-        rows = self.fabric.program.stages[0].rect.rows
-        key = (CacheBalance.slots_after(self.length + 1, rows), CacheBalance.passing_rows(self.length, rows))
-        self.length += 1
+        self.lengths = list(lengths) or self.lengths
+        cost, key = self.fabric.decode_cost(*self.lengths), self.fabric.cache_use(self.lengths)
+        self.lengths = [length + 1 for length in self.lengths]
         self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
         return key, cost
 

@@ -35,6 +35,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
     return {
         "model": model_facts(spec, program),
         "wafer": {**wafer_facts(wafer), "sram_bytes_per_pe": wafer.sram_bytes_per_pe, "colours": _colours(prepared)},
+        "batch": program.batch,
         "system": {**system_facts(program), "context": program.context},
         "sram": _sram(program, wafer.sram_bytes_per_pe),
         "fabric": {
@@ -43,20 +44,23 @@ def placement(prepared: Prepared, program: Program) -> Report:
             "contention": contention_facts(program, costs),
             "reduces": reduce_facts(program, wafer, prepared.software, slots),
         },
-        "prefill": prefill_facts(clock.prefill, len(prepared.prompt_ids), wafer.clock_hz),
-        "decode": {**decode_facts(clock.decode, spec.layer_count, wafer.clock_hz), "after_tokens": midway},
+        "prefill": prefill_facts(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
+        "decode": {
+            **decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch),
+            "after_tokens": midway,
+        },
         "crossing": crossing_facts(clock.decode, wafer.clock_hz),
     }
 
 
 def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:
-    """Cycles of the prompt, and of one token in the middle of what is asked for; how many precede it; the cache slots
-    in use on the fullest row then; cost by phase."""
+    """Cycles of the prompts, and of one token in the middle of what is asked for; how many precede it, of the user with
+    the most; the cache slots in use on the fullest row then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    midway = min(len(prepared.prompt_ids) + prepared.new_tokens // 2, program.context - 1)
-    (slots, _), cost = clock.decoded(midway)
-    return clock, midway, slots, [*costs, (program.decode, cost)]
+    midway = [min(len(ids) + prepared.new_tokens // 2, program.context - 1) for ids in prepared.prompts]
+    (slots, _), cost = clock.decoded(*midway)
+    return clock, max(midway), slots, [*costs, (program.decode, cost)]
 
 
 def _colours(prepared: Prepared) -> int:

@@ -106,7 +106,7 @@ def fullest_stage(program: Program) -> int:
 
 
 def sram_facts(program: Program, sram_bytes: int) -> Report:
-    """``sram``: the fullest PE by use, and the tokens that fit the cache with all that is free."""
+    """``sram``: the fullest PE by use, and the tokens that fit each user's cache with all that is free."""
     stage = fullest_stage(program)
     uses = stage_bytes(program, stage, sram_bytes)
     return {
@@ -127,27 +127,30 @@ def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
 
 
 def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:
-    """``prefill``: cycles and their causes, seconds, prompt tokens a second."""
+    """``prefill``: cycles and their causes, seconds, tokens of all prompts a second."""
     seconds = totals.cycles / clock_hz
     by = {cause: float(value) for cause, value in zip(CAUSES, totals.by_cause, strict=True)}
     return {"cycles": totals.cycles, "s": seconds, "tokens_per_s": prompt_tokens / seconds, "cycles_by": by}
 
 
-def decode_facts(totals: PhaseTotals, layers: int, clock_hz: float) -> Report:
-    """``decode``: means over the decoded tokens; ``cycles_by`` sums exactly to ``cycles_per_token``."""
+def decode_facts(totals: PhaseTotals, layers: int, clock_hz: float, batch: int) -> Report:
+    """``decode``: means over the decoded tokens; ``cycles_by`` sums exactly to ``cycles_per_token``.
+
+    In these cycles each of ``batch`` users gets a token.
+    """
     by = {cause: float(value) / totals.runs for cause, value in zip(CAUSES, totals.by_cause, strict=True)}
     cycles = sum(by.values())
     return {
         "cycles_per_token": cycles,
         "cycles_per_layer": totals.layer_cycles / totals.runs / layers,
         "tokens_per_s_per_user": clock_hz / cycles,
-        "tokens_per_s": clock_hz / cycles,
+        "tokens_per_s": batch * clock_hz / cycles,
         "cycles_by": by,
     }
 
 
 def fabric_facts(program: Program, totals: PhaseTotals) -> Report:
-    """``fabric``: wavelet-hops and the busiest link of a mean decoded token, colours of the busiest stage."""
+    """``fabric``: wavelet-hops and the busiest link of a mean token of all users, colours of the busiest stage."""
     facts: Report = {"colours_used": colours_used(program)}
     if totals.runs and totals.links is not None:
         facts["wavelet_hops_per_token"] = totals.hops / totals.runs

@@ -66,7 +66,8 @@ def _facts(trace: Trace, top: int, replayed: tuple[int, int] | None) -> Report:
             facts[phase] = _phase(trace, places, code, passes[code])
     if "decode" in facts:
         cycles = facts["decode"]["cycles_per_pass"]
-        facts["decode"]["tokens_per_s"] = header.clock_hz / cycles if cycles else 0.0
+        users = max(1, len(facts["users"]))
+        facts["decode"]["tokens_per_s"] = users * header.clock_hz / cycles if cycles else 0.0
     facts["sram"] = {"stages": [dict(zip(USES, row, strict=True)) for row in trace.column("sram/stage_bytes").tolist()]}
     facts["crossing"] = {"bytes": int(trace.column("crossings/bytes").sum())}
     facts["links"] = _busiest_links(trace)
@@ -86,11 +87,24 @@ def _stages(trace: Trace) -> list[dict[str, int]]:
 
 def _tokens(trace: Trace) -> Report:
     is_prompt = trace.column("tokens/is_prompt") != 0
-    text = b"".join(trace.token_bytes()).decode(errors="replace")
+    sequences, user = np.unique(trace.column("tokens/sequence"), return_inverse=True)
+    texts: list[list[bytes]] = [[] for _ in sequences]
+    for of, text in zip(user.tolist(), trace.token_bytes(), strict=True):
+        texts[of].append(text)
+    read, every = (np.bincount(user, weights, len(texts)).astype(int) for weights in (is_prompt, None))
+    users = [
+        {
+            "prompt_tokens": int(read[of]),
+            "generated_tokens": int(every[of] - read[of]),
+            "text": b"".join(parts).decode(errors="replace"),
+        }
+        for of, parts in enumerate(texts)
+    ]
     return {
         "prompt_tokens": int(is_prompt.sum()),
         "generated_tokens": int((~is_prompt).sum()),
-        "text": text,
+        **({"text": users[0]["text"] if users else ""} if len(users) < 2 else {}),
+        "users": users,
         "emulation": {"wall_s": float(trace.column("passes/wall_s").sum())},
     }
 

@@ -24,6 +24,7 @@ from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
 
 TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
+CacheUse = tuple[int, tuple[int, ...]]  # see Fabric.cache_use
 KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2}
 
 
@@ -55,8 +56,8 @@ class Recorder:
     def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
         """Raises TraceError when the path cannot be written."""
         self._program = program
-        self._schedules: dict[tuple[int, ...], int] = {}
-        self._runs: Counter[tuple[int, int, int]] = Counter()
+        self._schedules: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
@@ -82,15 +83,14 @@ class Recorder:
     def __exit__(self, *details: Any) -> None:
         self.writer.__exit__(*details)
 
-    def prompt(self, ids: tuple[int, ...], texts: list[bytes]) -> None:
-        """The prompt's tokens, once its chunks have run."""
-        chunk = [i for i, phase in enumerate(self._program.prefill) for _ in range(phase.tokens)]
-        for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
+    def prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
+        """The tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
+        for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
             self.writer.append_token(
-                token_id=token, text=text, is_prompt=True, pass_index=chunk[position], position=position
+                token_id=token, text=text, is_prompt=True, pass_index=index, position=position, sequence=user
             )
 
-    def passed(self, phase_index: int, key: tuple[int, int], cost: PhaseCost, start: float, wall_s: float) -> int:
+    def passed(self, phase_index: int, key: CacheUse, cost: PhaseCost, start: float, wall_s: float) -> int:
         """One run of a phase; its index among the passes."""
         schedule = self._schedules.get((phase_index, *key))
         if schedule is None:
@@ -101,7 +101,9 @@ class Recorder:
         self._count_busy(phase_index, cost)
         return index
 
-    def token(self, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float) -> None:
+    def token(
+        self, user: int, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float
+    ) -> None:
         """One generated token."""
         self.writer.append_token(
             token_id=token,
@@ -109,6 +111,7 @@ class Recorder:
             is_prompt=False,
             pass_index=pass_index,
             position=position,
+            sequence=user,
             cycles=int(cycles),
             wall_s=wall_s,
         )
@@ -187,7 +190,7 @@ class Recorder:
             },
         )
 
-    def _write_schedule(self, phase_index: int, key: tuple[int, int], cost: PhaseCost) -> int:
+    def _write_schedule(self, phase_index: int, key: CacheUse, cost: PhaseCost) -> int:
         p = self._program
         phase = p.phases[phase_index]
         stages = [p.stages[s] for s in phase.stage]
@@ -273,7 +276,7 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "activations": o.activation_type,
         "accumulate": o.accumulate,
         "context": o.context,
-        "prompt_tokens": o.prompt_tokens,
+        "prompt_tokens": o.prompt_tokens[0] if o.batch == 1 else list(o.prompt_tokens),
         "new_tokens": prepared.new_tokens,
         "software": prepared.software.name,
         "temperature": s.temperature,

@@ -39,7 +39,8 @@ class Request:
     accumulate: str | None = None
     context: int | None = None
     prompt: str | None = None
-    prompt_ids: Sequence[int] | None = None
+    prompt_ids: Sequence[int] | None = None  # in place of the text
+    prompts: Sequence[str | Sequence[int]] = ()  # of several users, in place of one prompt
     chat: bool = False
     system: str | None = None
     max_new_tokens: int | None = None
@@ -74,7 +75,7 @@ class Prepared:
     wafer: WaferSpec
     software: SoftwareProfile
     options: Options
-    prompt_ids: tuple[int, ...]
+    prompts: tuple[tuple[int, ...], ...]  # token ids, a user each
     new_tokens: int
     end_ids: tuple[int, ...]  # that generation stops at
 
@@ -102,15 +103,15 @@ def prepare(request: Request) -> Prepared:
     loaded = load_model(request.model)
     spec = loaded.spec
     dtype = _element_type(spec.dtype if request.dtype is None else request.dtype)
-    ids = prompt_ids(request, loaded)
-    context, new_tokens = _lengths(request, spec, len(ids))
+    prompts = tuple(prompt_ids(one, loaded) for one in _by_user(request))
+    context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
         dtype=dtype,
         accumulate=_accumulator(request.accumulate, dtype),
         context=context,
-        prompt_tokens=len(ids),
+        prompt_tokens=tuple(map(len, prompts)),
         region=region,
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
@@ -125,18 +126,25 @@ def prepare(request: Request) -> Prepared:
         wafer=wafer,
         software=software,
         options=options,
-        prompt_ids=ids,
+        prompts=prompts,
         new_tokens=new_tokens,
         end_ids=end_ids(loaded, chat=request.chat),
     )
 
 
+def _by_user(request: Request) -> list[Request]:
+    """The request of each user, with one prompt."""
+    if not request.prompts:
+        return [request]
+    return [
+        replace(request, prompts=(), prompt=p) if isinstance(p, str) else replace(request, prompts=(), prompt_ids=p)
+        for p in request.prompts
+    ]
+
+
 def prompt_ids(request: Request, loaded: LoadedModel) -> tuple[int, ...]:
     """Token ids of the prompt: as given, from the text, or the model's begin token."""
     spec = loaded.spec
-    if request.prompt is not None and request.prompt_ids is not None:
-        message = "--prompt and --prompt-ids: give one of the two"
-        raise BadInput(message)
     if request.system is not None and not request.chat:
         message = f"--system {request.system!r}: a system's turn is part of a chat; give --chat too"
         raise BadInput(message)

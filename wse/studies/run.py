@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from wse.errors import BadModel, BadTrace
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
+from wse.execute.streams import Draw
 from wse.fabric.phase_cost import Fabric
-from wse.models.token_text import TextStream, Tokenizer
 from wse.program import Program
+from wse.studies.answer import Answer, OnText
 from wse.studies.clock import Clock
 from wse.studies.facts import (
     Report,
@@ -34,7 +33,6 @@ from wse.studies.request import Prepared
 from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
 
-OnText = Callable[[str], None]
 OnReady = Callable[[int, int, str], None]
 
 
@@ -54,7 +52,7 @@ def run(
         program: Its Program.
         trace: Where to write the trace; None writes none.
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
-        on_text: Hears the prompt's text and then each stretch of generated text.
+        on_text: Hears the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_ready: Hears (done, all, name) while kernels compile.
 
     Raises:
@@ -74,9 +72,7 @@ def run(
     digest = program.digest()
     try:
         with Recorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
-            sampler = Sampler(prepared.request.sampling, prepared.prompt_ids)
-            draw = sampler.draw if program.sampling == "host" else None
-            engine = Engine(program, loaded.spec, loaded.checkpoint.rows, draw)
+            engine = Engine(program, loaded.spec, loaded.checkpoint.rows, _draws(prepared, program))
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, recorder, on_text)
             session.generate()
@@ -91,91 +87,101 @@ def run(
     return report
 
 
+def _draws(prepared: Prepared, program: Program) -> list[Draw]:
+    """What draws each user's ids where the host does: user u has the seed plus u, so that the first is as if alone."""
+    if program.sampling != "host":
+        return []
+    asked = prepared.request.sampling
+    return [
+        Sampler(replace(asked, seed=asked.seed + user), prompt).draw for user, prompt in enumerate(prepared.prompts)
+    ]
+
+
+def _nothing(text: str) -> None:
+    """Hear and keep silent."""
+
+
 class _Session:
-    """One prompt and what follows it."""
+    """The users' prompts and what follows them."""
 
     def __init__(
         self, prepared: Prepared, program: Program, engine: Engine, recorder: Recorder | None, on_text: OnText
     ) -> None:
         self.prepared, self.program, self.engine, self.recorder = prepared, program, engine, recorder
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software))
-        self.tokens: list[int] = []
-        self.text = ""
-        self.prompt_logits: npt.NDArray[np.float32] | None = None
         self.wall_s = 0.0
-        self._on_text = on_text
         self._last_pass = 0  # in the trace
-        tokenizer: Tokenizer | None = prepared.loaded.tokenizer
-        self._stream: TextStream | None = tokenizer.stream() if tokenizer else None
+        ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
+        hears = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
+        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, hears) for ids in prepared.prompts]
 
     def generate(self) -> None:
-        """Run the prompt, then one token after another until an end token or the count."""
+        """Run the prompts, then one token of each user after another until all are done.
+
+        A user who is done before others keeps a place in the batch; the tokens found there belong to nobody.
+        """
         began = time.perf_counter()
-        token = self._prompt()
-        while True:
-            self.tokens.append(token)
-            if token in self.prepared.end_ids or len(self.tokens) == self.prepared.new_tokens:
-                break
-            token = self._next()
-        if self._stream is not None:
-            self._say(self._stream.finish())
+        self._prompts()
+        while not all(answer.over for answer in self.answers):
+            self._next()
+        for answer in self.answers:
+            answer.finish()
         self.wall_s = time.perf_counter() - began
 
-    def _prompt(self) -> int:
-        ids, last = self.prepared.prompt_ids, 0
+    def _prompts(self) -> None:
+        passes: list[list[int]] = [[] for _ in self.answers]
         began = time.perf_counter()
-        for index in self.engine.prefill(ids):
-            before = self.clock.cycles
+        for index in self.engine.prefill(*self.prepared.prompts):
+            phase, before = self.program.prefill[index], self.clock.cycles
             cost = self.clock.prefill_chunk(index)
             if self.recorder is not None:
-                key = (self.engine.cache.slots, 0)
-                last = self._last_pass = self.recorder.passed(index, key, cost, before, time.perf_counter() - began)
+                key = (self.engine.caches[phase.user].slots, ())
+                wall = time.perf_counter() - began
+                self._last_pass = self.recorder.passed(index, key, cost, before, wall)
+                passes[phase.user] += [self._last_pass] * phase.tokens
+            self.answers[phase.user].cycles = self.clock.cycles
             began = time.perf_counter()
-        if self.program.logits_out:
-            self.prompt_logits = self.engine.logits
-        texts = [self._say(self._push(token)) for token in ids]
-        if self.recorder is not None:
-            self.recorder.prompt(ids, texts)
-        token = self.engine.token
-        self._token(token, last, self.clock.cycles, 0.0)
-        return token
+        for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
+            if self.prepared.request.logits:
+                answer.logits = self.engine.logits[user]
+            texts = answer.read()
+            if self.recorder is not None:
+                self.recorder.prompt(user, answer.prompt, texts, passes[user])
+            self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
 
-    def _next(self) -> int:
+    def _next(self) -> None:
         began = time.perf_counter()
         before = self.clock.cycles
-        token = self.engine.decode()
+        tokens = self.engine.decode()
         key, cost = self.clock.decoded()
         wall = time.perf_counter() - began
-        index = 0
         if self.recorder is not None:
-            index = self._last_pass = self.recorder.passed(len(self.program.phases) - 1, key, cost, before, wall)
-        self._token(token, index, cost.cycles, wall)
-        return token
+            self._last_pass = self.recorder.passed(len(self.program.phases) - 1, key, cost, before, wall)
+        for user, token in enumerate(tokens):
+            answer = self.answers[user]
+            if not answer.over:
+                cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
+                self._token(user, token, self._last_pass, cycles, wall)
 
-    def _token(self, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
-        text = self._say(self._push(token))
+    def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
+        answer = self.answers[user]
+        text = answer.add(token)
         if self.recorder is not None:
-            position = len(self.prepared.prompt_ids) + len(self.tokens)
-            self.recorder.token(token, text, pass_index, position, cycles, wall_s)
-
-    def _push(self, token: int) -> str:
-        return self._stream.push(token) if self._stream is not None else ""
-
-    def _say(self, text: str) -> bytes:
-        if text:
-            self.text += text
-            self._on_text(text)
-        return text.encode()
+            position = len(answer.prompt) + len(answer.tokens) - 1
+            self.recorder.token(user, token, text, pass_index, position, cycles, wall_s)
 
     def log_wavelets(self, recorder: Recorder) -> Report:
         """The last pass, wavelet by wavelet."""
         program, prepared = self.program, self.prepared
-        phase = program.decode if self.clock.decode.runs else program.prefill[-1]
+        phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
+        if not self.clock.decode.runs:
+            phase = program.prefill[-1]
+            lengths = [phase.cached]
         return log_wavelets(
             recorder.writer,
             program,
             phase,
-            self.clock.length - phase.tokens,
+            lengths,
             prepared.wafer,
             prepared.software,
             pass_index=self._last_pass,
@@ -185,28 +191,25 @@ class _Session:
         """Everything that JSON promises of a run."""
         prepared, program, clock = self.prepared, self.program, self.clock
         wafer, spec = prepared.wafer, prepared.spec
+        users = [answer.facts() for answer in self.answers]
         report: dict[str, Any] = {
-            "tokens": self.tokens,
-            "text": self.text,
-            "prompt_tokens": len(prepared.prompt_ids),
+            **(users[0] if len(users) == 1 else {}),
+            "batch": program.batch,
+            "users": users,
             "model": model_facts(spec, program),
             "wafer": wafer_facts(wafer),
             "system": system_facts(program),
             "sram": sram_facts(program, wafer.sram_bytes_per_pe),
-            "prefill": prefill_facts(clock.prefill, len(prepared.prompt_ids), wafer.clock_hz),
+            "prefill": prefill_facts(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
         }
-        if prepared.request.logits and self.prompt_logits is not None:
-            report["prompt_logits_last"] = [float(v) for v in self.prompt_logits]
-        if self._stream is None:
-            del report["text"]
         totals = clock.decode
         if totals.runs:
-            report["decode"] = decode_facts(totals, spec.layer_count, wafer.clock_hz)
+            report["decode"] = decode_facts(totals, spec.layer_count, wafer.clock_hz, program.batch)
             report["crossing"] = crossing_facts(totals, wafer.clock_hz)
         report["fabric"] = fabric_facts(program, totals)
         report["emulation"] = {
             "wall_s": wall_s,
-            "tokens_per_s": len(self.tokens) / self.wall_s,
+            "tokens_per_s": sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
             "program_digest": digest,
         }
         return report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program import Phase, Program
@@ -28,14 +30,15 @@ def log_wavelets(
     writer: TraceWriter,
     program: Program,
     phase: Phase,
-    length: int,
+    lengths: Sequence[int],
     wafer: WaferSpec,
     software: SoftwareProfile,
     *,
     pass_index: int,
 ) -> Report:
-    """Carry out ``phase`` after ``length`` tokens and append its log; its cycles, hops and moves.
+    """Carry out ``phase`` and append its log; its cycles, hops and moves.
 
+    ``lengths`` are the tokens in the cache before it, of the user whose prompt it reads, or of each.
     Cycles are those of the wavelet reader, without crossings between wafers and to the host.
     """
     moved = 0
@@ -47,5 +50,5 @@ def log_wavelets(
         place = {"cycle": cycle, "wafer": on_wafer, "row": row, "col": col, "colour": colour, "direction": port}
         writer.append("wavelet", {**place, "pass": 0 * cycle + pass_index, "step": 0 * cycle + step})
 
-    ran = phase_run(program, phase, length, wafer, software, on_moves=on_moves)
+    ran = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)
     return {"cycles": ran.cycles, "wavelet_hops": int(ran.hops.sum()), "moves": moved}

@@ -11,7 +11,7 @@ do go over the mesh, to the east edge of the region that they leave and from the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +58,7 @@ class PhaseRun:
 def phase_run(
     program: Program,
     phase: Phase,
-    length: int,
+    lengths: Sequence[int],
     wafer: WaferSpec,
     software: SoftwareProfile,
     *,
@@ -71,7 +71,7 @@ def phase_run(
     Args:
         program: What was compiled.
         phase: One of its phases.
-        length: Tokens in the cache before it.
+        lengths: Tokens in the cache before it, of the user whose prompt it reads, or of each.
         wafer: The machine.
         software: What its software costs.
         eager: Whether a PE begins its next step as soon as its own part of the last one is done; otherwise when all
@@ -82,7 +82,7 @@ def phase_run(
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
     """
-    walk = _Walk(program, phase, length, wafer, software, workers=workers, on_moves=on_moves)
+    walk = _Walk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase):
         end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
@@ -110,7 +110,7 @@ class _Walk:
         self,
         program: Program,
         phase: Phase,
-        length: int,
+        lengths: Sequence[int],
         wafer: WaferSpec,
         software: SoftwareProfile,
         *,
@@ -120,8 +120,8 @@ class _Walk:
         self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
         self.on_moves = on_moves
         rows = program.stages[0].rect.rows
-        self.slots = CacheBalance.slots_after(length + phase.tokens, rows)
-        self.passing = CacheBalance.passing_rows(length, rows)
+        self.slots = CacheBalance.slots_after(max(lengths) + phase.tokens // len(lengths), rows)
+        self.passing = [CacheBalance.passing_rows(length, rows) for length in lengths]
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         log = on_moves is not None
         self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
@@ -206,9 +206,10 @@ class _Walk:
         self.free[stage] += issue
         words = self.runs.words(self.phase, step, self.slots, turn)
         if self.phase.kind[step] == Kind.CACHE_SHIFT:
-            if self.passing:
+            passing = self.passing[turn]
+            if passing:
                 start, base = _relative(begin + issue)
-                self._ended(step, stage, base, self.runs.cache_shift(self.passing, words, start))
+                self._ended(step, stage, base, self.runs.cache_shift(passing, words, start))
         elif self.phase.kind[step] == Kind.HAND_OVER:
             self._hand_over(step, words, begin + issue)
         elif self._carried(step) == HostStream.LOGITS_OUT:

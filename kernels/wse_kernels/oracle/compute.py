@@ -263,6 +263,13 @@ def argmax_fold(pes: Sram, ctl: I32, a: I64) -> None:
         pe.write("f32", pair, np.array([best, index], np.float32))
 
 
+def pair_indices(pes: Sram, ctl: I32, a: I64) -> None:
+    """f32[n] = the second members of f32[n, 2] pairs."""
+    pairs, out, n = a[3:6]
+    for pe in pes.pes(a):
+        pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])
+
+
 def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
     """The slots of a row's T oldest entries."""
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity

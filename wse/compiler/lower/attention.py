@@ -32,23 +32,26 @@ def qkv(c: Context, op: Op) -> None:
     projected = c.temp("qkv", M * N, "acc")
     project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
-    heads: dict[str, Any] = {"x": projected, "q": q, "k": k, "v": c.temp("v_new", M * Hk * F, "act")}
-    heads |= {"M": M, "Hq": H, "Hk": Hk, "F": F}
+    v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, both, b = c.rotated > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
     if rotary and c.spec.head_norm != "rms":
-        b.compute("rope", **heads, **rotation(c))
+        with c.each_user() as one:
+            heads: dict[str, Any] = {"q": one.of(q, H * F), "k": one.of(k, Hk * F), "v": one.of(v, Hk * F)}
+            b.compute("rope", x=one.of(projected, N), M=one.tokens, **heads, **sizes, **rotation(c))
     else:
-        b.compute("split_heads", **heads)
+        b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
     if c.spec.head_norm == "rms":
         normalise_heads(c, both, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
         for x, count in both if rotary else []:
-            b.compute("rotate", x=x, M=M, H=count, F=F, **rotation(c))
+            with c.each_user() as one:
+                b.compute("rotate", x=one.of(x, count * F), M=one.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, both, [])
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(1e12 * c.spec.position_scale.coefficient)
-        tokens = c.spec.position_scale.floor_tokens
-        b.compute("scale_queries", x=q, M=M, n=H * F, coefficient_pico=coefficient_pico, tokens=tokens)
+        scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
+        with c.each_user() as one:
+            b.compute("scale_queries", x=one.of(q, H * F), M=one.tokens, n=H * F, **scale)
 
 
 def rotation(c: Context) -> dict[str, Any]:
@@ -75,7 +78,7 @@ def attention(c: Context, op: Op) -> None:
 
 
 def append(
-    c: Context, caches: Sequence[SymBuffer], new: Sequence[At | SymBuffer], entries: tuple[int, int], capacity: int
+    c: Context, caches: Sequence[At], new: Sequence[At | SymBuffer], entries: tuple[int, int], capacity: int
 ) -> None:
     """Make room on the last row, where a token is decoded, and store the new keys and values of ``entries`` elements.
 
@@ -84,20 +87,21 @@ def append(
     b = c.builder
     if c.options.scope != MODEL:
         return
-    if c.decoding and c.cut.rows > 1:
-        for cache, elements in zip(caches, entries, strict=True):
-            b.move(Kind.CACHE_SHIFT, cache, elements=elements)
-    b.compute(
-        "kv_append",
-        k=new[0],
-        v=new[1],
-        k_cache=caches[0],
-        v_cache=caches[1],
-        E=entries[0],
-        Ev=entries[1],
-        capacity=capacity,
-        tokens=ceil_div(c.chunk, c.cut.rows),
-    )
+    with c.each_user() as one:
+        if c.decoding and c.cut.rows > 1:
+            for cache, elements in zip(caches, entries, strict=True):
+                b.move(Kind.CACHE_SHIFT, cache, elements=elements)
+        b.compute(
+            "kv_append",
+            k=one.of(new[0], entries[0]),
+            v=one.of(new[1], entries[1]),
+            k_cache=caches[0],
+            v_cache=caches[1],
+            E=entries[0],
+            Ev=entries[1],
+            capacity=capacity,
+            tokens=1 if c.decoding else ceil_div(c.chunk, c.cut.rows),
+        )
 
 
 def output(c: Context, op: Op) -> None:
@@ -123,16 +127,18 @@ def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBu
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
 
 
-def _replicated(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
+def _replicated(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     H, Hk, share, F = c.heads
-    M, T = c.tokens, Num(per_slot=1)
+    M, row = c.tokens, Num(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
-    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
-    c.builder.compute("attention_scores", q=q, k=caches[0], out=scores, add=0, **sizes)
+    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1), "capacity": capacity}
+    with c.each_user() as one:
+        here: dict[str, Any] = {"q": one.of(q, H * F), "k": caches[0], "out": one.of(scores, row), "M": one.tokens}
+        c.builder.compute("attention_scores", add=0, **here, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
 
 
-def attend(c: Context, op: Op, scores: SymBuffer, values: SymBuffer, F: int, capacity: int) -> None:
+def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: int) -> None:
     """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
     H, Hk, share, _ = c.heads
     M, b = c.tokens, c.builder
@@ -140,17 +146,25 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymBuffer, F: int, cap
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
     c.reduce_in_groups(scores, Num(per_slot=M * H))
-    softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"M": M, "H": H, "T": T, "capacity": capacity}
-    b.compute("attention_max", scores=scores, out=maxima, **softmax)
+    row = Num(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
+    softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
+    with c.each_user() as one:
+        here: dict[str, Any] = {"scores": one.of(scores, row), "M": one.tokens}
+        b.compute("attention_max", out=one.of(maxima, H), **here, **softmax)
     c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
-    b.compute("attention_exp", scores=scores, maxima=maxima, out=weights, sums=sums, **softmax)
+    with c.each_user() as one:
+        here = {"scores": one.of(scores, row), "maxima": one.of(maxima, H), "M": one.tokens}
+        b.compute("attention_exp", out=one.of(weights, row), sums=one.of(sums, H), **here, **softmax)
     c.all_reduce(COLUMNS, sums, M * H)
-    b.compute("attention_values", p=weights, v=values, out=mixed, M=M, Hk=Hk, share=share, F=F, T=T, capacity=capacity)
+    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
+    with c.each_user() as one:
+        here = {"p": one.of(weights, row), "v": values, "out": one.of(mixed, H * F), "M": one.tokens}
+        b.compute("attention_values", **here, **sizes)
     c.all_reduce(COLUMNS, mixed, M * H * F)
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
+def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
     T = Num(per_slot=1)
@@ -159,7 +173,7 @@ def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
     mixed = c.temp("mixed", M * H * F, "acc")
-    keys, values = (_copied(c, name, cache, block) for name, cache in zip("kv", caches, strict=True))
+    keys, values = (_copied(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True))
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
         with b.together():
@@ -199,14 +213,14 @@ def _ring(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _skewed(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
+def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
     T, block, tile = Num(per_slot=1), Num(per_slot=F), Num(per_slot=rows)
     scores = c.temp("scores", rows * capacity, "acc")
     partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
-    q, keys = c.temp("q", rows * F, "act"), _copied(c, "k", caches[0], block)
+    q, keys = c.temp("q", rows * F, "act"), _copied(c, "k", caches[0], block, capacity * F)
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
@@ -215,14 +229,16 @@ def _skewed(c: Context, op: Op, caches: list[SymBuffer], capacity: int) -> None:
     exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     c.all_reduce(ROWS, sums, rows)
-    weights, values = align(c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block), COLUMNS))
+    weights, values = align(
+        c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block, capacity * F), COLUMNS)
+    )
     mixed = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _copied(c: Context, name: str, cache: SymBuffer, block: Num) -> Moving:
-    """A copy of the cache's entries that moves, while the cache stays."""
-    here, spare = (c.temp(f"{name}_moving_{i}", cache.elements, "act", "buffers") for i in range(2))
+def _copied(c: Context, name: str, cache: At, block: Num, most: int) -> Moving:
+    """A copy of the cache's entries, ``most`` elements, that moves, while the cache stays."""
+    here, spare = (c.temp(f"{name}_moving_{i}", most, "act", "buffers") for i in range(2))
     c.builder.compute("copy", out=here, x=cache, n=block)
     return moving(here, spare, block)

@@ -63,6 +63,7 @@ class PhaseBuilder:
         self.op = 0
         self.steps: list[SymStep] = []
         self.loops: list[tuple[int, int, int]] = []
+        self.over_users: set[int] = set()
         self._loop = -1
         self._together = -1
         self._groups = 0
@@ -111,12 +112,14 @@ class PhaseBuilder:
         self._add(kind, 0, 0, here.buffer.view, self._rect(None) | {Field.SOURCE: here} | operands)
 
     @contextmanager
-    def loop(self, turns: int) -> Iterator[None]:
-        """The steps added inside run ``turns`` times. Loops do not nest."""
+    def loop(self, turns: int, *, over_users: bool = False) -> Iterator[None]:
+        """The steps added inside run ``turns`` times, or once for each user. Loops do not nest."""
         if self._loop >= 0:
             message = "loops do not nest"
             raise ValueError(message)
         self._loop = len(self.loops)
+        if over_users:
+            self.over_users.add(self._loop)
         first = len(self.steps)
         self.loops.append((first, first, turns))
         yield
@@ -131,15 +134,17 @@ class PhaseBuilder:
         yield
         self._together = -1
 
-    def phase(self, name: str, tokens: int, cached: int, *, on_mesh: bool) -> SymPhase:
+    def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
         """What was collected."""
         return SymPhase(
             name=name,
             tokens=tokens,
+            user=user,
             on_mesh=on_mesh,
             cached=cached,
             steps=tuple(self.steps),
             loops=tuple(self.loops),
+            over_users=frozenset(self.over_users),
         )
 
     def _rect(self, only_row: int | None) -> dict[int, At | Num]:

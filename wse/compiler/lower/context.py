@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
@@ -15,12 +17,26 @@ from wse_mappings.schedule import Arrival
 from wse_mappings.split import ceil_div
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachUser:
+    """The tokens that steps inside ``Context.each_user`` work on. ``turns``: one user's in each turn of a loop."""
+
+    tokens: int
+    turns: bool
+
+    def of(self, tokens: SymBuffer | At, elements: int | Num) -> At:
+        """Where what these tokens have among all ``tokens`` begins, ``elements`` a token."""
+        at = At(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
+        each = Num(fixed=elements) if isinstance(elements, int) else elements
+        return replace(at, per_round=each.fixed, per_slot_round=each.per_slot) if self.turns else at
+
+
 @dataclass(kw_only=True)
 class Context:
     """Lowering context of one phase.
 
     ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
-    share when they lie on the mesh. ``stream`` is where the residual stream stands.
+    share when they lie on the mesh; in decode one of each user. ``stream`` is where the residual stream stands.
     """
 
     spec: ModelSpec
@@ -35,6 +51,7 @@ class Context:
     on_mesh: bool
     decoding: bool
     chunk: int
+    user: int
     cached: int
     last: bool
     tokens: int = field(init=False)
@@ -69,13 +86,36 @@ class Context:
         """A buffer of the current stage that lives where its values are needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
-    def ids(self, elements: int) -> SymBuffer:
-        """Token ids of the current stage, which one phase leaves to the next."""
+    def prompt_ids(self, elements: int) -> At:
+        """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""
+        before = self.options.batch - 1
+        return At(buffer=self._ids(before + elements), offset=before)
+
+    def next_ids(self) -> At:
+        """The token ids that this phase finds and leaves to decode: the user's, or those of all in decode."""
+        batch = self.options.batch
+        return At(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
+
+    def _ids(self, elements: int) -> SymBuffer:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", kept=True)
 
-    def cache(self, name: str, elements: int) -> SymBuffer:
-        """A key or value cache of the current stage."""
-        return self.buffers.get(self.builder.stage, name, elements, "act", "kv", kept=True)
+    def cache(self, name: str, elements: int) -> At:
+        """A key or value cache of the current stage: in prefill the user's, inside ``each_user`` that of the turn."""
+        batch = self.options.batch
+        buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", kept=True)
+        return At(buffer=buffer, per_round=elements if batch > 1 else 0)
+
+    @contextmanager
+    def each_user(self) -> Iterator[EachUser]:
+        """Steps added inside go by the counters of one user: in decode they run once for each, where there are several.
+
+        They work on ``EachUser.tokens`` tokens, and find in ``EachUser.of`` what belongs to these.
+        """
+        if self.decoding and self.options.batch > 1:
+            with self.builder.loop(self.options.batch, over_users=True):
+                yield EachUser(tokens=1, turns=True)
+        else:
+            yield EachUser(tokens=self.tokens, turns=False)
 
     def tile(self, name: str) -> SymBuffer:
         """A weight tile of the current stage."""

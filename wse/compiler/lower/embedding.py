@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import ml_dtypes
@@ -27,18 +28,18 @@ def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
     d, M, b = c.cut.d, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
-    ids = c.ids(rounds * M)
+    ids = c.next_ids() if c.decoding else c.prompt_ids(rounds * M)
     if not c.decoding:
-        take_ids(c, At(buffer=ids), rounds * M, c.chunk * ID_BYTES)
+        take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
     found = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:
-        _look_up(c, op, At(buffer=ids), found, Num())
+        _look_up(c, op, ids, found, Num())
         b.compute("store", out=c.stream, x=found, n=M * d)
         return
     arrived = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
-        _look_up(c, op, At(buffer=ids, per_round=M), found, Num(per_round=1))
+        _look_up(c, op, replace(ids, per_round=M), found, Num(per_round=1))
         b.line(stream, COLUMNS, found, M * d, target=arrived)
     b.compute("store", out=c.stream, x=arrived, n=M * d)
 
@@ -55,7 +56,9 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
             factor_pico=round(1e12 * rounded(c.spec.embedding_scale, c.options.activation_type)),
         )
     for positions in op.weights[1:]:
-        b.compute("add_positions", x=found, table=c.tile(positions), M=M, K=d, V=c.cut.positions.shape[1], row=row)
+        held = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
+        with c.each_user() as one:
+            b.compute("add_positions", x=one.of(found, d), M=one.tokens, row=row, **held)
     c.all_reduce(ROWS, found, M * d)
 
 

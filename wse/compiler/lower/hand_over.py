@@ -22,16 +22,16 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Bring the next token id from the head's stage to the embedding's, when they differ."""
+    """Bring the next token ids from the head's stage to the embedding's, when they differ."""
     source = c.builder.stage
-    at = At(buffer=c.ids(1))
+    at = c.next_ids()
     c.builder.stage = target
-    there = At(buffer=c.ids(1))
+    there = c.next_ids()
     c.builder.stage = source
     leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _move(c, source, target, at, there, 1, ID_BYTES, leave=leave, enter=0, cols=1)
+    _move(c, source, target, at, there, c.tokens, c.tokens * ID_BYTES, leave=leave, enter=0, cols=1)
     c.builder.stage = target
-    spread(c, there, 1)
+    spread(c, there, c.tokens)
 
 
 def _same_wafer(c: Context, a: int, b: int) -> bool:

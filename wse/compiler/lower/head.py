@@ -1,9 +1,13 @@
-"""The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host."""
+"""The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host.
+
+In decode there is one token of each user, and as many next ids.
+"""
 
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
+from wse.compiler.lower.linear import in_place
 from wse.compiler.state import At
 from wse.graph import Op
 from wse.kernel_cost import PICO
@@ -25,57 +29,64 @@ def last_token(c: Context) -> None:
         b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
         b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
         c.stream = At(buffer=alone)
+    elif c.decoding:
+        return  # each token is the last of its user
     else:
         c.stream = At(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
     c.on_mesh, c.tokens = False, 1
 
 
 def head(c: Context, op: Op) -> None:
-    """normed to the next token id on every PE of the head's region and at the host."""
-    d, V, b = c.cut.d, c.cut.V, c.builder
-    normed, table = c.temp("normed", d, "act"), c.tile(op.weights[0])
+    """normed to the next token ids on every PE of the head's region and at the host."""
+    d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
+    normed, table = c.temp("normed", M * d, "act"), c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
-    logits = c.temp("logits", size, "acc", "buffers")
-    pair = c.temp("best", 2, "f32", "buffers")
+    logits = c.temp("logits", M * size, "acc", "buffers")
+    pairs = c.temp("best", M * 2, "f32", "buffers")
     reduce_ = c.patterns.get(k_tree, c.cut.rows, c.cut.cols, Arrival.ADD, broadcast=False)
     root = root_of(c.cut.rows)
     by_host = c.options.sampling == "host"
     for chunk in range(ceil_div(V, size)):
         first, n = chunk * size, min(size, V - chunk * size)
         weights = At(buffer=table, offset=first * d)
-        b.compute("gemv", x=normed, w=weights, out=logits, K=d, N=n, k_stride=1, n_stride=d)
-        b.line(reduce_, COLUMNS, logits, n)
+        in_place(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
+        b.line(reduce_, COLUMNS, logits, M * n)
         if c.spec.logit_cap is not None:
             cap_pico = round(1e12 * c.spec.logit_cap)
-            b.compute("soft_cap", only_row=root, x=logits, n=n, scale_pico=PICO, cap_pico=cap_pico)
+            b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
-            _to_host(c, At(buffer=logits), n, HostStream.LOGITS_OUT, first, _logit_bytes(c, first, n))
+            _to_host(c, At(buffer=logits), M * n, HostStream.LOGITS_OUT, first, M * _logit_bytes(c, first, n))
         if not by_host:
-            b.compute(
-                "argmax_fold",
-                only_row=root,
-                logits=logits,
-                pair=pair,
-                n=n,
-                V=V,
-                first=first,
-                vocabulary=c.spec.vocab_size,
-                fold=int(chunk > 0),
-            )
-    ids = At(buffer=c.ids(1))
+            with c.each_user() as one:
+                b.compute(
+                    "argmax_fold",
+                    only_row=root,
+                    logits=one.of(logits, n),
+                    pair=one.of(pairs, 2),
+                    n=n,
+                    V=V,
+                    first=first,
+                    vocabulary=c.spec.vocab_size,
+                    fold=int(chunk > 0),
+                )
+    ids = c.next_ids()
     if by_host:
-        take_ids(c, ids, 1, ID_BYTES, HostStream.DRAWN_IN)
+        take_ids(c, ids, M, M * ID_BYTES, HostStream.DRAWN_IN)
         return
     b.line(
         c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True),
         ROWS,
-        pair,
-        2,
+        pairs,
+        M * 2,
         only_row=root,
     )
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
-    b.line(spread, COLUMNS, At(buffer=pair, offset=1), 1, target=ids)
-    _to_host(c, ids, 1, HostStream.TOKEN_OUT, 0, ID_BYTES)
+    found = At(buffer=pairs, offset=1)
+    if M > 1:
+        found = At(buffer=c.temp("found", M, "f32", "buffers"))
+        b.compute("pair_indices", only_row=root, pairs=pairs, out=found, n=M)
+    b.line(spread, COLUMNS, found, M, target=ids)
+    _to_host(c, ids, M, HostStream.TOKEN_OUT, 0, M * ID_BYTES)
 
 
 def _logit_bytes(c: Context, first: int, n: int) -> int:
@@ -85,7 +96,7 @@ def _logit_bytes(c: Context, first: int, n: int) -> int:
 
 
 def _to_host(c: Context, source: At, elements: int, what: HostStream, first: int, payload_bytes: int) -> None:
-    """Logits leave from all columns of the root row, an id from one PE at the edge."""
+    """Logits leave from all columns of the root row, ids from one PE at the edge."""
     b = c.builder
     cols = c.cut.cols if what == HostStream.LOGITS_OUT else 1
     b.move(

@@ -67,7 +67,8 @@ def norm_latent(c: Context, op: Op) -> None:
         at = At(buffer=sums, offset=i * M)
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
-        b.compute("rotate", x=keys, M=M, H=1, F=R, **rotation(c))
+        with c.each_user() as one:
+            b.compute("rotate", x=one.of(keys, R), M=one.tokens, H=1, F=R, **rotation(c))
 
 
 def query(c: Context, op: Op) -> None:
@@ -104,7 +105,8 @@ def query(c: Context, op: Op) -> None:
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
     if c.spec.layers[op.layer].rotary:
-        b.compute("rotate", x=q, M=M, H=H, F=R, **rotation(c))
+        with c.each_user() as one:
+            b.compute("rotate", x=one.of(q, H * R), M=one.tokens, H=H, F=R, **rotation(c))
 
 
 def attention(c: Context, op: Op) -> None:
@@ -116,20 +118,21 @@ def attention(c: Context, op: Op) -> None:
     caches = [c.cache(f"layers.{op.layer}.{name}_cache", capacity * entry) for name, entry in names]
     append(c, caches, _shared(c)[1:], (R, C), capacity)
     scores, q = c.temp("scores", M * H * capacity, "acc"), c.temp("q", M * H * (R + C), "act")
-    for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
-        c.builder.compute(
-            "attention_scores",
-            q=At(buffer=q, offset=i * M * H * R),
-            k=cache,
-            out=scores,
-            M=M,
-            Hk=1,
-            share=H,
-            F=F,
-            T=Num(per_slot=1),
-            capacity=capacity,
-            add=i,
-        )
+    with c.each_user() as one:
+        for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
+            c.builder.compute(
+                "attention_scores",
+                q=one.of(At(buffer=q, offset=i * M * H * R), H * F),
+                k=cache,
+                out=one.of(scores, Num(per_slot=H)),
+                M=one.tokens,
+                Hk=1,
+                share=H,
+                F=F,
+                T=Num(per_slot=1),
+                capacity=capacity,
+                add=i,
+            )
     attend(c, op, scores, caches[1], C, capacity)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wse.compiler.lower.builder import Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.lower.vectors import add_bias, hidden_vector
@@ -77,13 +76,30 @@ def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, 
     c.all_reduce(axis, out, c.tokens * N)
 
 
-def in_place(c: Context, x: Operand, w: Operand, out: Operand, K: int, N: int, *, stride: int, out_stride: int) -> None:
-    """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say."""
-    product: dict[str, Any] = {"x": x, "w": w, "out": out, "K": K, "N": N, "k_stride": stride, "n_stride": 1}
-    if c.tokens == 1:
-        c.builder.compute("gemv", **product)
+def in_place(
+    c: Context,
+    x: At | SymBuffer,
+    w: At | SymBuffer,
+    out: At | SymBuffer,
+    K: int,
+    N: int,
+    *,
+    stride: int,
+    out_stride: int,
+    transposed: bool = False,
+) -> None:
+    """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
+
+    ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of one of
+    each user where they are no more than the outputs, a GEMV each has the longer vectors.
+    """
+    k_stride, n_stride = (1, stride) if transposed else (stride, 1)
+    product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride}
+    if c.tokens == 1 or (c.decoding and c.tokens <= N):
+        with c.each_user() as one:
+            c.builder.compute("gemv", **product, x=one.of(x, K), out=one.of(out, out_stride))
     else:
-        c.builder.compute("matmul", **product, M=c.tokens, out_stride=out_stride, add=0)
+        c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:

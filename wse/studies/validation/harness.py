@@ -147,7 +147,7 @@ def _options(
         dtype=dtype,
         accumulate=dtype,  # the released kernels add up in the type of their operands
         context=context,
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=(prompt_tokens,),
         region=(grid.rows, grid.cols),
         capacity=REPORT,
         scope=scope,
@@ -160,7 +160,8 @@ def _options(
 @cache
 def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
     """One compilation; what its software costs plays no part in it but for the bytes of code."""
-    choice = Choice(stages_per_wafer=1, prefill=product, prefill_chunk=max(options.prompt_tokens, 1), head_chunk=1)
+    chunk = max(*options.prompt_tokens, 1)
+    choice = Choice(stages_per_wafer=1, prefill=product, prefill_chunk=chunk, head_chunk=1)
     profile = software(PROFILE, grid.wafer.generation)
     return compile_choice(_one_head(shape), grid.wafer, profile, options, choice)
 

@@ -1,0 +1,208 @@
+"""Several prompts in one run: each user's tokens and logits are those of a run of their own, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from session import SOFTWARE, golden, model, wafer
+from tiny_model import latent_spec, tensors, tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search import compile_model
+from wse.errors import DoesNotFit
+from wse.execute.engine import Engine
+from wse.execute.sampling import Sampler, Sampling
+from wse.fabric.phase_cost import Fabric
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import Layer, PositionScale
+from wse.program import Kind, Program
+from wse.wavelet.phase import phase_run
+
+PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
+CONTEXT = 24
+STEPS = 10
+THIN = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+TRAITS = replace(
+    tiny_spec(),
+    layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
+    position_scale=PositionScale(coefficient=0.3, floor_tokens=4),
+    sinks=True,
+    score_cap=0.5,
+)
+POSITIONS = replace(
+    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
+)
+NORMS = replace(tiny_spec(), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
+    "3x3": ((3, 3), {}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
+    "4x5": ((4, 5), {}, THIN),
+    "1x1": ((1, 1), {}, THIN),
+    "two wafers": ((5, 3), {"wafers": 2}, THIN),
+    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, stages_per_wafer=2)),
+    "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
+    "drawn": ((4, 5), {"sampling": "host"}, THIN),
+    "float16": ((3, 3), {"dtype": "float16"}, THIN),
+    "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
+    "positions": ((4, 5), {"spec": POSITIONS}, THIN),
+    "norms": ((3, 4), {"spec": NORMS}, THIN),
+    "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
+}
+
+
+def compiled(
+    prompts: Sequence[Sequence[int]],
+    mesh: tuple[int, int],
+    wanted: dict[str, Any],
+    choice: Choice,
+    context: int = CONTEXT,
+) -> tuple[Engine, Program, WaferSpec]:
+    """An engine for a tiny random model, with draws of user u seeded by u."""
+    spec = wanted.get("spec") or tiny_spec(tied=wanted.get("tied", True))
+    options = Options(
+        mapping=wanted.get("mapping", "region"),
+        wafers=wanted.get("wafers", 1),
+        dtype=wanted.get("dtype", "float32"),
+        accumulate="float32",
+        context=context,
+        prompt_tokens=tuple(map(len, prompts)),
+        sampling=wanted.get("sampling", "wafer"),
+        logits_out="all",
+    )
+    machine = wafer(*mesh, 1 << 20)
+    program = compile_choice(spec, machine, SOFTWARE, options, choice)
+    seed = wanted.get("seed", 0)
+    draws = [Sampler(Sampling(temperature=1.5, seed=seed + user), p).draw for user, p in enumerate(prompts)]
+    return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
+
+
+def ran(engine: Engine, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], npt.NDArray[np.float32]]:
+    """Tokens by step and user, and logits [step, user, vocabulary]."""
+    for _ in engine.prefill(*prompts):
+        pass
+    tokens, logits = [engine.tokens], [engine.logits]
+    for _ in range(STEPS):
+        tokens.append(engine.decode())
+        logits.append(engine.logits)
+    return tokens, np.stack(logits)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
+    mesh, wanted, choice = CASES[name]
+    tokens, logits = ran(compiled(PROMPTS, mesh, wanted, choice)[0], PROMPTS)
+    for user, prompt in enumerate(PROMPTS):
+        alone = compiled([prompt], mesh, {**wanted, "seed": user}, choice, context=len(prompt) + STEPS)[0]
+        expected, expected_logits = ran(alone, [prompt])
+        assert [step[user] for step in tokens] == [step[0] for step in expected], user
+        np.testing.assert_array_equal(logits[:, user], expected_logits[:, 0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
+    mesh, wanted, choice = CASES[name]
+    engine, program, machine = compiled(PROMPTS, mesh, wanted, choice)
+    ran(engine, PROMPTS)
+    fabric = Fabric(program, machine, SOFTWARE)
+    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
+    costs += [fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS)) for step in range(STEPS)]
+    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+
+
+@pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline"])
+def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
+    mesh, wanted, choice = CASES[name]
+    _, program, machine = compiled(PROMPTS, mesh, wanted, choice)
+    cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
+    run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
+    np.testing.assert_array_equal(run.links, cost.links)
+    computes = program.decode.kind == Kind.COMPUTE
+    fast = cost.by_cause.sum(axis=1)
+    np.testing.assert_array_equal(run.step_cycles[computes], fast[computes])
+
+
+def test_all_reduces_are_launched_once_for_all_users() -> None:
+    """And carry so many times the words; only caches are shifted user by user."""
+    decode = [compiled(prompts, (4, 5), {}, THIN)[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
+    lines = [np.flatnonzero(phase.kind == Kind.LINE) for phase in decode]
+    assert len(lines[0]) == len(lines[1])
+    for alone, together in zip(*lines, strict=True):
+        assert decode[1].turns(together) == decode[0].turns(alone) == 1
+        one, four = decode[0].operands(alone, 3)[5], decode[1].operands(together, 3)[5]
+        assert four == 4 * one or (one, four) == (1, 4)
+    shifts = np.flatnonzero(decode[1].kind == Kind.CACHE_SHIFT)
+    assert {decode[1].turns(step) for step in shifts} == {len(PROMPTS)}
+
+
+def test_a_batch_costs_less_than_its_users_one_after_another() -> None:
+    machine = wafer(4, 5, 1 << 20)
+    one, four = (compiled(prompts, (4, 5), {}, THIN)[1] for prompts in (PROMPTS[:1], PROMPTS))
+    alone = Fabric(one, machine, SOFTWARE).decode_cost(11).cycles
+    together = Fabric(four, machine, SOFTWARE).decode_cost(11, 11, 11, 11).cycles
+    assert alone < together < 4 * alone
+
+
+def test_every_user_has_a_cache_in_sram() -> None:
+    programs = [compiled(prompts, (4, 5), {}, THIN)[1] for prompts in (PROMPTS[:1], PROMPTS)]
+    one, four = (sum(b.bytes for b in program.buffers if b.use == "kv") for program in programs)
+    assert four == 4 * one
+
+
+def test_prompts_with_equal_chunks_share_their_steps() -> None:
+    _, program, _ = compiled(PROMPTS, (4, 5), {}, THIN)
+    assert [(phase.user, phase.cached, phase.tokens) for phase in program.prefill] == [
+        *((0, 0, 4), (0, 4, 3), (1, 0, 1)),
+        *((2, 0, 4), (2, 4, 4), (2, 8, 3), (3, 0, 4)),
+    ]
+    steps = [id(phase.fixed) for phase in program.prefill]
+    assert steps[0] == steps[3] == steps[4]  # whole chunks with more to come
+    assert steps[1] == steps[5]  # three tokens at the end
+    assert len(set(steps)) == 4
+
+
+def test_more_users_than_fit_are_refused() -> None:
+    machine, spec = wafer(3, 3, 60_000), tiny_spec()
+    options = Options(
+        mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(4, 4)
+    )
+    assert compile_model(spec, machine, SOFTWARE, options).fits
+    with pytest.raises(DoesNotFit, match="KV cache"):
+        compile_model(spec, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "wafers", "mapping"), [((7, 5), 1, "region"), ((16, 16), 1, "region"), ((7, 5), 2, "pipeline")], ids=str
+)
+def test_stories260k_answers_three_prompts_as_transformers_does(
+    shared: Path, mesh: tuple[int, int], wafers: int, mapping: str
+) -> None:
+    folder = shared / "models" / "stories260k"
+    cases = golden(folder)[:3]
+    prompts = [case["prompt_ids"] for case in cases]
+    assert len(set(map(len, prompts))) > 1
+    answers = [case["token_ids"][len(case["prompt_ids"]) :][:24] for case in cases]
+    loaded, machine = model(folder), wafer(*mesh, 1 << 20)
+    options = Options(
+        mapping=mapping,
+        wafers=wafers,
+        dtype="float32",
+        accumulate="float32",
+        context=max(map(len, prompts)) + 24,
+        prompt_tokens=tuple(map(len, prompts)),
+    )
+    assert loaded.checkpoint is not None
+    engine = Engine(compile_model(loaded.spec, machine, SOFTWARE, options), loaded.spec, loaded.checkpoint.tensor)
+    for _ in engine.prefill(*prompts):
+        pass
+    steps = [engine.tokens, *(engine.decode() for _ in range(23))]
+    for user, answer in enumerate(answers):
+        got = [step[user] for step in steps][: len(answer)]
+        assert got == answer, user
