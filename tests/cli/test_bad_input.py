@@ -294,4 +294,7 @@ def test_not_a_number_in_the_weights_is_said(wse: Wse, tiny: Path) -> None:
     tensors["model.norm.weight"] = np.full(12, np.nan, np.float32)
     write_safetensors(tiny / "model.safetensors", tensors)
     line = wse("run", tiny, *IDS, "--max-new-tokens", "2", "--trace", "none", "--json", "--logits").refusal()
-    assert line == "wse: final_norm: holds values that are not finite numbers; fetch or convert the weights again"
+    assert line == (
+        "wse: final_norm: 12 of 12 values are not finite numbers; fetch or convert the weights again, or use "
+        "--allow-nonfinite"
+    )
