@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 
 Add = Callable[..., str]
@@ -109,8 +110,28 @@ def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tu
 
 
 def _experts(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
-    """A mixture of feed-forward blocks, of which each token uses some."""
-    raise NotImplementedError
+    """A mixture of feed-forward blocks, of which each token uses some, and one that all use where there is one."""
+    assert spec.experts is not None
+    at = f"layers.{layer}"
+    norm = _norm(add, spec, f"{at}.mlp_norm", layer, *stream)
+    correction = ((f"{at}.router_correction",),) if spec.experts.correction else ()
+    router = (f"{at}.router",)
+    added = _biases(router, wanted=spec.experts.router_bias) + correction
+    chosen = add(f"{at}.router", "router", layer, router, norm, vectors=added)
+    inward, down = (f"{at}.experts.gate", f"{at}.experts.up"), (f"{at}.experts.down",)
+    biases = _biases(inward, wanted=spec.ffn_bias)
+    inner = add(f"{at}.experts", "experts", layer, inward, norm, chosen, vectors=biases)
+    back = (f"{at}.experts_down", "experts_down", f"{at}.post_mlp_norm")
+    if not spec.experts.shared_size:
+        return _back(add, spec, back, down, layer, inner, stream, biased=spec.ffn_bias)
+    if spec.post_norms:
+        message = f"{spec.name}: no op adds up experts and a shared block before they are normalised"
+        raise WseBug(message)
+    stream = _back(add, spec, back, down, layer, inner, stream, biased=spec.ffn_bias)
+    names, down = (f"{at}.shared.gate", f"{at}.shared.up"), (f"{at}.shared.down",)
+    biases = _biases(names, wanted=spec.ffn_bias)
+    shared = add(f"{at}.shared_gate_up", "shared_gate_up", layer, names, norm, vectors=biases)
+    return _back(add, spec, (f"{at}.shared_down", "shared_down", ""), down, layer, shared, stream, biased=spec.ffn_bias)
 
 
 def _norm(add: Add, spec: ModelSpec, name: str, layer: int, *inputs: str, kind: str = "norm") -> str:

@@ -61,6 +61,15 @@ _SIGNATURES: Final = {
     "add_positions": "x:acc table:wgt M K V row",
     "argmax_fold": "logits:acc pair:f32 n V first vocabulary fold",
     "pair_indices": "pairs:f32 >out:f32 n",
+    "router_place": "x:acc >out:acc M n E",
+    "router_scores": "x:acc >out:f32 M E sigmoid",
+    "router_correct": "x:f32 correction:f32 >out:f32 M E",
+    "router_limit": "x:f32 >out:f32 M E groups kept >best:f32",
+    "router_choose": "choice:f32 scores:f32 >ids:f32 >weights:f32 M E A divided scale_pico",
+    "expert_pairs": "ids:f32 weights:f32 >pairs:f32 M A P experts groups columns",
+    "expert_in": "x:act w:wgt pairs:f32 >out:acc P M K N held k_stride out_stride weighed columns",
+    "expert_out": "x:act w:wgt pairs:f32 >out:acc P M K N held weighed columns",
+    "expert_bias": "x:acc bias:wgt pairs:f32 P M N held stride by_token weighed",
 }
 # ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read, unless
 # the operand starts inside a buffer, whose beginning another step made.
@@ -109,6 +118,15 @@ _WORK: Final = {
     "l2_scale": "M K",
     "moments": "M K",
     "layer_scale": "M K",
+    "router_place": "M E",
+    "router_scores": "M E",
+    "router_correct": "M E",
+    "router_limit": "M E",
+    "router_choose": "M E A",
+    "expert_pairs": "M A",
+    "expert_in": "P K N",
+    "expert_out": "P K N",
+    "expert_bias": "P N",
 }
 
 WORK: Final[dict[str, tuple[int, ...]]] = {
@@ -118,6 +136,9 @@ WORK: Final[dict[str, tuple[int, ...]]] = {
     for kernel, operands in OPERANDS.items()
 }
 """Kernel name to the indices of the operands whose product is about its element operations on one PE."""
+
+ROUTER: Final = "router_choose"
+"""The kernel that leaves the ids of the chosen experts."""
 
 KERNELS: Final = tuple(OPERANDS)
 """Kernel names; a Program refers to them by index."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse_mappings.split import ceil_div
 
 Operands = dict[str, int]
 
@@ -172,6 +173,46 @@ def _place_rotated(a: Operands, c: PeCosts) -> float:
     return c.vector(a["M"] * a["H"] * a["n"], c.acc) + a["Hl"] * a["n"] * (c.loop + c.vector(a["M"], c.acc))
 
 
+def _router_scores(a: Operands, c: PeCosts) -> float:
+    """Sigmoid: exp and a division an element. Softmax: exp alone, and passes for maximum, difference, sum and scale."""
+    exps, passes = a["E"] * c.function, c.vector(a["E"], c.f32)
+    if a["sigmoid"]:
+        return a["M"] * (c.loop + 2 * exps + passes)
+    return a["M"] * (c.loop + c.vector(a["E"], c.largest) + exps + c.function + 3 * passes)
+
+
+def _router_limit(a: Operands, c: PeCosts) -> float:
+    """Two maxima of each group; then a maximum over the groups for each one kept, and one pass that masks the rest."""
+    groups = a["groups"] * (c.loop + 2 * c.vector(ceil_div(a["E"], a["groups"]), c.largest))
+    return a["M"] * (groups + a["kept"] * (c.loop + c.vector(a["groups"], c.largest)) + c.vector(a["E"], c.f32))
+
+
+def _router_choose(a: Operands, c: PeCosts) -> float:
+    """For each choice the maximum and a pass that finds where it is; then the sum, its inverse and the scaling."""
+    one = c.loop + c.vector(a["E"], c.largest) + c.vector(a["E"], c.f32)
+    divided = c.vector(a["A"], c.f32) + c.function if a["divided"] else 0.0
+    return a["M"] * (c.loop + a["A"] * one + divided + c.vector(a["A"], c.f32))
+
+
+def _listed(count: int, c: PeCosts) -> float:
+    """A turn of a loop over pairs, each with its token, expert and weight read one by one."""
+    return count * (c.loop + 3 * c.vector(1, c.f32))
+
+
+def _expert_in(a: Operands, c: PeCosts) -> float:
+    weighed = c.vector(a["N"], c.acc) if a["weighed"] else 0.0
+    return _listed(a["P"], c) + a["P"] * (c.vector(a["N"], c.acc) + c.rows(a["K"], a["N"], c.mac) + weighed)
+
+
+def _expert_out(a: Operands, c: PeCosts) -> float:
+    weighed = c.vector(a["K"], c.act) if a["weighed"] else 0.0
+    return c.vector(a["M"] * a["N"], c.acc) + _listed(a["P"], c) + a["P"] * (weighed + c.rows(a["K"], a["N"], c.mac))
+
+
+def _expert_bias(a: Operands, c: PeCosts) -> float:
+    return _listed(a["P"], c) + a["P"] * (1 + a["weighed"]) * c.vector(a["N"], c.acc)
+
+
 _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
     "matmul_act": _matmul,
@@ -213,4 +254,13 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "add_positions": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.acc)),
     "argmax_fold": lambda a, c: c.vector(a["n"], c.largest) + c.vector(a["n"], c.f32) + c.loop,
     "pair_indices": lambda a, c: c.vector(a["n"], c.f32),
+    "router_place": lambda a, c: c.vector(a["M"] * a["E"], c.acc) + a["M"] * (c.loop + c.vector(a["n"], c.acc)),
+    "router_scores": _router_scores,
+    "router_correct": lambda a, c: a["M"] * (c.loop + c.vector(a["E"], c.f32)),
+    "router_limit": _router_limit,
+    "router_choose": _router_choose,
+    "expert_pairs": lambda a, c: 2 * _listed(a["M"] * a["A"], c),  # compared, and written where it is held
+    "expert_in": _expert_in,
+    "expert_out": _expert_out,
+    "expert_bias": _expert_bias,
 }

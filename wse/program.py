@@ -12,19 +12,24 @@ the turns of the step's loop; a step outside of loops is in the round of the pha
 
 Users are those whose prompts are answered together. Each has a cache and counters of its own; a decoded token is one of
 each user. What depends on a user's counters runs in a loop over the users.
+
+Operands of steps that work on pairs of tokens and experts hold for the most pairs that a column may get; ``per_pair``
+less for each fewer.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.instructions import FIRST_OPERAND, OPERANDS, VIEWS
+from wse.mixture import Mixture
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -71,6 +76,7 @@ class Field(IntEnum):
     BYTES = 12  # CROSS: payload without padding
     WHAT = 13  # CROSS with the host: see HostStream
     FIRST = 14  # CROSS of logits: local vocabulary index of the first
+    COUNT = 15  # LINE with elements by pair: address (float32) of the pairs on a column
 
 
 class HostStream(IntEnum):
@@ -90,7 +96,7 @@ OPERAND_COUNT = max(FIRST_OPERAND + max(map(len, OPERANDS.values())), max(Field)
 """Operands of a step, of which most use fewer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
     """One step sequence, a struct of arrays over its steps.
 
@@ -108,7 +114,9 @@ class Phase:
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         together: int32 ``[steps]``: steps with one number run at the same time; -1 alone.
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
-        fixed, per_slot, per_round, odd, per_slot_round: int64 ``[steps, OPERAND_COUNT]``: see the module docstring.
+        fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
+            docstring.
+        most_pairs: Pairs of tokens and experts for which ``fixed`` holds.
         loops: int32 ``[loops, 3]``: first step, one past the last, turns.
         over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps go by.
     """
@@ -132,6 +140,8 @@ class Phase:
     per_round: I64
     odd: I64
     per_slot_round: I64
+    per_pair: I64
+    most_pairs: int
     loops: I32
     over_users: npt.NDArray[np.bool_]
 
@@ -153,9 +163,24 @@ class Phase:
         loop = int(self.loop[step])
         return turn if loop >= 0 and self.over_users[loop] else max(self.user, 0)
 
+    @cached_property
+    def routed(self) -> npt.NDArray[np.bool_]:
+        """bool ``[steps]``: whether a step's work depends on which experts were chosen."""
+        return np.asarray(self.per_pair.any(axis=1))
+
+    def of_pairs(self, step: int, pairs: int) -> Phase:
+        """One step alone, as it is where the column has so many pairs of tokens and experts."""
+        one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in _OF_STEPS | _OPERANDS}
+        one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs - pairs)
+        return replace(self, **one, most_pairs=pairs)
+
     def turns(self, step: int) -> int:
         """How often a step runs."""
-        return 1 if self.loop[step] < 0 else int(self.loops[self.loop[step], 2])
+        return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
+
+
+_OF_STEPS = frozenset(("kind", "code", "axis", "view", "stage", "op", "loop", "together", "repaints"))
+_OPERANDS = frozenset(("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +228,8 @@ class TilePart:
 
     The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
     of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
-    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector.
+    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. ``offset`` ``[cols]`` is added to the
+    inner index where that varies over rows; -1 makes padding of it.
     """
 
     tensor: str
@@ -212,6 +238,7 @@ class TilePart:
     inner: I32
     inner_axis: int
     transposed: bool
+    offset: I32 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -252,6 +279,7 @@ class Program:
         logits_out: Whether logits go to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
         padding_fraction: Share of the weight elements in SRAM that are padding.
+        mixture: Where experts are, if there are any.
     """
 
     model_name: str
@@ -283,6 +311,7 @@ class Program:
     logits_out: bool
     sampling: str
     padding_fraction: float
+    mixture: Mixture | None
 
     @property
     def prefill(self) -> tuple[Phase, ...]:

@@ -9,7 +9,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from wse_kernels import attention, elementwise, latent, linear, norm, rotary, transfers, vocabulary, wavelet
+from wse_kernels import (
+    attention,
+    elementwise,
+    experts,
+    latent,
+    linear,
+    norm,
+    rotary,
+    router,
+    transfers,
+    vocabulary,
+    wavelet,
+)
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
 __all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled", "make_ready"]
@@ -57,13 +69,28 @@ COMPUTE: dict[str, Callable[..., None]] = {
         vocabulary.add_positions,
         vocabulary.argmax_fold,
         vocabulary.pair_indices,
+        router.router_place,
+        router.router_scores,
+        router.router_correct,
+        router.router_limit,
+        router.router_choose,
+        experts.expert_pairs,
+        experts.expert_in,
+        experts.expert_out,
+        experts.expert_bias,
     )
 }
 """Kernels of the calling convention that the package docstring describes."""
 
 TRANSFER: dict[str, Callable[..., None]] = {
     function.__name__: function
-    for function in (transfers.along_rows, transfers.along_columns, transfers.cache_shift, transfers.hand_over)
+    for function in (
+        transfers.along_rows,
+        transfers.along_columns,
+        transfers.along_columns_counted,
+        transfers.cache_shift,
+        transfers.hand_over,
+    )
 }
 """Kernels that move words between PEs; each has its own operands."""
 

@@ -165,6 +165,41 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                         links[NORTH, row, col] += words
 
 
+def along_columns_counted(
+    view: Any, count_view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any
+) -> None:
+    """Messages between the PEs of each mesh column, as long as the column's count says.
+
+    As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. A message has so many
+    times the elements of operand 5 as its sender finds at address 9 of ``count_view`` (float32), at most operand 10
+    times; operand 6 is the bytes of an element.
+    """
+    per_row, lanes, source, target, each, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    columns, count, most = a[8], a[9], a[10]
+    for col in prange(columns):
+        column_block, lane = col // lanes, col % lanes
+        for i in range(first[variant[0]], first[variant[0] + 1]):
+            start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+            sender = start * per_row + column_block
+            n = min(max(np.int64(count_view[sender, count, lane]), 0), most) * each
+            step = 1 if end >= start else -1
+            begin = start if arrival == MULTICAST else end
+            for row in range(begin, end + step, step):
+                receiver = row * per_row + column_block
+                for e in range(n):
+                    new = view[sender, source + e, lane]
+                    if arrival == ADD:
+                        old = view[receiver, target + e, lane]
+                        new = narrow(widen(old) + widen(new), old)
+                    view[receiver, target + e, lane] = new
+            if arrival != KEEP:
+                words = (n * element_bytes + 3) // 4
+                for row in range(start, end):
+                    links[SOUTH, row, col] += words
+                for row in range(end + 1, start + 1):
+                    links[NORTH, row, col] += words
+
+
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
     """Rows pass their oldest cache entry one row up, where ``ctl`` says so (words 5 and 6).
 

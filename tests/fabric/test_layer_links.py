@@ -74,7 +74,7 @@ def laid(program: Program, found: list[LayerLinks], layer: int | None = None) ->
 def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
     program, fabric = compiled(name)
     runs, mesh = runs_of(program), (program.wafers, program.wafer_rows, program.wafer_cols)
-    found = list(layer_links(fabric, runs))
+    found = list(layer_links(fabric, runs, {}))
     traffic = Traffic(program)
     for layer in sorted(set(program.op_layers)):
         expected = np.zeros((mesh[0], 4, *mesh[1:]), np.int64)
@@ -92,7 +92,7 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
     program, fabric = compiled(name)
-    found = list(layer_links(fabric, runs_of(program)))
+    found = list(layer_links(fabric, runs_of(program), {}))
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     costs += [fabric.decode_cost(length) for length in range(9, 49)]
     assert np.array_equal(laid(program, found), 2 * sum(cost.links for cost in costs))
@@ -103,7 +103,7 @@ def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
 
 def test_a_layer_lies_in_its_region_and_the_first_reaches_back_to_the_one_before() -> None:
     program, fabric = compiled("three regions")
-    found = {layer: part.rect for part in layer_links(fabric, runs_of(program)) for layer in part.layers}
+    found = {layer: part.rect for part in layer_links(fabric, runs_of(program), {}) for layer in part.layers}
     for stage, before in zip(program.stages, (None, *program.stages), strict=False):
         first, *others = range(stage.first_layer, stage.last_layer)
         assert all(found[layer] == stage.rect for layer in others)
@@ -117,10 +117,10 @@ def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypat
     maps: list[int] = []
     whole = module.link_map
     monkeypatch.setattr(module, "link_map", lambda *given: maps.append(1) or whole(*given))
-    found = list(layer_links(fabric, runs_of(program)))
+    found = list(layer_links(fabric, runs_of(program), {}))
     assert len(maps) == len(found) <= most
     assert sum(len(part.layers) for part in found) > most
 
 
 def test_nothing_has_run() -> None:
-    assert list(layer_links(compiled("one region")[1], {})) == []
+    assert list(layer_links(compiled("one region")[1], {}, {})) == []

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.kernels import expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
 from wse.instructions import ACTIVATIONS, OPERANDS
 
@@ -53,6 +54,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "add_positions": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
     "pair_indices": ("n",),
+    **expert_shapes.SIZES,
 }
 
 PRIMES = (1, 2, 3, 5, 7)
@@ -61,6 +63,8 @@ SCALE_PICO = 353_553_390_593
 
 def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> Shape:
     """Buffers and operands at one choice of sizes; what is free is drawn."""
+    if kernel in expert_shapes.SIZES:
+        return Shape(*expert_shapes.drawn(kernel, size, rows, cols, rng), control(max(rows, cols), 1, rng))
     s = dict(size)
     capacity = s.get("capacity", 1)
     s["T"] = int(rng.integers(1, capacity + 1))
@@ -252,7 +256,7 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
             "sums": steps * (sums + np.abs(case.values("sums"))) + TINY["float32"],
             "out": np.full(case.values("out").shape, (steps + (T + 2) * summed) * largest + tiny_sum),
         }
-    return {}
+    return expert_shapes.allowed_error(case, plain, want)
 
 
 def _activation_error(case: Case, plain: dict[str, int]) -> Array:

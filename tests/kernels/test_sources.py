@@ -14,6 +14,7 @@ from wse_kernels import attention, elementwise, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
 from wse_kernels.oracle import elementwise as elementwise_oracle
+from wse_kernels.oracle import experts as experts_oracle
 from wse_kernels.oracle import latent as latent_oracle
 from wse_kernels.oracle import norm as norm_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
@@ -46,7 +47,7 @@ def imported(path: Path) -> set[str]:
 
 
 KERNELS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
-ORACLE_FILES = (compute, elementwise_oracle, latent_oracle, norm_oracle, transfer_oracle)
+ORACLE_FILES = (compute, elementwise_oracle, experts_oracle, latent_oracle, norm_oracle, transfer_oracle)
 ORACLES = {name: node for module in ORACLE_FILES for name, node in functions(Path(module.__file__)).items()}
 
 

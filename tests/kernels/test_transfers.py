@@ -26,7 +26,7 @@ from wse_kernels.library import TRANSFER, compiled
 from wse_kernels.oracle import transfers as oracle
 
 ELEMENTS = ["float32", "float16", "bfloat16"]
-LARGER_PAIR, MULTICAST, KEEP = 3, 4, 5
+REPLACE, ADD, LARGER_PAIR, MULTICAST, KEEP = 0, 1, 3, 4, 5
 
 
 def filled(
@@ -109,6 +109,45 @@ def test_messages_along_columns(
     check_lines("along_columns", element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
 
 
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    rows=st.sampled_from([1, 2, 3, 7]),
+    cols=st.sampled_from([1, 3, 130]),
+    each=st.integers(1, 5),
+    most=st.integers(1, 3),
+    apart=st.integers(0, 1),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_counted_messages_are_as_long_as_the_columns_count(
+    element: str, rows: int, cols: int, each: int, most: int, apart: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = each * most
+    stretches, size = lay_out([(n, element), (n, element), (1, "float32")])
+    memory = np.zeros((rows, cols, size), np.uint8)
+    for stretch in stretches[:2]:
+        values = numbers(rng, (rows, cols, n)).astype(NUMPY_TYPE[element])
+        memory[..., stretch.start : stretch.end] = values.view(np.uint8)
+    counts = np.broadcast_to(rng.integers(-1, most + 2, (1, cols, 1)), (rows, cols, 1))
+    memory[..., stretches[2].start : stretches[2].end] = counts.astype(np.float32, order="C").view(np.uint8)
+    messages, first = random_messages(rng, rows, 1)
+    messages[:, 2] = rng.choice([REPLACE, ADD, MULTICAST], len(messages))
+    variant = rng.integers(0, 3, 1).astype(np.int32)
+    element_bytes = NUMPY_TYPE[element].itemsize
+    addresses = [stretches[0].address, stretches[apart].address]
+    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, stretches[2].address, most])
+    want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
+    oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
+    for function in functions("along_columns_counted", element):
+        spare = seed % 3
+        blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+        views = [view(blocked, kind, cols, spare) for kind in (element, "float32")]
+        function(*views, counted, messages, first, variant, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+        np.testing.assert_array_equal(counted, links)
+
+
 @pytest.mark.parametrize("cols", [129, 257])
 @pytest.mark.parametrize(("name", "by_column"), [("along_rows", 0), ("along_columns", 0), ("along_columns", 1)])
 def test_messages_over_several_blocks_a_row(name: str, by_column: int, cols: int) -> None:
@@ -176,4 +215,4 @@ def test_hand_over_copies_between_regions_of_any_two_widths(
 
 
 def test_every_transfer_kernel_is_tested_here() -> None:
-    assert set(TRANSFER) == {"along_rows", "along_columns", "cache_shift", "hand_over"}
+    assert set(TRANSFER) == {"along_rows", "along_columns", "along_columns_counted", "cache_shift", "hand_over"}

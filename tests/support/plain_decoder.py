@@ -1,4 +1,4 @@
-"""A plain numpy float64 decoder of every trait of `ModelSpec` outside mixtures: an oracle.
+"""A plain numpy float64 decoder of every trait of `ModelSpec`: an oracle.
 
 Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and `wse.models.tensors`.
 """
@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 from plain_latent import latent_attention
+from plain_router import one_expert, routes
 
 from wse.models.spec import Layer, ModelSpec
 
@@ -38,7 +39,8 @@ def plain_logits(spec: ModelSpec, tensor: Callable[[str], npt.NDArray[np.generic
         else:
             added = latent_attention(spec, of, partial(_rotated, spec), normed)
         x = x + (_norm(spec, of, "post_attention_norm", added) if spec.post_norms else added)
-        added = _feed_forward(spec, of, _norm(spec, of, "mlp_norm", x))
+        feed_forward = _mixture if layer.experts else _feed_forward
+        added = feed_forward(spec, of, _norm(spec, of, "mlp_norm", x))
         x = x + (_norm(spec, of, "post_mlp_norm", added) if spec.post_norms else added)
     logits = _norm(spec, w, "final_norm", x) @ w("embedding" if spec.tied_embedding else "head").T
     return _capped(logits, spec.logit_cap)
@@ -112,6 +114,19 @@ def _feed_forward(spec: ModelSpec, w: Callable[[str], F64], x: F64) -> F64:
     if spec.gated:
         hidden = hidden * (np.clip(up, -7, 7) + 1 if spec.activation == "clamped_silu" else up)
     return _linear(w, "down", hidden, bias=spec.ffn_bias)
+
+
+def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64) -> F64:
+    assert spec.experts is not None
+    total = np.zeros_like(x)
+    if spec.experts.shared_size:
+        total += _feed_forward(spec, lambda name: w(f"shared.{name}"), x)
+    for token, (ids, weights) in enumerate(routes(spec.experts, w, x)):
+        for expert, weight in zip(ids, weights, strict=True):
+            mine = one_expert(spec.experts, w, expert)
+            before, after = (weight, 1.0) if spec.experts.weighs_input else (1.0, weight)
+            total[token] += after * _feed_forward(spec, mine, before * x[token])
+    return total
 
 
 def activated(activation: str, x: F64) -> F64:

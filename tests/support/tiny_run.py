@@ -14,6 +14,7 @@ from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
+from wse_mappings.expert_groups import SPREAD
 
 
 def tiny_session(
@@ -26,6 +27,7 @@ def tiny_session(
     chunk: int | None = None,
     wafers: int = 1,
     dtype: str = "float32",
+    experts: str = SPREAD,
 ) -> Session:
     """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens."""
     options = Options(
@@ -36,6 +38,7 @@ def tiny_session(
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),
         logits_out="all",
+        experts=experts,
     )
     choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)
     machine = wafer(*mesh, 1 << 20)
@@ -53,11 +56,12 @@ def worst_logit_error(
     new_tokens: int = 4,
     chunk: int | None = None,
     wafers: int = 1,
+    experts: str = SPREAD,
 ) -> float:
     """Largest difference from the plain decoder's logits, relative to the largest of those."""
     random = np.random.default_rng(prompt)
     ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
-    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, chunk=chunk, wafers=wafers)
+    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, chunk=chunk, wafers=wafers, experts=experts)
     got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
     want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
     return float(np.abs(got - want).max() / np.abs(want).max())

@@ -121,6 +121,7 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         patterns = [trace.append_pattern(words) for words in (np.ones((4, 2, 3), int), *rest)]
         placed = {"layer": [0, 1, -1, -1], "wafer": [0, 0, 0, 1], "row": [2, 4, 0, 0], "col": [1, 1, 0, 0]}
         trace.append("placed_layer", {**placed, "pattern": [patterns[0], *patterns]})
+        trace.append("routed", {"pass": [0, 1], "layer": [0, 0], "expert": [1, 0], "tokens": [7, 5]})
         trace.append("expert_load", {"layer": [0, 0], "expert": [0, 1], "tokens": [5, 7]})
         trace.append_tensor(np.arange(6, dtype="float32").reshape(2, 3), pass_index=0, op=1)
         trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)

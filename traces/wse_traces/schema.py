@@ -140,14 +140,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("sram/buffers/address", "<i4", ("buffer",), "B", "first byte in the SRAM of the PE"),
     Field("sram/buffers/bytes", "<i4", ("buffer",), "B", "size"),
     Field("sram/buffers/dtype", TEXT, ("buffer",), "text", "type of its elements"),
-    Field(
-        "sram/buffers/live_from",
-        "<i4",
-        ("buffer",),
-        "index",
-        "first op that needs it, -1: always",
-        refers="op",
-    ),
+    Field("sram/buffers/live_from", "<i4", ("buffer",), "index", "first op that needs it, -1: always", refers="op"),
     Field("sram/buffers/live_to", "<i4", ("buffer",), "index", "last op that needs it, -1: always", refers="op"),
     # routes
     Field("routes/stage", "<i4", ("route",), "index", "stage that uses it, -1: between stages", refers="stage"),
@@ -240,6 +233,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("experts/layer", "<i4", ("expert_load",), "layer", "layer of the experts"),
     Field("experts/expert", "<i4", ("expert_load",), "index", "expert within the layer"),
     Field("experts/tokens", "<i8", ("expert_load",), "token", "tokens that were routed to it, over the run"),
+    Field("routed/pass", "<i4", ("routed",), "index", "pass whose tokens were routed", refers="pass"),
+    Field("routed/layer", "<i4", ("routed",), "layer", "layer of the experts"),
+    Field("routed/expert", "<i4", ("routed",), "index", "expert within the layer that got any"),
+    Field("routed/tokens", "<i4", ("routed",), "token", "tokens of the pass that were routed to it"),
     Field("tensors/pass", "<i4", ("tensor",), "index", "pass that made it", refers="pass"),
     Field("tensors/op", "<i4", ("tensor",), "index", "op that made it", refers="op"),
     Field("tensors/dtype", TEXT, ("tensor",), "text", "type of its elements, little-endian"),
@@ -266,7 +263,7 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
 # Tables that version 1 was given after its first files: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet",)
+ADDED_TABLES: Final = ("wavelet", "routed")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

@@ -25,6 +25,9 @@ Mapping = Annotated[str, typer.Option(metavar="NAME", help="A name of `wse mappi
 Region = Annotated[
     str | None, typer.Option(metavar="ROWSxCOLS", help="PEs of one region. Default: the mapping's choice.")
 ]
+Experts = Annotated[
+    str, typer.Option(metavar="spread|own", help="Each expert over all columns of a region, or on columns of its own.")
+]
 Software = Annotated[str, typer.Option(metavar="NAME|FILE", help="The set of software costs: tuned, academic, ...")]
 Dtype = Annotated[
     str | None,

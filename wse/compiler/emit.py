@@ -11,6 +11,7 @@ from wse.compiler.shard import stage_of
 from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
+from wse.mixture import Mixture
 from wse.program import I32, OPERAND_COUNT, Phase, Program
 from wse_mappings.patterns.k_tree import root_of
 
@@ -52,6 +53,7 @@ def emit(state: State) -> State:
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
+        mixture=_mixture(state),
     )
     return replace(state, program=program)
 
@@ -74,15 +76,27 @@ def _phases(state: State) -> tuple[Phase, ...]:
     return tuple(found)
 
 
+def _mixture(state: State) -> Mixture | None:
+    assert state.shard is not None
+    groups, experts = state.shard.experts, state.spec.experts
+    if groups is None or experts is None:
+        return None
+    return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
+
+
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
+    mixture = _mixture(state)
     count = len(phase.steps)
-    fixed, per_slot, per_round, odd, per_slot_round = (np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(5))
+    fixed, per_slot, per_round, odd, per_slot_round, per_pair = (
+        np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(6)
+    )
     for index, step in enumerate(phase.steps):
         for place, operand in step.operands.items():
             if isinstance(operand, Num):
                 fixed[index, place] = operand.fixed
                 per_slot[index, place] = operand.per_slot
                 per_round[index, place] = operand.per_round
+                per_pair[index, place] = operand.per_pair
             elif isinstance(operand, At):
                 fixed[index, place] = _element(state, operand.buffer) + operand.offset
                 per_round[index, place] = operand.per_round
@@ -113,6 +127,8 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
         per_round=per_round,
         odd=odd,
         per_slot_round=per_slot_round,
+        per_pair=per_pair,
+        most_pairs=0 if mixture is None else mixture.most_pairs(phase.tokens),
         loops=np.array(phase.loops, np.int32).reshape(-1, 3),
         over_users=np.array([loop in phase.over_users for loop in range(len(phase.loops))], np.bool_),
     )
@@ -127,5 +143,6 @@ def _padding(state: State) -> float:
     real = 0
     for part in (part for tile in tiles for part in tile.parts):
         inner = int((part.inner >= 0).sum())
-        real += inner * (lines[1 - part.inner_axis] if part.outer is None else int((part.outer >= 0).sum()))
+        places = lines[1 - part.inner_axis] if part.offset is None else int((part.offset >= 0).sum())
+        real += inner * (places if part.outer is None else int((part.outer >= 0).sum()))
     return 1.0 - real / held

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse_mappings.expert_groups import SPREAD
 from wse_mappings.placement import even_regions
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
@@ -46,7 +47,8 @@ class Options:
     of decode cut a line: a number, those with the fewest relays, or, as in the released configurations of WaferLLM
     (OSDI 2025), equal ones, about as many as PEs in one. ``stored``: row sums of dist-GEMM-T are stored and forwarded,
     as released, instead of streaming through PEs. ``prefill`` is the product that prefill uses; None lets the compiler
-    choose one that holds weights once.
+    choose one that holds weights once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on
+    columns of their ``own``.
     """
 
     mapping: str
@@ -65,6 +67,7 @@ class Options:
     stored: bool = False
     prefill: str | None = None
     activations: str | None = None
+    experts: str = SPREAD
 
     @property
     def activation_type(self) -> str:
@@ -97,4 +100,6 @@ def region_shape(options: Options, wafer: WaferSpec, stages: int) -> tuple[int, 
 
 def needs_thin(spec: ModelSpec) -> str:
     """What a model has that no product on the mesh is known for, so that prefill uses weights where they stand."""
-    return "latent attention" if spec.latent is not None else ""
+    if spec.latent is not None:
+        return "latent attention"
+    return "experts" if any(layer.experts for layer in spec.layers) else ""

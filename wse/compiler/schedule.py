@@ -11,6 +11,7 @@ from wse.compiler.lower.attention import attention, output, qkv
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import embedding
+from wse.compiler.lower.experts import experts, experts_down, router
 from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
@@ -37,6 +38,11 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "latent_query": latent.query,
     "latent_attention": latent.attention,
     "latent_output": latent.output,
+    "router": router,
+    "experts": experts,
+    "experts_down": experts_down,
+    "shared_gate_up": gate_up,
+    "shared_down": down,
 }
 """The lowering of each op kind."""
 

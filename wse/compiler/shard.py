@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from wse.compiler.expert_tiles import expert_tiles
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
 from wse.compiler.shard_latent import cut_latent, latent_tiles, tables
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
@@ -13,6 +14,7 @@ from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
 from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
+from wse_mappings.expert_groups import expert_groups
 from wse_mappings.head_groups import head_groups
 from wse_mappings.split import padded_blocks
 
@@ -21,6 +23,7 @@ def shard(state: State) -> State:
     """Fill ``shard`` and ``tiles``."""
     spec = state.spec
     rows, cols = region_shape(state.options, state.wafer, state.choice.stages_per_wafer)
+    mixture = spec.experts
     cut = Shard(
         rows=rows,
         cols=cols,
@@ -36,6 +39,9 @@ def shard(state: State) -> State:
             whole_pairs=state.options.scope != LAYERS or spec.latent is not None,
         ),
         latent=cut_latent(spec, rows, cols),
+        router=padded_blocks(mixture.count if mixture else 0, cols),
+        experts=expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None,
+        shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
     )
     queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
@@ -78,6 +84,8 @@ def own_name(tensor: str) -> str:
 
 def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
+    if op.kind in ("router", "experts", "experts_down"):
+        return expert_tiles(state.spec, op, cut, stage)
     tiles = column_vectors(op, cut, state.spec, stage)
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:
@@ -121,7 +129,7 @@ def _unknown(op: Op) -> WseBug:
 
 def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """The tiles that decode and the products in place use."""
-    by_row, by_col = (cut.hidden, COLUMNS), (cut.ffn, ROWS)
+    by_row, by_col = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     match op.kind:
         case "embedding" | "head":
             table = _tile(op.weights[:1], stage, (cut.vocab, ROWS), [by_row], transposed=False)
@@ -133,9 +141,9 @@ def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile
             return [_tile(op.weights, stage, by_row, [(queries, ROWS), (keys, ROWS), (keys, ROWS)], transposed=True)]
         case "output":
             return [_tile(op.weights, stage, (queries, ROWS), [by_row], transposed=True)]
-        case "gate_up":
+        case "gate_up" | "shared_gate_up":
             return [_tile(op.weights, stage, by_row, [by_col] * len(op.weights), transposed=True)]
-        case "down":
+        case "down" | "shared_down":
             return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
         case "product":
             return [_tile(op.weights, stage, by_row, [by_col], transposed=True)]

@@ -10,6 +10,7 @@ from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import I32, Buffer, ColourUse, Program, Stage, Tile
+from wse_mappings.expert_groups import ExpertGroups
 from wse_mappings.head_groups import HeadGroups
 from wse_mappings.latent_cut import LatentCut
 from wse_mappings.schedule import LineSchedule
@@ -30,6 +31,9 @@ class Shard:
     vocab: I32  # [cols, V]
     positions: I32  # [cols, learned positions of a column]
     heads: HeadGroups  # of the rotated features alone where attention is latent
+    router: I32  # [cols, n]; no entries without experts
+    experts: ExpertGroups | None
+    shared: I32  # [cols, f], of what every token uses beside experts
     latent: LatentCut | None = None
 
     @property
@@ -41,6 +45,10 @@ class Shard:
     def f(self) -> int:
         """Feed-forward features on a PE."""
         return int(self.ffn.shape[1])
+
+    def feed_forward(self, kind: str) -> I32:
+        """``[cols, f]``: the features of a block that an op of that kind works on: dense, or shared beside experts."""
+        return self.shared if kind.startswith("shared") else self.ffn
 
     @property
     def V(self) -> int:
@@ -77,11 +85,15 @@ class At:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Num:
-    """A number operand: ``fixed + per_slot * slots + per_round * round``."""
+    """A number operand: ``fixed + per_slot * slots + per_round * round``.
+
+    ``fixed`` is for the most pairs of tokens and experts on a column, ``per_pair`` less for each fewer.
+    """
 
     fixed: int = 0
     per_slot: int = 0
     per_round: int = 0
+    per_pair: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

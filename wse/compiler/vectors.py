@@ -43,7 +43,7 @@ def _over_columns(name: str, cut: Shard, spec: ModelSpec) -> I32:
         case "sinks":
             return cut.heads.query_heads(spec.queries_per_kv)
         case "gate_bias" | "up_bias":
-            return cut.ffn
+            return cut.shared if ".shared." in name else cut.ffn
         case "q_a_bias" if cut.latent is not None:
             return cut.latent.source
         case "k_rope_bias":

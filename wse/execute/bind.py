@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
+from wse.execute.routing import Routing
 from wse.execute.streams import Streams
-from wse.instructions import KERNELS, WORK
+from wse.instructions import KERNELS, ROUTER, WORK, named_operands
 from wse.program import COLUMNS, HOST, Field, Kind, Phase, Program
 from wse_kernels.library import compiled
 
@@ -28,12 +29,18 @@ class Binder:
     """Binds phases of one Program to arenas, the cache counters of each user, and host streams."""
 
     def __init__(
-        self, program: Program, arenas: list[Arena], control: list[npt.NDArray[np.int32]], streams: Streams
+        self,
+        program: Program,
+        arenas: list[Arena],
+        control: list[npt.NDArray[np.int32]],
+        streams: Streams,
+        routing: Routing,
     ) -> None:
         self._program = program
         self._arenas = arenas
         self._control = control
         self._streams = streams
+        self._routing = routing
         self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
 
     def bind(self, phase: Phase, slots: int) -> list[Call]:
@@ -68,6 +75,8 @@ class Binder:
                     (*views, self._control[user], a),
                 )
             )
+            if name == ROUTER:
+                calls.append(self._routed(arena, phase, step, a))
         elif kind == Kind.LINE:
             calls.append(self._line(arena, views[view], phase, step, a, turn))
         elif kind == Kind.CACHE_SHIFT:
@@ -77,6 +86,12 @@ class Binder:
             calls.append((launch, (views[view], arena.links, self._control[user], np.array(operands, np.int64))))
         elif kind in (Kind.HAND_OVER, Kind.CROSS):
             calls += self._stream(phase, kind, stage, view, a)
+
+    def _routed(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
+        """What notes the ids that a router's last kernel left."""
+        named = named_operands(ROUTER, a.tolist())
+        layer = self._program.op_layers[phase.op[step]]
+        return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])
 
     def _line(
         self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64], turn: int
@@ -99,6 +114,13 @@ class Binder:
             np.int64,
         )
         variant = pattern.variants[turn % len(pattern.variants)]
+        if phase.per_pair[step, Field.ELEMENTS]:
+            assert not varies
+            operands[5], operands[6] = phase.per_pair[step, Field.ELEMENTS], view.itemsize
+            operands = np.append(operands, (a[Field.COUNT], phase.most_pairs))
+            launch = _launch("along_columns_counted", n * arena.blocks * arena.lanes)
+            counts = arena.view("float32")
+            return launch, (view, counts, arena.links, pattern.messages, pattern.first, variant, operands)
         name = "along_columns" if phase.axis[step] == COLUMNS else "along_rows"
         launch = _launch(name, n * arena.blocks * arena.lanes)
         return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from wse.errors import BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
+from wse.execute.routing import Routing
 from wse.execute.streams import Draw, Streams
 from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
@@ -50,7 +51,9 @@ class Engine:
         self.streams = Streams(program, draws)
         self._rows = program.stages[0].rect.rows
         self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
-        self._binder = Binder(program, self.arenas, [cache.control for cache in self.caches], self.streams)
+        self.routing = Routing()
+        control = [cache.control for cache in self.caches]
+        self._binder = Binder(program, self.arenas, control, self.streams, self.routing)
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
         self._slots = -1
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)

@@ -63,7 +63,10 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
     elif axis == COLUMNS:
         index = index[patch.first_row : patch.last_row]
     held = index[index >= 0]
-    return (int(held.min()), int(held.max()) + 1) if held.size else (0, 0)
+    moved = np.zeros(1, np.int32) if part.offset is None else part.offset[part.offset >= 0]
+    if not held.size or not moved.size:
+        return 0, 0
+    return int(held.min() + moved.min()), int(held.max() + moved.max()) + 1
 
 
 def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) -> Tensor:
@@ -74,6 +77,9 @@ def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) ->
     cols = slice(patch.first_col, patch.last_col)
     inner = part.inner[cols] if part.inner_axis == ROWS else part.inner[row][None]
     width = patch.last_col - patch.first_col
+    if part.offset is not None:
+        moved = part.offset[cols, None]
+        inner = np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
     if part.outer is None:
         picked = _picked(values[None], np.zeros((1, 1), np.int32), inner - first * (inner >= 0), width)
         return picked.reshape(width, 1, -1)
@@ -119,4 +125,6 @@ def _row_index(part: TilePart) -> I32:
 
 
 def _row_axis(part: TilePart) -> int:
+    if part.offset is not None:
+        return SKEWED  # it varies over both
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

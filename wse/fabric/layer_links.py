@@ -10,12 +10,17 @@ import numpy as np
 
 from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
 from wse.fabric.phase_cost import Fabric
+from wse.fabric.routed import Pairs, by_column
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
-from wse.program import Kind, Phase
+from wse.program import Kind, Phase, Program
 from wse_mappings.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
 """How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
+
+
+Chosen = Mapping[int, Pairs]
+"""By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +55,7 @@ class _Moves:
     often: dict[int, I64]
 
 
-def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
+def layer_links(fabric: Fabric, runs: Runs, chosen: Chosen) -> Iterator[LayerLinks]:
     """Words on links by layer, added up over ``runs``; a layer is told once for each wafer where it moved any.
 
     Layers whose steps are alike are computed once. What is told adds up to the words of all links.
@@ -60,7 +65,7 @@ def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
     for (index, slots, passing), times in runs.items():
         phase = program.phases[index]  # chunks with the same steps share their arrays
         phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
-    every = [_moves(fabric, phase, times) for phase, times in phases.values()]
+    every = [_moves(fabric, phase, times, _pairs(program, phase, chosen)) for phase, times in phases.values()]
     alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for layer in sorted(set(program.op_layers)):
         alike[tuple(moves.often[layer].tobytes() if layer in moves.often else b"" for moves in every)].append(layer)
@@ -68,17 +73,27 @@ def layer_links(fabric: Fabric, runs: Runs) -> Iterator[LayerLinks]:
         parts, regions = [NOTHING], [NOTHING]
         for moves in every:
             often = moves.often.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
-            chosen = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
-            regions.append(moves.regions[chosen])
-            parts += [_times(moves.rectangles[i], int(often[i])) for i in chosen]
+            moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
+            regions.append(moves.regions[moving])
+            parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
         yield from _by_wafer(tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
-def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, tuple[int, ...]]]) -> _Moves:
+def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
+    """``chosen`` summed over the phases that share their steps with one."""
+    found: dict[int, I64] = {}
+    for index, layers in chosen.items():
+        for layer, pairs in layers.items() if program.phases[index].fixed is phase.fixed else ():
+            found[layer] = found[layer] + pairs if layer in found else pairs
+    return found
+
+
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, tuple[int, ...]]], pairs: Pairs) -> _Moves:
     """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
-    distinct, which = np.unique(fabric.like(phase)[steps], return_inverse=True)
+    like = np.where(phase.routed, np.arange(len(phase)), fabric.like(phase))  # what is chosen differs by layer
+    distinct, which = np.unique(like[steps], return_inverse=True)
     layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.op[steps]], return_inverse=True)
     often = np.zeros((len(layers), len(distinct)), np.int64)
     np.add.at(often, (at, which), 1)
@@ -89,9 +104,19 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, tuple[int, ...
     ]
     return _Moves(
         regions=np.array(corners, np.int64).reshape(-1, 6),
-        rectangles=[_over_runs(fabric.traffic, phase, step, runs) for step in distinct.tolist()],
+        rectangles=[
+            _chosen(fabric, phase, step, pairs) if phase.routed[step] else _over_runs(fabric.traffic, phase, step, runs)
+            for step in distinct.tolist()
+        ],
         often=dict(zip(layers.tolist(), often, strict=True)),
     )
+
+
+def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs) -> I64:
+    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
+    assert fabric.program.mixture is not None
+    columns = by_column(fabric.program, fabric.program.mixture, phase, step, pairs)
+    return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[int, tuple[int, ...]]]) -> I64:
@@ -106,7 +131,11 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[in
             parts.append(_times(traffic.moved(phase, step, slots).rectangles, times))
         elif any(passing):
             parts.append(_times(traffic.shifted(phase, step, slots, passing).rectangles, times))
-    found = np.concatenate(parts)
+    return _real(np.concatenate(parts))
+
+
+def _real(found: I64) -> I64:
+    """The rectangles that have links and words."""
     links = (found[:, END_ROW] - found[:, ROW]) * (found[:, END_COL] - found[:, COL])
     return found[(links > 0) & (found[:, WORDS] > 0)]
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import WORDS, link_map
+from wse.fabric.routed import EVEN, Pairs, RoutedCosts
 from wse.fabric.step_cost import StepCosts
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Moved, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -38,7 +39,7 @@ class PhaseCost:
         streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction. One array for all tokens with as many cache slots in use.
-        shifts: int64 ``[n, 6]``: those of cache shifts besides.
+        shifts: int64 ``[n, 6]``: those of cache shifts, and of steps that depend on the choice of experts, besides.
         mesh: Wafers, and rows and columns of each.
     """
 
@@ -81,18 +82,19 @@ class Fabric:
         self.program, self.wafer, self.software = program, wafer, software
         self.traffic = Traffic(program)
         self._steps = StepCosts(program, wafer, software, self.traffic)
+        self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._alike: dict[int, I64] = {}
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
-    def prefill_cost(self, index: int) -> PhaseCost:
-        """Cost of prefill chunk ``index``."""
+    def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
         phase = self.program.prefill[index]
         rows = self.program.stages[0].rect.rows
-        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), ())
+        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), (), pairs)
 
-    def decode_cost(self, *lengths: int) -> PhaseCost:
-        """Cost of one token of each user, which joins so many tokens in the user's cache."""
-        return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths))
+    def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
+        return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
 
     def cache_use(self, lengths: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache.
@@ -109,12 +111,13 @@ class Fabric:
             self._alike[id(phase.fixed)] = alike(phase)
         return self._alike[id(phase.fixed)]
 
-    def _cost(self, index: int, slots: int, passing: tuple[int, ...]) -> PhaseCost:
+    def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
         key = (id(phase.fixed), phase.begins, slots)  # chunks with the same steps share their arrays
         if key not in self._without_shift:
             self._without_shift[key] = self._evaluate(phase, slots)
-        return self._with_shift(self._without_shift[key], phase, slots, passing)
+        shifted = self._with_shift(self._without_shift[key], phase, slots, passing)
+        return self._routed.added(shifted, phase, self.like(phase), slots, pairs)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
@@ -143,7 +146,8 @@ class Fabric:
                 end = int(phase.loops[phase.loop[step], 1])
             turns = phase.turns(step)
             begin = now
-            for group in _groups(phase, step, end):
+            start[step:end] = begin
+            for group in [] if phase.routed[step] else _groups(phase, step, end):  # routed ones differ from run to run
                 start[group] = begin  # in the first turn
                 for turn, repeat in self._steps.distinct_turns(phase, group, turns):
                     times = [step_cycles(int(like[s]), turn) for s in group]
@@ -181,9 +185,12 @@ class Fabric:
 
     def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
-        kinds, which, often = np.unique(like, return_inverse=True, return_counts=True)
+        counted = ~phase.routed
+        kinds, which, often = np.unique(like[counted], return_inverse=True, return_counts=True)
         moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
-        words, hops, payload = np.array([each[:3] for each in moved], np.int64)[which].T
+        found = np.zeros((3, len(phase)), np.int64)
+        found[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
+        words, hops, payload = found
         return words, hops, payload, _of_all(moved, often)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -56,6 +57,16 @@ class Traffic:
             case _:
                 return Moved(0, 0, 0, NOTHING)
 
+    def moved_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> Moved:
+        """The traffic of a LINE step along columns that have so many pairs of tokens and experts each."""
+        starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
+        parts = [
+            self._line(phase.of_pairs(step, int(columns[start])), 0, slots, range(start, end))
+            for start, end in pairwise(starts)
+        ]
+        found = np.concatenate([part.rectangles for part in parts])
+        return Moved(sum(part.words for part in parts), sum(part.hops for part in parts), 0, found)
+
     def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
         """The traffic of a cache shift for each user, in which the last ``passing`` rows take part."""
         stage = self.program.stages[phase.stage[step]]
@@ -63,11 +74,11 @@ class Traffic:
         each = [cache_shift(stage.rect, rows, words * users) for rows, users in Counter(passing).items()]
         return _moved(words * sum(passing) * stage.rect.cols, stage.wafer, np.concatenate(each))
 
-    def _line(self, phase: Phase, step: int, slots: int) -> Moved:
+    def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
         code, words = int(phase.code[step]), self.words(phase, step, slots)
         first, rows = phase.operands(step, slots)[:2].tolist()
-        lines = range(first, first + rows) if axis == ROWS else range(stage.rect.cols)
+        lines = range(first, first + rows) if axis == ROWS else columns or range(stage.rect.cols)
         pattern = self.program.patterns[code]
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
         if (code, turns, unit) not in self._unit:

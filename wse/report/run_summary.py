@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
+from wse.report.expert_lines import print_experts
 from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
     bar,
@@ -56,6 +57,8 @@ def print_run(report: dict[str, Any], stream: TextIO) -> None:
         print_causes(console, report["decode"]["cycles_by"])
         heading(console, "Traffic of a generated token")
         _print_traffic(console, report)
+    if "experts" in report:
+        print_experts(console, report["experts"]["load"])
     heading(console, "This emulation")
     _print_emulation(console, report)
     for number, user in enumerate(report["users"], start=1):

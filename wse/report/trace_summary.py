@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
+from wse.report.expert_lines import print_experts
 from wse.report.placement_lines import print_sram, wafer_line
 from wse.report.run_summary import print_causes
 from wse.report.terminal import (
@@ -71,6 +72,8 @@ def _print_summary(console: Console, facts: dict[str, Any]) -> None:
         print_sram(console, stages[fullest])
     _print_tree(console, facts, _folded(facts["tree"]))
     _print_links(console, facts)
+    if "experts" in facts:
+        print_experts(console, facts["experts"]["load"])
     if "wavelets" in facts:
         print_wavelets(console, facts["wavelets"])
     if facts["steps"]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import I64, WORDS
 from wse.fabric.phase_cost import Fabric, PhaseCost, wafer_links
+from wse.fabric.routed import EVEN, Pairs
 from wse.program import Field, Kind
 
 
@@ -59,20 +60,22 @@ class Clock:
         """Cycles since the start of the run."""
         return self.prefill.cycles + self.decode.cycles
 
-    def prefill_chunk(self, index: int) -> PhaseCost:
-        """Count one prefill chunk; its cost."""
-        cost, phase = self.fabric.prefill_cost(index), self.fabric.program.prefill[index]
+    def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
+        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.prefill[index]
         self.lengths[phase.user] += phase.tokens
         self._add(self.prefill, index, cost)
         return cost
 
-    def decoded(self, *lengths: int) -> tuple[tuple[int, tuple[int, ...]], PhaseCost]:
+    def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[tuple[int, tuple[int, ...]], PhaseCost]:
         """Count one decoded token of each user, after so many others of that user where they are given.
+
+        Tokens chose experts as ``pairs`` says.
 
         Gives its cost, and what it depends on, as ``Fabric.cache_use`` says.
         """
         self.lengths = list(lengths) or self.lengths
-        cost, key = self.fabric.decode_cost(*self.lengths), self.fabric.cache_use(self.lengths)
+        cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
         self.lengths = [length + 1 for length in self.lengths]
         self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
         return key, cost

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
+from wse.studies.expert_load import load_in
 from wse.studies.facts import Report
 from wse.studies.inspect_wavelets import cycle_range, wavelet_facts
 from wse_traces.errors import TraceError
@@ -73,6 +74,7 @@ def _facts(trace: Trace, top: int, replayed: tuple[int, int] | None) -> Report:
     facts["links"] = _busiest_links(trace)
     facts["layer_links"] = _layer_links(trace)
     facts |= wavelet_facts(trace, replayed)
+    facts |= load_in(trace).facts()
     facts["tree"] = _tree(trace, places, passes)
     facts["steps"] = [_step(places, row, ops, names) for row in range(min(top, len(places["cycles"])))]
     facts["report"] = trace.report()

@@ -14,10 +14,13 @@ from wse.errors import BadTrace
 from wse.fabric.causes import CAUSES
 from wse.fabric.layer_links import layer_links
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.routed import Pairs
 from wse.instructions import KERNELS
 from wse.program import ROWS, Field, Kind, Program
 from wse.studies.clock import Clock
+from wse.studies.expert_load import ExpertLoad
 from wse.studies.facts import USES, stage_bytes
+from wse.studies.record_experts import ExpertRecord
 from wse.studies.record_links import write_layer_links
 from wse.studies.request import Prepared
 from wse_traces.schema import RunHeader
@@ -56,7 +59,7 @@ class Recorder:
     def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
         """Raises TraceError when the path cannot be written."""
         self._program = program
-        self._schedules: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self._schedules: dict[tuple[int, int, tuple[int, ...], bytes], int] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
         header = RunHeader(
@@ -74,6 +77,7 @@ class Recorder:
             versions={"wse": wse.__version__, "numpy": np.__version__},
         )
         self.writer = TraceWriter(path, header)
+        self._experts = ExpertRecord(self.writer)
         self._write_program(prepared.wafer.sram_bytes_per_pe)
 
     def __enter__(self) -> Recorder:
@@ -90,15 +94,21 @@ class Recorder:
                 token_id=token, text=text, is_prompt=True, pass_index=index, position=position, sequence=user
             )
 
-    def passed(self, phase_index: int, key: CacheUse, cost: PhaseCost, start: float, wall_s: float) -> int:
-        """One run of a phase; its index among the passes."""
-        schedule = self._schedules.get((phase_index, *key))
+    def passed(
+        self, phase_index: int, key: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
+    ) -> int:
+        """One run of a phase, whose tokens chose experts as ``pairs`` says; its index among the passes."""
+        routed = self._program.phases[phase_index].routed.any()
+        chosen = b"".join(tokens.tobytes() for tokens in pairs.values()) if routed else b""
+        same = (phase_index, *key, chosen)
+        schedule = self._schedules.get(same)
         if schedule is None:
-            schedule = self._schedules[phase_index, *key] = self._write_schedule(phase_index, key, cost)
+            schedule = self._schedules[same] = self._write_schedule(phase_index, key, cost)
         index = self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
         self._runs[phase_index, *key] += 1
         self._write_crossings(phase_index, cost, index)
         self._count_busy(phase_index, cost)
+        self._experts.passed(phase_index, index, pairs)
         return index
 
     def token(
@@ -116,13 +126,14 @@ class Recorder:
             wall_s=wall_s,
         )
 
-    def finish(self, clock: Clock, summary: dict[str, Any]) -> None:
-        """Totals by link, by layer and link, and by PE, and the report."""
+    def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
+        """Totals by link, by layer and link, by PE and by expert, and the report."""
+        self._experts.finish(load)
         parts = [t.links for t in (clock.prefill, clock.decode) if t.links is not None]
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", sum(part[wafer] for part in parts))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        write_layer_links(self.writer, layer_links(clock.fabric, self._runs))
+        write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self._experts.chosen))
         self.writer.write_summary({key: _encodable(value) for key, value in summary.items()})
 
     def _write_program(self, sram_bytes: int) -> None:

@@ -17,6 +17,7 @@ from wse.models.spec import ModelSpec
 from wse.program import DTYPES
 from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
+from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
 from wse_mappings.recipe import recipes
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
@@ -34,6 +35,7 @@ class Request:
     wafers: int | None = 1  # None: the fewest that hold the model
     mapping: str = "region"
     region: str | None = None
+    experts: str = SPREAD
     software: str = "tuned"
     dtype: str | None = None
     accumulate: str | None = None
@@ -115,6 +117,7 @@ def prepare(request: Request) -> Prepared:
         region=region,
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
+        experts=_placement_of_experts(request.experts),
     )
     if request.wafers is None:
         options = replace(options, wafers=fewest_wafers(spec, mesh or whole, software, options))
@@ -197,6 +200,12 @@ def _check_numbers(request: Request) -> None:
 def _element_type(name: str) -> str:
     if name not in DTYPES:
         raise UnknownName("dtype", name, DTYPES)
+    return name
+
+
+def _placement_of_experts(name: str) -> str:
+    if name not in EXPERT_PLACEMENTS:
+        raise UnknownName("placement of experts", name, EXPERT_PLACEMENTS)
     return name
 
 

@@ -9,14 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wse.compiler.options import DECODE, PREFILL
 from wse.errors import BadModel, BadTrace
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
 from wse.fabric.phase_cost import Fabric
+from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.answer import Answer, OnText
 from wse.studies.clock import Clock
+from wse.studies.expert_load import ExpertLoad
 from wse.studies.facts import (
     Report,
     crossing_facts,
@@ -81,7 +84,7 @@ def run(
                 report["trace"] = str(trace)
                 if wavelets:
                     report["wavelets"] = session.log_wavelets(recorder)
-                recorder.finish(session.clock, report)
+                recorder.finish(session.clock, session.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
     return report
@@ -109,6 +112,7 @@ class _Session:
     ) -> None:
         self.prepared, self.program, self.engine, self.recorder = prepared, program, engine, recorder
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+        self.load = ExpertLoad()
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
@@ -133,11 +137,12 @@ class _Session:
         began = time.perf_counter()
         for index in self.engine.prefill(*self.prepared.prompts):
             phase, before = self.program.prefill[index], self.clock.cycles
-            cost = self.clock.prefill_chunk(index)
+            pairs = self._routed(PREFILL)
+            cost = self.clock.prefill_chunk(index, pairs)
             if self.recorder is not None:
                 key = (self.engine.caches[phase.user].slots, ())
                 wall = time.perf_counter() - began
-                self._last_pass = self.recorder.passed(index, key, cost, before, wall)
+                self._last_pass = self.recorder.passed(index, key, cost, pairs, before, wall)
                 passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
             began = time.perf_counter()
@@ -153,15 +158,23 @@ class _Session:
         began = time.perf_counter()
         before = self.clock.cycles
         tokens = self.engine.decode()
-        key, cost = self.clock.decoded()
+        pairs = self._routed(DECODE)
+        key, cost = self.clock.decoded(pairs=pairs)
         wall = time.perf_counter() - began
         if self.recorder is not None:
-            self._last_pass = self.recorder.passed(len(self.program.phases) - 1, key, cost, before, wall)
+            phase = len(self.program.phases) - 1
+            self._last_pass = self.recorder.passed(phase, key, cost, pairs, before, wall)
         for user, token in enumerate(tokens):
             answer = self.answers[user]
             if not answer.over:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
                 self._token(user, token, self._last_pass, cycles, wall)
+
+    def _routed(self, phase: str) -> Pairs:
+        """Where the tokens of the last pass were routed to."""
+        pairs = dict(self.engine.routing.pairs)
+        self.load.add(phase, pairs)
+        return pairs
 
     def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
         answer = self.answers[user]
@@ -207,6 +220,7 @@ class _Session:
             report["decode"] = decode_facts(totals, spec.layer_count, wafer.clock_hz, program.batch)
             report["crossing"] = crossing_facts(totals, wafer.clock_hz)
         report["fabric"] = fabric_facts(program, totals)
+        report |= self.load.facts()
         report["emulation"] = {
             "wall_s": wall_s,
             "tokens_per_s": sum(len(answer.tokens) for answer in self.answers) / self.wall_s,

@@ -22,7 +22,7 @@ from wse.instructions import KERNELS, named_operands
 from wse.kernel_cost import kernel_cycles, pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
-from wse.wavelet.size import around
+from wse.wavelet.size import around, check_fixed
 from wse.wavelet.step_runs import Ran, StepRuns
 from wse.wavelet.tables import I32
 from wse_mappings.cache_balance import CacheBalance
@@ -81,7 +81,9 @@ def phase_run(
 
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
+        BadInput: the phase's words depend on the choice of experts.
     """
+    check_fixed(phase)
     walk = _Walk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.program import Field, Kind, Program
+from wse.program import Field, Kind, Phase, Program
 from wse.wavelet.machine import Machine
 from wse_mappings.placement import Rect
 
@@ -15,7 +16,10 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
     Raises:
         BadMesh: with the size and the limit.
+        BadInput: its words depend on the choice of experts.
     """
+    for phase in program.phases:
+        check_fixed(phase)
     for stage in program.stages:
         Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
@@ -23,6 +27,20 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
             ends = (phase.stage[step], phase.fixed[step][Field.TARGET_STAGE])
             box = around(*(program.stages[stage].rect for stage in ends))
             Machine(wafer, box.rows, box.cols, 1)
+
+
+def check_fixed(phase: Phase) -> None:
+    """Refuse a phase whose words depend on which experts are chosen: the reference carries what a Program fixes.
+
+    Raises:
+        BadInput: it is such a phase.
+    """
+    if phase.routed.any():
+        message = (
+            "experts on columns of their own send words by what is chosen, which is not carried out by wavelets: "
+            "use --experts spread"
+        )
+        raise BadInput(message)
 
 
 def around(one: Rect, other: Rect) -> Rect:

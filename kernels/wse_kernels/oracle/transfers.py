@@ -27,6 +27,25 @@ def along_columns(memory: Bytes, element: str, links: I64, messages: I32, first:
         _carry(memory[:, col], element, links[2, :, col], links[0, :, col], mine, a)
 
 
+def along_columns_counted(
+    memory: Bytes,
+    count_memory: Bytes,
+    element: str,
+    links: I64,
+    messages: I32,
+    first: I32,
+    variant: I32,
+    a: I64,
+) -> None:
+    """Messages between the PEs of each mesh column, as long as the column's count says."""
+    for col in range(a[8]):
+        count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
+        n = count * a[5]
+        own = np.array([*a[:5], n, -(-n * a[6] // 4)], np.int64)
+        mine = messages[first[variant[0]] : first[variant[0] + 1]]
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], mine, own)
+
+
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Rows pass their oldest cache entry one row up, all at the same time."""
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]

@@ -91,8 +91,12 @@ class PhaseBuilder:
         *,
         target: Operand | None = None,
         only_row: int | None = None,
+        count: SymBuffer | None = None,
     ) -> None:
-        """A pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place."""
+        """A pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place.
+
+        Where elements are by pair of a token and an expert, PEs find how many pairs there are at ``count``.
+        """
         here = _operand(source)
         if not isinstance(here, At):
             raise TypeError(source)
@@ -101,7 +105,8 @@ class PhaseBuilder:
             Field.TARGET: _operand(source if target is None else target),
             Field.ELEMENTS: _operand(elements),
         }
-        self._add(Kind.LINE, pattern, axis, here.buffer.view, self._rect(only_row) | operands)
+        counted: dict[int, At | Num] = {} if count is None else {Field.COUNT: At(buffer=count)}
+        self._add(Kind.LINE, pattern, axis, here.buffer.view, self._rect(only_row) | operands | counted)
 
     def move(self, kind: Kind, source: SymBuffer | At, **fields: Operand) -> None:
         """A CACHE_SHIFT, HAND_OVER or CROSS step; ``fields`` by the lower-case names of Field."""

@@ -126,12 +126,17 @@ class Context:
         return self.tiles[self.builder.stage, own_name(tensor)]
 
     def all_reduce(
-        self, axis: int, buffer: At | SymBuffer, elements: int | Num, arrival: Arrival = Arrival.ADD
+        self,
+        axis: int,
+        buffer: At | SymBuffer,
+        elements: int | Num,
+        arrival: Arrival = Arrival.ADD,
+        count: SymBuffer | None = None,
     ) -> None:
-        """K-tree all-reduce over whole lines."""
+        """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`."""
         length, lines = self.lines(axis)
         pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=self.groups(length))
-        self.builder.line(pattern, axis, buffer, elements)
+        self.builder.line(pattern, axis, buffer, elements, count=count)
 
     def reduce_in_groups(self, buffer: SymBuffer, elements: int | Num) -> None:
         """All-reduce of sums inside the columns of each head group."""

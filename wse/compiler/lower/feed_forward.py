@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
-from wse.compiler.state import SymBuffer
+from wse.compiler.state import Num, SymBuffer
 from wse.graph import Op
 from wse.instructions import ACTIVATIONS
 
 
 def gate_up(c: Context, op: Op) -> None:
     """normed to hidden, cut over columns."""
-    d, f, M = c.cut.d, c.cut.f, c.tokens
+    d, f, M = c.cut.d, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
     project(c, c.temp("normed", M * d, "act"), op.weights, widths, projected, d, bias=c.spec.ffn_bias)
     activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
 
 
-def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int, n: int) -> None:
+def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | Num, n: int) -> None:
     """x ``[M, 2 n]`` where the model's blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
     function = ACTIVATIONS.index(c.spec.activation)
     c.builder.compute("activate", x=x, out=out, M=M, n=n, function=function, gated=int(c.spec.gated))
@@ -26,5 +26,5 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int, n: int) -> None:
 
 def down(c: Context, op: Op) -> None:
     """hidden to the residual stream."""
-    hidden = c.temp("hidden", c.tokens * c.cut.f, "act")
-    into_stream(c, hidden, op.weights[0], c.cut.f, bias=c.spec.ffn_bias)
+    f = c.cut.feed_forward(op.kind).shape[1]
+    into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=c.spec.ffn_bias)

@@ -1,0 +1,70 @@
+"""Which features of which experts a mesh column holds: spread over all columns, or on columns of their own.
+
+Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
+of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
+each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wse_mappings.split import I32, balanced_segments, ceil_div
+
+SPREAD, OWN = "spread", "own"
+EXPERT_PLACEMENTS = (SPREAD, OWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExpertGroups:
+    """The assignment of experts to columns.
+
+    Attributes:
+        size: Features of an expert.
+        experts: int32 ``[cols, held]``: the experts of each column in order, -1 for padding.
+        features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
+        segments: (first column, columns) of each group.
+    """
+
+    size: int
+    experts: I32
+    features: I32
+    segments: tuple[tuple[int, int], ...]
+
+    @property
+    def held(self) -> int:
+        """Experts of which a column holds a share, padding included."""
+        return int(self.experts.shape[1])
+
+    @property
+    def features_per_expert(self) -> int:
+        """Features of an expert that a column holds, padding included."""
+        return int(self.features.shape[1])
+
+    @property
+    def rows(self) -> I32:
+        """int32 ``[cols, held * F]``: the column's features, expert after expert, among those of all in order."""
+        index = self.experts[:, :, None] * self.size + self.features[:, None, :]
+        padding = (self.experts[:, :, None] < 0) | (self.features[:, None, :] < 0)
+        return np.where(padding, np.int32(-1), index).reshape(len(self.experts), -1)
+
+
+def expert_groups(cols: int, count: int, size: int, placement: str) -> ExpertGroups:
+    """Assign ``count`` experts of ``size`` features to ``cols`` columns; ``placement`` is SPREAD or OWN."""
+    groups = 1 if placement == SPREAD else min(count, cols)
+    segments = balanced_segments(cols, groups)
+    of_group = np.full((groups, ceil_div(count, groups)), -1, np.int32)
+    for group, (first, held) in enumerate(balanced_segments(count, groups)):
+        of_group[group, :held] = np.arange(first, first + held)
+    widths = [columns for _, columns in segments]
+    place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
+    width = ceil_div(size, min(widths))
+    index = place[:, None] * width + np.arange(width, dtype=np.int32)
+    return ExpertGroups(
+        size=size,
+        experts=np.repeat(of_group, widths, axis=0),
+        features=np.where(index < size, index, np.int32(-1)),
+        segments=tuple(segments),
+    )

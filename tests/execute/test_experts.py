@@ -1,0 +1,90 @@
+"""Mixtures of experts: what PEs choose and multiply is what a plain decoder does, on any mesh and placement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import Session
+from tiny_run import tiny_session, worst_logit_error
+
+from wse.compiler.options import THIN_GEMM
+from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.routed import EVEN
+from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+
+PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
+
+
+def executed(mesh: tuple[int, int], experts: str, mixture: str = "shared", wafers: int = 1) -> Session:
+    spec = mixture_spec(MIXTURES[mixture], layers=3)
+    return tiny_session(spec, mesh, THIN_GEMM, PROMPT, 3, chunk=4, wafers=wafers, experts=experts)
+
+
+def costs_of_what_runs(run: Session) -> list[PhaseCost]:
+    """Execute the prompt and two tokens; the fabric's cost of each pass, given where its tokens were routed to."""
+    fabric, engine = run.fabric(), run.engine
+    found = [fabric.prefill_cost(index, dict(engine.routing.pairs)) for index in engine.prefill(PROMPT)]
+    for i, token in enumerate(FOLLOWING[:-1]):
+        engine.decode(token)
+        found.append(fabric.decode_cost(len(PROMPT) + i, dict(engine.routing.pairs)))
+    return found
+
+
+@pytest.mark.parametrize("mesh", [(3, 3), (4, 5)], ids=["3x3", "4x5"])
+@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str, mesh: tuple[int, int]) -> None:
+    spec = mixture_spec(MIXTURES[mixture])
+    assert worst_logit_error(spec, mesh, prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
+
+
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize(("mesh", "wafers"), [((3, 4), 2), ((3, 11), 1)], ids=["two wafers", "more columns"])
+def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], wafers: int, experts: str) -> None:
+    run = executed(mesh, experts, wafers=wafers)
+    costs = costs_of_what_runs(run)
+    assert np.array_equal(sum(cost.links for cost in costs), run.engine.link_words())
+    assert sum(int(cost.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+
+
+def test_only_columns_of_chosen_experts_carry_words() -> None:
+    """Five experts on five columns: what is sent for those chosen is on their columns alone, as much for each."""
+    fabric = executed((4, 5), OWN).fabric()
+    chosen = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0]])
+    sent = fabric.decode_cost(7, {1: chosen[0], 2: chosen[1]}).links
+    without = fabric.decode_cost(7, dict.fromkeys((1, 2), np.zeros(5, np.int64))).links
+    words = (sent - without).sum(axis=(0, 1, 2))
+    assert words.max() > 0
+    assert words.tolist() == (chosen.sum(axis=0) * words.max() // 2).tolist()
+
+
+def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> None:
+    run = executed((3, 3), OWN)  # experts 0 and 1 on the first column, 2 and 3 on the second, 4 on the third
+    fabric, layers = run.fabric(), [1, 2]
+    apart, together = (
+        fabric.decode_cost(7, dict.fromkeys(layers, np.array(pairs))) for pairs in ([1, 0, 1, 0, 0], [1, 1, 0, 0, 0])
+    )
+    assert together.cycles > apart.cycles
+    assert together.links.sum() == apart.links.sum()
+    assert fabric.decode_cost(7, EVEN).cycles == apart.cycles
+
+
+def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
+    run = executed((3, 3), SPREAD)
+    fabric = run.fabric()
+    skewed = fabric.decode_cost(7, {1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
+    assert skewed.cycles == fabric.decode_cost(7).cycles
+    assert np.array_equal(skewed.links, fabric.decode_cost(7).links)
+
+
+def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
+    """Their sign changed in SRAM, other experts are chosen, and the logits follow."""
+    clean, turned = executed((3, 3), SPREAD), executed((3, 3), SPREAD)
+    tile = next(tile for tile in turned.program.tiles if tile.name == "layers.1.router")
+    for arena in turned.engine.arenas:
+        arena.view("float32")[:, tile.address : tile.address + tile.outer * tile.inner, :] *= np.float32(-1.0)
+    for run in (clean, turned):
+        run.read()
+    assert not np.array_equal(turned.engine.routing.pairs[1], clean.engine.routing.pairs[1])
+    assert np.abs(turned.engine.logits - clean.engine.logits).max() > 1e-3

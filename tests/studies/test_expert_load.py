@@ -1,0 +1,104 @@
+"""The load of experts: what a run reports is what its trace holds, pass by pass and in all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tensors
+
+from wse.compiler.options import Options
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.report.run_summary import print_run
+from wse.report.terminal import percent
+from wse.report.trace_summary import print_trace
+from wse.studies.choose import compiled
+from wse.studies.inspect import inspect_trace
+from wse.studies.request import Prepared, Request
+from wse.studies.run import run
+from wse_traces.read import open_trace
+
+PROMPT, NEW = (5, 17, 40, 9, 33), 4
+EXPERTS = MIXTURES["shared"]
+EXPERT_LAYERS = [1, 2]
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A run of a model with experts: its report, and its trace."""
+    spec = mixture_spec(EXPERTS, layers=3)
+    made, whole = tensors(spec), load_wafer("wse2")
+    checkpoint: Any = SimpleNamespace(names=list(made), tensor=made.__getitem__)
+    loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"))
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float32",
+        accumulate="float32",
+        context=len(PROMPT) + NEW,
+        prompt_tokens=len(PROMPT),
+    )
+    prepared = Prepared(
+        request=Request(max_new_tokens=NEW),
+        loaded=loaded,
+        whole=whole,
+        wafer=mesh_on(whole, 3, 4),
+        software=load_software("tuned", "wse2"),
+        options=options,
+        prompt_ids=PROMPT,
+        new_tokens=NEW,
+    )
+    path = tmp_path_factory.mktemp("experts") / "run.h5"
+    return run(prepared, compiled(prepared), trace=path), path
+
+
+def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[str, Any], Path]) -> None:
+    report, _ = traced
+    load = report["experts"]["load"]
+    assert [each["layer"] for each in load] == EXPERT_LAYERS
+    for each in load:
+        assert len(each["prompt"]) == len(each["generated"]) == EXPERTS.count
+        assert sum(each["prompt"]) == len(PROMPT) * EXPERTS.active
+        assert sum(each["generated"]) == (len(report["tokens"]) - 1) * EXPERTS.active
+
+
+def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
+    report, path = traced
+    load = report["experts"]["load"]
+    assert inspect_trace(path)["experts"]["load"] == load
+    with open_trace(path) as trace:
+        totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
+        rows = trace.table("routed")
+        last = rows["pass"] == trace.rows("pass") - 1
+        assert rows["tokens"][last].sum() == EXPERTS.active * len(EXPERT_LAYERS)
+    expected = [np.add(each["prompt"], each["generated"]) for each in load]
+    assert np.array_equal(totals, expected)
+
+
+def test_people_see_the_busiest_expert(
+    traced: tuple[dict[str, Any], Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    report, path = traced
+    load = report["experts"]["load"]
+    share = max(max(each["generated"]) / sum(each["generated"]) for each in load)
+    idle = sum(each["generated"].count(0) for each in load)
+    facts = inspect_trace(path)
+    for show in (
+        lambda: print_run(report, sys.stdout),
+        lambda: print_trace(facts, sys.stdout, tree=False, steps=False),
+    ):
+        show()
+        text = capsys.readouterr().out
+        assert "Experts" in text
+        assert f"{percent(share)} to expert" in text
+        assert f"{idle} of {EXPERTS.count * len(EXPERT_LAYERS)} experts got none" in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert json.loads(json.dumps(facts["experts"])) == report["experts"]

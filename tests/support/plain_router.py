@@ -1,0 +1,66 @@
+"""The choice of experts in plain numpy float64, and mixtures to try it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tiny_model import tiny_spec
+
+from wse.models.spec import Experts, Layer, ModelSpec
+
+F64 = npt.NDArray[np.float64]
+Weight = Callable[[str], F64]
+
+MIXTURES = {
+    "softmax": Experts(count=7, active=2, ffn_size=10),
+    "not normalised": Experts(count=4, active=3, ffn_size=11, normalised=False),
+    "limited to groups": Experts(
+        count=12, active=3, ffn_size=7, scoring="sigmoid", groups=4, chosen_groups=2, correction=True, scale=2.5
+    ),
+    "one expert, weighed on its way in": Experts(
+        count=3, active=1, ffn_size=9, scoring="sigmoid", normalised=False, weighs_input=True, shared_size=13
+    ),
+    "biased": Experts(count=6, active=4, ffn_size=5, router_bias=True),
+    "shared": Experts(count=5, active=2, ffn_size=6, shared_size=8, scoring="sigmoid", correction=True),
+}
+
+
+def mixture_spec(experts: Experts, layers: int = 2, **changes: Any) -> ModelSpec:
+    """The first layer is dense, as in some models; the others have experts."""
+    if experts.router_bias:  # as in gpt-oss: everything is biased, and the activation is its own
+        changes = {"ffn_bias": True, "activation": "clamped_silu"} | changes
+    kinds = (Layer(), *(Layer(experts=True),) * (layers - 1))
+    return replace(tiny_spec(layers=layers), layers=kinds, experts=experts, **changes)
+
+
+def routes(e: Experts, w: Weight, x: F64) -> list[tuple[list[int], F64]]:
+    """Ids and weights of the experts chosen for each row of x ``[tokens, hidden]``, the best first."""
+    logits = x @ w("router").T + (w("router_bias") if e.router_bias else 0.0)
+    scores = 1 / (1 + np.exp(-logits))
+    if e.scoring == "softmax":
+        scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = []
+    for row in scores:
+        choice = row + (w("router_correction") if e.correction else 0.0)
+        grouped = choice.reshape(e.groups, -1)
+        best = np.sort(grouped, axis=1)[:, -2:].sum(axis=1)
+        if e.chosen_groups < e.groups:
+            grouped[np.argsort(best)[: e.groups - e.chosen_groups]] = -np.inf
+        ids = np.argsort(-choice, kind="stable")[: e.active]
+        weights = row[ids] / row[ids].sum() if e.normalised else row[ids]
+        found.append((ids.tolist(), weights * e.scale))
+    return found
+
+
+def one_expert(e: Experts, w: Weight, expert: int) -> Weight:
+    """The tensors of one expert by the names of a dense block."""
+
+    def of(name: str) -> F64:
+        stacked = w(f"experts.{name}")
+        return np.asarray(stacked.reshape(e.count, -1, *stacked.shape[1:])[expert])
+
+    return of

@@ -1,0 +1,150 @@
+"""A mixture of experts, placed on PEs and routed there: the choice on every PE, then products with the chosen alone.
+
+The router's outputs are cut over columns; an all-reduce along rows brings them all to every PE, so that each makes the
+same choice. Hidden vectors are on every column already. A PE lists the pairs of a token and a chosen expert that its
+column holds, multiplies with those experts' tiles, and what the columns made for a token is summed along rows. Sources
+of the choices: the routers of the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x
+runs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.feed_forward import activate
+from wse.compiler.lower.linear import join_stream, project
+from wse.compiler.state import At, Num, SymBuffer
+from wse.graph import Op
+from wse.models.spec import Experts
+from wse.program import COLUMNS, ROWS
+from wse_mappings.expert_groups import ExpertGroups
+
+SIGMOID = "sigmoid"
+
+
+def router(c: Context, op: Op) -> None:
+    """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE."""
+    spec, _ = _mixture(c)
+    M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
+    mine, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
+    project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), mine, c.cut.d, bias=spec.router_bias)
+    b.compute("router_place", x=mine, out=logits, M=M, n=n, E=E)
+    c.all_reduce(ROWS, logits, M * E)
+    scores = choice = c.temp("router_scores", M * E, "f32")
+    b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
+    if spec.correction:
+        choice = c.temp("router_choice", M * E, "f32")
+        b.compute("router_correct", x=scores, correction=c.tile(op.vectors[-1][0]), out=choice, M=M, E=E)
+    if spec.groups > 1:
+        limited, best = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
+        b.compute(
+            "router_limit", x=choice, out=limited, M=M, E=E, groups=spec.groups, kept=spec.chosen_groups, best=best
+        )
+        choice = limited
+    ids, weights = _chosen(c, spec)
+    b.compute(
+        "router_choose",
+        choice=choice,
+        scores=scores,
+        ids=ids,
+        weights=weights,
+        M=M,
+        E=E,
+        A=spec.active,
+        divided=int(spec.normalised),
+        scale_pico=round(1e12 * spec.scale),
+    )
+
+
+def experts(c: Context, op: Op) -> None:
+    """normed to the hidden features of each pair that a column holds."""
+    spec, cut = _mixture(c)
+    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
+    ids, weights = _chosen(c, spec)
+    P = _most_pairs(c)
+    pairs = _pairs(c)
+    groups = len(cut.segments)
+    b.compute(
+        "expert_pairs",
+        ids=ids,
+        weights=weights,
+        pairs=pairs,
+        M=M,
+        A=spec.active,
+        P=P,
+        experts=spec.count,
+        groups=groups,
+        columns=c.cut.cols,
+    )
+    gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
+    tile, normed = c.tile("+".join(op.weights)), c.temp("normed", M * d, "act")
+    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "N": F, "held": held}
+    for half in range(2):
+        out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * held * F)
+        b.compute(
+            "expert_in",
+            x=normed,
+            w=w,
+            out=out,
+            K=d,
+            k_stride=2 * held * F,
+            out_stride=2 * F,
+            weighed=int(spec.weighs_input),
+            columns=c.cut.cols,
+            **listed,
+        )
+    c.all_reduce(COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _routed(c) else None)
+    for group in op.vectors:
+        for half in range(2):
+            x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * held * F)
+            b.compute("expert_bias", x=x, bias=bias, stride=2 * F, by_token=0, weighed=0, **listed)
+    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
+
+
+def experts_down(c: Context, op: Op) -> None:
+    """What the pairs of a token made, weighed and summed over columns, to the residual stream."""
+    spec, cut = _mixture(c)
+    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
+    P = _most_pairs(c)
+    out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
+    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "N": d, "held": held, "weighed": weighed}
+    hidden = c.temp("expert_hidden", P * F, "act")
+    b.compute("expert_out", x=hidden, w=c.tile(op.weights[0]), out=out, K=F, columns=c.cut.cols, **listed)
+    for (vector,) in op.vectors:
+        b.compute("expert_bias", x=out, bias=c.tile(vector), stride=d, by_token=1, **listed)
+    c.all_reduce(ROWS, out, M * d)
+    join_stream(c, out, op.weights[0], bias=False)
+
+
+def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
+    assert c.spec.experts is not None
+    assert c.cut.experts is not None
+    return c.spec.experts, c.cut.experts
+
+
+def _chosen(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
+    """Ids and weights of the chosen experts."""
+    ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
+    return ids, weights
+
+
+def _most_pairs(c: Context) -> int:
+    """Pairs that a column may have to work on: a token chooses an expert once."""
+    spec, cut = _mixture(c)
+    return c.tokens * min(spec.active, cut.held)
+
+
+def _routed(c: Context) -> bool:
+    """Whether columns hold different experts, so that what they do depends on the choice."""
+    return len(_mixture(c)[1].segments) > 1
+
+
+def _by_pair(c: Context, each: int = 1) -> Num:
+    """So much for each pair on the column that has most."""
+    return Num(fixed=_most_pairs(c) * each, per_pair=each if _routed(c) else 0)
+
+
+def _pairs(c: Context) -> SymBuffer:
+    """The column's list: a count, and three values for each pair."""
+    return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
