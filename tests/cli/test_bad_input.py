@@ -35,6 +35,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--wafer", "wse4"], ["'wse4'", "did you mean 'wse3'?"]),
     (["--wafer", "none.toml"], ["none.toml", "does not exist"]),
     (["--mapping", "regin"], ["'regin'", "did you mean 'region'?"]),
+    (["--experts", "spred"], ["'spred'", "did you mean 'spread'?"]),
     (["--software", "tunde"], ["'tunde'", "did you mean 'tuned'?"]),
     (["--dtype", "float61"], ["'float61'", "did you mean 'float16'?"]),
     (["--accumulate", "float61"], ["'float61'", "did you mean 'float16'?"]),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import Session
+from session import SOFTWARE, Session
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import THIN_GEMM
+from wse.errors import BadInput
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.routed import EVEN
+from wse.wavelet.phase import phase_run
+from wse.wavelet.size import check_size
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
@@ -88,3 +91,16 @@ def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
         run.read()
     assert not np.array_equal(turned.engine.routing.pairs[1], clean.engine.routing.pairs[1])
     assert np.abs(turned.engine.logits - clean.engine.logits).max() > 1e-3
+
+
+def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused() -> None:
+    run = executed((3, 4), SPREAD)
+    decode = run.program.decode
+    walked = phase_run(run.program, decode, 7, run.machine, SOFTWARE)
+    cost = run.fabric().decode_cost(7)
+    assert np.array_equal(walked.links, cost.links)
+    own = executed((3, 4), OWN)
+    with pytest.raises(BadInput, match=r"not carried out by wavelets: use --experts spread"):
+        phase_run(own.program, own.program.decode, 7, own.machine, SOFTWARE)
+    with pytest.raises(BadInput, match=r"use --experts spread"):
+        check_size(own.program, own.machine)

@@ -16,13 +16,16 @@ from tiny_model import tensors
 from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
+from wse.report.compile_summary import print_compilation
 from wse.report.run_summary import print_run
 from wse.report.terminal import percent
 from wse.report.trace_summary import print_trace
 from wse.studies.choose import compiled
+from wse.studies.compile import placement
 from wse.studies.inspect import inspect_trace
 from wse.studies.request import Prepared, Request
 from wse.studies.run import run
+from wse_mappings.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import open_trace
 
 PROMPT, NEW = (5, 17, 40, 9, 33), 4
@@ -30,9 +33,8 @@ EXPERTS = MIXTURES["shared"]
 EXPERT_LAYERS = [1, 2]
 
 
-@pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """A run of a model with experts: its report, and its trace."""
+def prepared_for(experts: str) -> Prepared:
+    """A request for a model with experts, of which the first layer has none."""
     spec = mixture_spec(EXPERTS, layers=3)
     made, whole = tensors(spec), load_wafer("wse2")
     checkpoint: Any = SimpleNamespace(names=list(made), tensor=made.__getitem__)
@@ -44,8 +46,9 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
         accumulate="float32",
         context=len(PROMPT) + NEW,
         prompt_tokens=len(PROMPT),
+        experts=experts,
     )
-    prepared = Prepared(
+    return Prepared(
         request=Request(max_new_tokens=NEW),
         loaded=loaded,
         whole=whole,
@@ -55,6 +58,12 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
         prompt_ids=PROMPT,
         new_tokens=NEW,
     )
+
+
+@pytest.fixture(scope="module", params=EXPERT_PLACEMENTS)
+def traced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A run of it: its report, and its trace."""
+    prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
     return run(prepared, compiled(prepared), trace=path), path
 
@@ -80,6 +89,34 @@ def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
         assert rows["tokens"][last].sum() == EXPERTS.active * len(EXPERT_LAYERS)
     expected = [np.add(each["prompt"], each["generated"]) for each in load]
     assert np.array_equal(totals, expected)
+
+
+def test_words_by_layer_add_up_to_those_of_all_links(traced: tuple[dict[str, Any], Path]) -> None:
+    with open_trace(traced[1]) as trace:
+        links = trace.column("links/words")[0]
+        placed, patterns = trace.table("placed_layer"), trace.column("links/patterns/words")
+        assert set(EXPERT_LAYERS) <= set(placed["layer"].tolist())
+        total = np.zeros_like(links)
+        for row, col, pattern in zip(placed["row"], placed["col"], placed["pattern"], strict=True):
+            part = patterns[pattern]
+            total[:, row:, col:] += part[:, : part.shape[1] - row, : part.shape[2] - col]
+    assert np.array_equal(total, links)
+
+
+@pytest.mark.parametrize(("experts", "held"), [("spread", EXPERTS.count), ("own", 2)])
+def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chosen(
+    experts: str, held: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    prepared = prepared_for(experts)
+    report = placement(prepared, compiled(prepared))
+    assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
+    assert report["decode"]["routing"] == "even"
+    print_compilation(report, sys.stdout)
+    text = capsys.readouterr().out
+    assert f"{EXPERTS.active} of {EXPERTS.count} for a token" in text
+    assert "as evenly as can be" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_people_see_the_busiest_expert(

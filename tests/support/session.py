@@ -22,6 +22,7 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program import Program
+from wse_mappings.expert_groups import SPREAD
 
 SOFTWARE = load_software("tuned", "wse2")
 
@@ -94,6 +95,7 @@ def session(
     sram_bytes: int | None = None,
     choice: Choice | None = None,
     logits: bool = False,
+    experts: str = SPREAD,
 ) -> Session:
     """Compile and load. ``choice`` fixes what the compiler would choose."""
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
@@ -106,6 +108,7 @@ def session(
         prompt_tokens=(len(prompt),),
         region=region,
         logits_out="all" if logits else "none",
+        experts=experts,
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)

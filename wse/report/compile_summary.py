@@ -269,4 +269,6 @@ def _print_estimate(console: Console, report: dict[str, Any]) -> None:
             f"{count(decode['tokens_per_s'])} tokens/s",
         ),
     ]
+    if "routing" in decode:
+        rows.append(("experts", "taken to be chosen as evenly as can be; a run counts those that are"))
     lines(console, rows)

@@ -51,6 +51,11 @@ def print_placement(console: Console, report: dict[str, Any]) -> None:
         ("prefill", f"{tokens} {passes} by {system['prefill']}"),
         ("padding", f"{percent(system['padding_fraction'])} of the weight elements in SRAM are padding"),
     ]
+    if "experts" in system:
+        experts = system["experts"]
+        spread = experts["on_a_column"] == experts["count"]
+        where = "each over all columns" if spread else f"at most {several(experts['on_a_column'], 'expert')} a column"
+        rows.insert(3, ("experts", f"{experts['active']} of {experts['count']} for a token, {where}"))
     lines(console, rows)
 
 

@@ -48,9 +48,15 @@ def placement(prepared: Prepared, program: Program) -> Report:
         "decode": {
             **decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch),
             "after_tokens": midway,
+            **_routing(program),
         },
         "crossing": crossing_facts(clock.decode, wafer.clock_hz),
     }
+
+
+def _routing(program: Program) -> Report:
+    """``routing``: how tokens are taken to choose experts where nothing is executed."""
+    return {} if program.mixture is None else {"routing": "even"}
 
 
 def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:

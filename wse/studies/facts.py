@@ -44,6 +44,7 @@ def system_facts(program: Program) -> Report:
         "padding_fraction": program.padding_fraction,
         "cut_bytes_per_token": cut_bytes_per_token(program),
         "element_bytes": elements,
+        **_experts(program),
         "stages": [
             {
                 "wafer": s.wafer,
@@ -58,6 +59,15 @@ def system_facts(program: Program) -> Report:
             for s in program.stages
         ],
     }
+
+
+def _experts(program: Program) -> Report:
+    """``experts`` of a layer, those that a token uses, and of how many a column holds a share at most."""
+    mixture = program.mixture
+    if mixture is None:
+        return {}
+    held = int(mixture.by_column.shape[1])
+    return {"experts": {"count": mixture.count, "active": mixture.active, "on_a_column": held}}
 
 
 def cut_bytes_per_token(program: Program) -> int:

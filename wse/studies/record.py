@@ -286,6 +286,7 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "dtype": o.dtype,
         "activations": o.activation_type,
         "accumulate": o.accumulate,
+        "experts": o.experts,
         "context": o.context,
         "prompt_tokens": o.prompt_tokens[0] if o.batch == 1 else list(o.prompt_tokens),
         "new_tokens": prepared.new_tokens,
