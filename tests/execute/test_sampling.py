@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.execute.sampling import Sampler, Sampling, processed
+from wse.program import Program
 from wse.studies.choose import compiled
-from wse.studies.request import Request, prepare
+from wse.studies.request import Prepared, Request, prepare
 from wse.studies.run import run
 
 DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
@@ -127,25 +129,29 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_same_seed_gives_the_same_text_on_any_mesh(shared: Path, options: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def on_meshes(shared: Path) -> list[tuple[Prepared, Program]]:
+    """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
+    prompt = "One day, a small dog and a big cat went to the park"
+    request = Request(model=folder, prompt=prompt, max_new_tokens=40, dtype="float32", temperature=1.0)
+    found = []
+    for mesh, wafers in (("9x9", 1), ("12x10", 1), ("16x16", 1), ("8x8", 2)):
+        prepared = prepare(replace(request, mesh=mesh, wafers=wafers))
+        found.append((prepared, compiled(prepared)))
+    return found
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_same_seed_gives_the_same_text_on_any_mesh(
+    on_meshes: list[tuple[Prepared, Program]], options: dict[str, Any]
+) -> None:
     by_seed = []
     for seed in (0, 1, 2) if options["temperature"] else (0,):
         texts = []
-        for mesh, wafers in (("9x9", 1), ("12x10", 1), ("16x16", 1), ("8x8", 2)):
-            request = Request(
-                model=folder,
-                prompt="One day, a small dog and a big cat went to the park",
-                mesh=mesh,
-                wafers=wafers,
-                max_new_tokens=60,
-                seed=seed,
-                dtype="float32",
-                **options,
-            )
-            prepared = prepare(request)
-            texts.append(run(prepared, compiled(prepared))["tokens"])
+        for prepared, program in on_meshes:
+            asked = replace(prepared.request, seed=seed, **options)
+            texts.append(run(replace(prepared, request=asked), program)["tokens"])
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)
         by_seed.append(tuple(texts[0]))

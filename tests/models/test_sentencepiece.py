@@ -108,4 +108,12 @@ def test_any_damage_is_refused_or_read(tmp_path: Path, which: int, at: float, ne
     data = whole[:place] + new + (b"" if cut else whole[place + len(new) :])
     tokenizer = result_or_refusal(BadModel, read, tmp_path, data, (400, 110)[which])
     if tokenizer is not None:
-        tokenizer.decode(tokenizer.encode("Once upon é\n😀"))
+        ids = result_or_refusal(BadModel, tokenizer.encode, "Once upon é\n😀")
+        tokenizer.decode(ids or [])
+
+
+def test_a_table_of_characters_that_is_none_is_refused_when_it_is_used(tmp_path: Path) -> None:
+    """The library panics only then; the panic's own words are on standard error too."""
+    table = struct.pack("<I", 1024) + bytes([0, 1, 2, 255] * 256) + b"a\0"
+    message = refusal(BadModel, read(tmp_path, PIECES + field(3, field(2, table))).encode, "é 😀 ab")
+    assert message.startswith(f"{tmp_path / 'tokenizer.model'}: not a tokenizer of the tokenizers library (index out")

@@ -37,7 +37,7 @@ class LibraryTokenizer:
         done to a whole text first: the library's own normalizer sees only stretches between special tokens.
         """
         self._library, self._before, self._behind, self._rewrite = library, tuple(before), tuple(behind), rewrite
-        self.chat = chat
+        self.chat, self._where = chat, where
         library.no_truncation()
         library.no_padding()
         self.table_size = spec.vocab_size
@@ -56,7 +56,10 @@ class LibraryTokenizer:
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """See `Tokenizer.encode`."""
-        ids: list[int] = self._library.encode(self._rewrite(checked_text(text)), add_special_tokens=not bare).ids
+        whole = checked_text(text)
+        ids: list[int] = built(
+            lambda: self._library.encode(self._rewrite(whole), add_special_tokens=not bare).ids, self._where
+        )
         return ids if bare else [*self._before, *ids, *self._behind]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -122,8 +125,8 @@ def is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def built(make: Callable[[], Library], where: str) -> Library:
-    """What ``make`` gives; `BadModel` where the tokenizers library refuses what it is given."""
+def built(make: Callable[[], Any], where: str) -> Any:
+    """What ``make`` gives; `BadModel` where the tokenizers library refuses what it was given, then or when built."""
     try:
         return make()
     except BadModel:

@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 MEMORY_BYTES: Final = 2**30
-CPU_S: Final = 4
+CPU_S: Final = 2
 TEXT_LIMIT: Final = 2**24  # characters
 
 
