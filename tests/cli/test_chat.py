@@ -70,7 +70,20 @@ def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
 
 
 def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
-    options = ("run", talker, "--chat", "--prompt", "hi", "--trace", "none", "--json", "--max-new-tokens", "6", "--mesh", "3x3")
+    options = (
+        "run",
+        talker,
+        "--chat",
+        "--prompt",
+        "hi",
+        "--trace",
+        "none",
+        "--json",
+        "--max-new-tokens",
+        "6",
+        "--mesh",
+        "3x3",
+    )
     told = json.loads(wse(*options).out)
     assert told["prompt_tokens"] == 10
     assert len(told["tokens"]) == 6
