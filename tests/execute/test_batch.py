@@ -16,6 +16,7 @@ from tiny_model import latent_spec, tensors, tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search import compile_model
+from wse.compiler.suggest import remedies
 from wse.errors import DoesNotFit
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling
@@ -176,6 +177,9 @@ def test_more_users_than_fit_are_refused() -> None:
     assert compile_model(spec, machine, SOFTWARE, options).fits
     with pytest.raises(DoesNotFit, match="KV cache"):
         compile_model(spec, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
+    few = wafer(3, 3, 45_000)
+    assert "a single prompt" in remedies(spec, few, few, SOFTWARE, options)
+    assert "at most 3 prompts" in remedies(spec, few, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
 
 
 @pytest.mark.parametrize(
