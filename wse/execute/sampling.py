@@ -53,31 +53,29 @@ class Sampler:
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
         self._sampling = sampling
         self._random = np.random.default_rng(sampling.seed)
-        self._seen = list(dict.fromkeys(prompt))
+        self._seen = dict.fromkeys(prompt)
 
     def draw(self, logits: npt.NDArray[np.float32]) -> int:
         """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
         if not np.isfinite(logits).all():
             return -1
-        scores = processed(logits, self._seen, self._sampling)
+        scores = processed(logits, list(self._seen), self._sampling)
         if self._sampling.temperature > 0:
             scores += self._random.gumbel(size=len(scores))
         token = int(scores.argmax())
-        if token not in self._seen:
-            self._seen.append(token)
+        self._seen[token] = None
         return token
 
 
-def processed(logits: npt.NDArray[np.float32], seen: Sequence[int], sampling: Sampling) -> Scores:
+def processed(logits: npt.NDArray[np.float32], seen: list[int], sampling: Sampling) -> Scores:
     """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.
 
     At temperature 0 the penalised logits. ``seen`` are the ids of prompt and text so far, each once.
     """
     scores: Scores = logits.astype(np.float64)
     if sampling.repetition_penalty != 1.0:
-        among = list(seen)
-        old, penalty = scores[among], sampling.repetition_penalty
-        scores[among] = np.where(old < 0, old * penalty, old / penalty)
+        old, penalty = scores[seen], sampling.repetition_penalty
+        scores[seen] = np.where(old < 0, old * penalty, old / penalty)
     if sampling.temperature == 0:
         return scores
     with np.errstate(over="ignore"):  # a tiny temperature may send all but the best to -inf

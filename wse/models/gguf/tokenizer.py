@@ -64,7 +64,8 @@ def _chat(v: GgufVocabulary, where: str) -> ChatTemplate | None:
     if v.chat_template is None:
         return None
     marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in NAMED if name in v.special_ids)
-    end_ids = tuple(v.special_ids[name] for name in ("eot",) if name in v.special_ids)
+    end_of_turn = v.special_ids.get("eot")
+    end_ids = () if end_of_turn is None else (end_of_turn,)
     return ChatTemplate(source=v.chat_template, where=where, marks=marks, end_ids=end_ids)
 
 

