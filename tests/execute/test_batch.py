@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, model, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
 
@@ -25,6 +26,7 @@ from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
 from wse.program import Kind, Program
 from wse.wavelet.phase import phase_run
+from wse_mappings.expert_groups import OWN, SPREAD
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
@@ -53,8 +55,11 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
+    "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
 }
+
+OWN_EXPERTS = ((4, 5), {"spec": mixture_spec(MIXTURES["shared"]), "experts": OWN}, THIN)
 
 
 def compiled(
@@ -75,6 +80,7 @@ def compiled(
         prompt_tokens=tuple(map(len, prompts)),
         sampling=wanted.get("sampling", "wafer"),
         logits_out="all",
+        experts=wanted.get("experts", SPREAD),
     )
     machine = wafer(*mesh, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
@@ -94,9 +100,9 @@ def ran(engine: Engine, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int
     return tokens, np.stack(logits)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, "own experts"])
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
-    mesh, wanted, choice = CASES[name]
+    mesh, wanted, choice = CASES.get(name, OWN_EXPERTS)
     tokens, logits = ran(compiled(PROMPTS, mesh, wanted, choice)[0], PROMPTS)
     for user, prompt in enumerate(PROMPTS):
         alone = compiled([prompt], mesh, {**wanted, "seed": user}, choice, context=len(prompt) + STEPS)[0]
@@ -116,6 +122,17 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
     assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
     assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
     assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+
+
+def test_words_to_experts_on_their_own_columns_are_by_what_all_users_chose() -> None:
+    engine, program, machine = compiled(PROMPTS, *OWN_EXPERTS)
+    fabric, chosen = Fabric(program, machine, SOFTWARE), engine.routing.pairs
+    costs = [fabric.prefill_cost(index, dict(chosen)) for index in engine.prefill(*PROMPTS)]
+    for step in range(STEPS):
+        engine.decode()
+        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(chosen)))
+    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    assert len({cost.cycles for cost in costs[-STEPS:]}) > 1
 
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline"])

@@ -58,15 +58,17 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
     """First and one past the last row of the tensor that the PEs of a patch hold."""
     index, axis = _row_index(part), _row_axis(part)
-    if axis == ROWS:
+    if part.offset is not None:
+        places = part.offset[patch.first_col : patch.last_col]
+        index = (index[patch.first_row : patch.last_row, :, None] + places[places >= 0])[
+            index[patch.first_row : patch.last_row] >= 0
+        ]
+    elif axis == ROWS:
         index = index[patch.first_col : patch.last_col]
     elif axis == COLUMNS:
         index = index[patch.first_row : patch.last_row]
     held = index[index >= 0]
-    moved = np.zeros(1, np.int32) if part.offset is None else part.offset[part.offset >= 0]
-    if not held.size or not moved.size:
-        return 0, 0
-    return int(held.min() + moved.min()), int(held.max() + moved.max()) + 1
+    return (int(held.min()), int(held.max()) + 1) if held.size else (0, 0)
 
 
 def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) -> Tensor:
@@ -78,8 +80,7 @@ def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) ->
     inner = part.inner[cols] if part.inner_axis == ROWS else part.inner[row][None]
     width = patch.last_col - patch.first_col
     if part.offset is not None:
-        moved = part.offset[cols, None]
-        inner = np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
+        inner = _moved(inner, part.offset[cols])
     if part.outer is None:
         picked = _picked(values[None], np.zeros((1, 1), np.int32), inner - first * (inner >= 0), width)
         return picked.reshape(width, 1, -1)
@@ -90,6 +91,12 @@ def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) ->
     if part.transposed:
         return _picked(values.T, outer, inner - first * (inner >= 0), width)
     return _picked(values, outer - first * (outer >= 0), inner, width)
+
+
+def _moved(inner: I32, offset: I32) -> I32:
+    """``[1 or cols, n]``: inner indices ``[1, n]`` with the offsets of their columns."""
+    places = offset[:1] if (offset == offset[0]).all() else offset
+    return np.where((inner >= 0) & (places[:, None] >= 0), inner + places[:, None], np.int32(-1))
 
 
 def _picked(source: Tensor, outer: I32, inner: I32, cols: int) -> Tensor:
@@ -125,6 +132,4 @@ def _row_index(part: TilePart) -> I32:
 
 
 def _row_axis(part: TilePart) -> int:
-    if part.offset is not None:
-        return SKEWED  # it varies over both
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

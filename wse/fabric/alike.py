@@ -24,7 +24,7 @@ _OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET, Field.COUNT])
 
 
 def _linear(phase: Phase) -> tuple[I64, ...]:
-    return phase.fixed, phase.per_slot, phase.per_round, phase.odd, phase.per_pair
+    return phase.fixed, phase.per_slot, phase.per_round, phase.odd, phase.per_slot_round, phase.per_pair
 
 
 def alike(phase: Phase) -> I64:
