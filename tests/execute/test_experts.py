@@ -29,8 +29,8 @@ def costs_of_what_runs(run: Session) -> list[PhaseCost]:
     fabric, engine = run.fabric(), run.engine
     found = [fabric.prefill_cost(index, dict(engine.routing.pairs)) for index in engine.prefill(PROMPT)]
     for i, token in enumerate(FOLLOWING[:-1]):
-        engine.decode(token)
-        found.append(fabric.decode_cost(len(PROMPT) + i, dict(engine.routing.pairs)))
+        engine.decode([token])
+        found.append(fabric.decode_cost(len(PROMPT) + i, pairs=dict(engine.routing.pairs)))
     return found
 
 
@@ -55,8 +55,8 @@ def test_only_columns_of_chosen_experts_carry_words() -> None:
     """Five experts on five columns: what is sent for those chosen is on their columns alone, as much for each."""
     fabric = executed((4, 5), OWN).fabric()
     chosen = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0]])
-    sent = fabric.decode_cost(7, {1: chosen[0], 2: chosen[1]}).links
-    without = fabric.decode_cost(7, dict.fromkeys((1, 2), np.zeros(5, np.int64))).links
+    sent = fabric.decode_cost(7, pairs={1: chosen[0], 2: chosen[1]}).links
+    without = fabric.decode_cost(7, pairs=dict.fromkeys((1, 2), np.zeros(5, np.int64))).links
     words = (sent - without).sum(axis=(0, 1, 2))
     assert words.max() > 0
     assert words.tolist() == (chosen.sum(axis=0) * words.max() // 2).tolist()
@@ -66,17 +66,18 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
     run = executed((3, 3), OWN)  # experts 0 and 1 on the first column, 2 and 3 on the second, 4 on the third
     fabric, layers = run.fabric(), [1, 2]
     apart, together = (
-        fabric.decode_cost(7, dict.fromkeys(layers, np.array(pairs))) for pairs in ([1, 0, 1, 0, 0], [1, 1, 0, 0, 0])
+        fabric.decode_cost(7, pairs=dict.fromkeys(layers, np.array(pairs)))
+        for pairs in ([1, 0, 1, 0, 0], [1, 1, 0, 0, 0])
     )
     assert together.cycles > apart.cycles
     assert together.links.sum() == apart.links.sum()
-    assert fabric.decode_cost(7, EVEN).cycles == apart.cycles
+    assert fabric.decode_cost(7, pairs=EVEN).cycles == apart.cycles
 
 
 def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
     run = executed((3, 3), SPREAD)
     fabric = run.fabric()
-    skewed = fabric.decode_cost(7, {1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
+    skewed = fabric.decode_cost(7, pairs={1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
     assert skewed.cycles == fabric.decode_cost(7).cycles
     assert np.array_equal(skewed.links, fabric.decode_cost(7).links)
 
@@ -96,11 +97,11 @@ def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
 def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused() -> None:
     run = executed((3, 4), SPREAD)
     decode = run.program.decode
-    walked = phase_run(run.program, decode, 7, run.machine, SOFTWARE)
+    walked = phase_run(run.program, decode, [7], run.machine, SOFTWARE)
     cost = run.fabric().decode_cost(7)
     assert np.array_equal(walked.links, cost.links)
     own = executed((3, 4), OWN)
     with pytest.raises(BadInput, match=r"not carried out by wavelets: use --experts spread"):
-        phase_run(own.program, own.program.decode, 7, own.machine, SOFTWARE)
+        phase_run(own.program, own.program.decode, [7], own.machine, SOFTWARE)
     with pytest.raises(BadInput, match=r"use --experts spread"):
         check_size(own.program, own.machine)

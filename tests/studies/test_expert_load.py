@@ -37,7 +37,7 @@ def prepared_for(experts: str) -> Prepared:
     """A request for a model with experts, of which the first layer has none."""
     spec = mixture_spec(EXPERTS, layers=3)
     made, whole = tensors(spec), load_wafer("wse2")
-    checkpoint: Any = SimpleNamespace(names=list(made), tensor=made.__getitem__)
+    checkpoint: Any = SimpleNamespace(rows=made.__getitem__)
     loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"))
     options = Options(
         mapping="region",
@@ -45,7 +45,7 @@ def prepared_for(experts: str) -> Prepared:
         dtype="float32",
         accumulate="float32",
         context=len(PROMPT) + NEW,
-        prompt_tokens=len(PROMPT),
+        prompt_tokens=(len(PROMPT),),
         experts=experts,
     )
     return Prepared(
@@ -55,8 +55,9 @@ def prepared_for(experts: str) -> Prepared:
         wafer=mesh_on(whole, 3, 4),
         software=load_software("tuned", "wse2"),
         options=options,
-        prompt_ids=PROMPT,
+        prompts=(PROMPT,),
         new_tokens=NEW,
+        end_ids=(),
     )
 
 
@@ -70,12 +71,13 @@ def traced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[str, Any], Path]) -> None:
     report, _ = traced
+    tokens = report["tokens"]
     load = report["experts"]["load"]
     assert [each["layer"] for each in load] == EXPERT_LAYERS
     for each in load:
         assert len(each["prompt"]) == len(each["generated"]) == EXPERTS.count
         assert sum(each["prompt"]) == len(PROMPT) * EXPERTS.active
-        assert sum(each["generated"]) == (len(report["tokens"]) - 1) * EXPERTS.active
+        assert sum(each["generated"]) == (len(tokens) - 1) * EXPERTS.active
 
 
 def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:

@@ -91,3 +91,10 @@ def by_column(program: Program, mixture: Mixture, phase: Phase, step: int, pairs
     """int64 ``[cols]``: pairs on each column at a step."""
     layer = program.op_layers[int(phase.op[step])]
     return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
+
+
+def evenly(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
+    """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
+    if program.mixture is None or not phase.routed[step]:
+        return phase, step
+    return phase.of_pairs(step, int(by_column(program, program.mixture, phase, step, EVEN).max())), 0

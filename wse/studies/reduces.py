@@ -15,6 +15,7 @@ import numpy as np
 
 from wse.fabric.closed_forms import distance_to_bound, level_cycles, reduce_bound
 from wse.fabric.line_costs import LineCosts
+from wse.fabric.routed import evenly
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -57,6 +58,7 @@ def reduce_facts(program: Program, wafer: WaferSpec, software: SoftwareProfile, 
 
     Those that take the most cycles of a token come first; ``steps`` says how many steps a token are alike. There is no
     ``bound_cycles`` where a line is longer than ``MOST_PES``, and no ``cheapest`` where those before took up as many.
+    Sums by pairs of tokens and experts are those of the fullest column where tokens choose as evenly as they can.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
     steps = _lines(program, slots, times)
@@ -98,8 +100,9 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
         stretch = known(pattern)
         if stretch is None:
             continue
+        at, place = evenly(program, phase, step)
         for turn in range(phase.turns(step)):
-            words = traffic.words(phase, step, slots, turn)
+            words = traffic.words(at, place, slots, turn)
             steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
     return steps
 
