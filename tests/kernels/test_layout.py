@@ -47,10 +47,10 @@ def test_arena_writes_and_reads_what_stands_in_the_pes(
     memory = random_memory(rows, cols, stretches, size, seed)
     arena = Arena(rows, cols, 4096, 4096 + size)
     for s in stretches:
-        for row in range(rows):
-            arena.write_row(
-                s.element, row, s.address, memory[row, :, s.start : s.end].copy().view(NUMPY_TYPE[s.element])
-            )
+        values = memory[:, :, s.start : s.end].copy().view(NUMPY_TYPE[s.element])[:, :, None]
+        patches = [(0, 0), (rows // 2, cols // 2), (0, cols // 3)]  # each overwrites what it has in common with others
+        for row, col in patches:
+            arena.write(s.element, s.address, values[row:, col:], row, col)
     in_lanes = to_lanes(memory, stretches, spare_lanes(arena), dead=0)
     np.testing.assert_array_equal(arena.memory, in_lanes.reshape(-1))
     for s in stretches:

@@ -56,18 +56,20 @@ class Arena:
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
         return flat.view(number_type(element_type))
 
-    def write_row(
-        self, element_type: str, row: int, address: int, values: npt.NDArray[np.generic], first_col: int = 0
+    def write(
+        self, element_type: str, address: int, values: npt.NDArray[np.generic], first_row: int = 0, first_col: int = 0
     ) -> None:
-        """Store ``values [cols, count]`` in the PEs of one mesh row from ``first_col`` on."""
+        """Store ``values [rows, cols, outer, inner]`` in PEs from ``first_row`` and ``first_col`` on, row-major."""
+        rows, cols, outer, inner = values.shape
         stored = values.astype(number_type(element_type), copy=False).view(STORAGE[element_type])
-        view = self.view(element_type)
-        last_col = first_col + len(stored)
+        view = self.view(element_type).reshape(self.rows, self.blocks_per_row, -1, self.lanes)
+        here = view[first_row : first_row + rows, :, address : address + outer * inner]
+        last_col = first_col + cols
         for block in range(first_col // self.lanes, -(-last_col // self.lanes)):
             begin, end = max(first_col, block * self.lanes), min(last_col, (block + 1) * self.lanes)
             lanes = slice(begin - block * self.lanes, end - block * self.lanes)
-            place = view[row * self.blocks_per_row + block, address : address + stored.shape[1], lanes]
-            place[...] = stored[begin - first_col : end - first_col].T
+            place = here[:, block, :, lanes].reshape(rows, outer, inner, end - begin)  # a view
+            place[...] = stored[:, begin - first_col : end - first_col].transpose(0, 2, 3, 1)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
         """Where byte ``byte`` of a PE's SRAM stands in ``memory`` when an element of that size covers it."""

@@ -1,19 +1,20 @@
-"""The shares of a weight tile: which values of a tensor each PE of a mesh row holds."""
+"""The shares of a weight tile: which values of a tensor each PE holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.program import COLUMNS, I32, ROWS, SKEWED, TilePart
+from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
 from wse_mappings.ring import skew
 
 Tensor = npt.NDArray[np.generic]
-STRETCH_VALUES: Final = 1 << 22
+STRETCH_VALUES: Final = 1 << 19
 """Values of a tensor that are read at a time, where the PEs that hold them can be told apart."""
 
 
@@ -38,85 +39,103 @@ class Patch:
     last_col: int
 
 
-def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> Iterator[Patch]:
+def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
     """The PEs of a region in patches whose shares come from few rows of the tensors, so that these are read once."""
     whole = Patch(0, rows, 0, cols)
     axes = {_row_axis(part) for part in parts}
-    values = max(int(np.prod(source.shape)) for source in sources)
+    values = max(math.prod(source.shape) for source in sources)
     count = -(-values // STRETCH_VALUES)
     if count == 1 or len(axes) > 1 or axes == {SKEWED}:
-        return iter((whole,))
+        return [whole]
     across = axes == {ROWS}
-    length = cols if across else rows
-    step = -(-length // count)
-    cuts = [(begin, min(begin + step, length)) for begin in range(0, length, step)]
-    found = [Patch(0, rows, *cut) if across else Patch(*cut, 0, cols) for cut in cuts]
+    found = [Patch(0, rows, *cut) if across else Patch(*cut, 0, cols) for cut in _cuts(cols if across else rows, count)]
     read = sum(last - first for patch in found for first, last in [row_range(parts[0], patch)])
-    return iter(found if read <= 2 * sources[0].shape[0] else (whole,))
+    return found if read <= 2 * sources[0].shape[0] else [whole]
+
+
+def strips(patch: Patch, tile: Tile) -> list[Patch]:
+    """A patch cut to mesh rows whose shares are no more than can be held at a time."""
+    values = tile.outer * tile.inner * (patch.last_col - patch.first_col) * (patch.last_row - patch.first_row)
+    cuts = _cuts(patch.last_row - patch.first_row, -(-values // STRETCH_VALUES))
+    at = patch.first_row
+    return [Patch(at + first, at + last, patch.first_col, patch.last_col) for first, last in cuts]
+
+
+def _cuts(length: int, count: int) -> list[tuple[int, int]]:
+    """First and one past the last of about ``count`` stretches of a length."""
+    step = max(1, -(-length // max(1, count)))
+    return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
     """First and one past the last row of the tensor that the PEs of a patch hold."""
-    index, axis = _row_index(part), _row_axis(part)
-    if part.offset is not None:
-        places = part.offset[patch.first_col : patch.last_col]
-        index = (index[patch.first_row : patch.last_row, :, None] + places[places >= 0])[
-            index[patch.first_row : patch.last_row] >= 0
-        ]
-    elif axis == ROWS:
-        index = index[patch.first_col : patch.last_col]
-    elif axis == COLUMNS:
-        index = index[patch.first_row : patch.last_row]
+    if part.transposed or part.outer is None:
+        index = _inner_of_patch(part, patch)
+    else:
+        index = _of_patch(part.outer, part.outer_axis, patch)
     held = index[index >= 0]
     return (int(held.min()), int(held.max()) + 1) if held.size else (0, 0)
 
 
-def share(part: TilePart, values: Tensor, first: int, row: int, patch: Patch) -> Tensor:
-    """``[cols, outer, inner]`` of one mesh row of a patch, zeros where the indices say padding.
+def share(part: TilePart, values: Tensor, first: int, patch: Patch) -> Tensor:
+    """``[rows, cols, outer, inner]`` of the PEs of a patch, zeros where the indices say padding.
 
     ``values`` are the rows of the tensor from ``first`` on. The result may be a view of them.
     """
-    cols = slice(patch.first_col, patch.last_col)
-    inner = part.inner[cols] if part.inner_axis == ROWS else part.inner[row][None]
-    width = patch.last_col - patch.first_col
-    if part.offset is not None:
-        inner = _moved(inner, part.offset[cols])
+    inner = _inner_of_patch(part, patch)
+    size = (patch.last_row - patch.first_row, patch.last_col - patch.first_col)
     if part.outer is None:
-        picked = _picked(values[None], np.zeros((1, 1), np.int32), inner - first * (inner >= 0), width)
-        return picked.reshape(width, 1, -1)
-    if part.outer_axis == SKEWED:
-        outer = part.outer[skew(row, len(part.outer))[cols]]
+        picked = _picked(values[None], np.zeros((1, 1, 1), np.int32), _less(inner, first))
     else:
-        outer = part.outer[cols] if part.outer_axis == ROWS else part.outer[row][None]
-    if part.transposed:
-        return _picked(values.T, outer, inner - first * (inner >= 0), width)
-    return _picked(values, outer - first * (outer >= 0), inner, width)
+        outer = _of_patch(part.outer, part.outer_axis, patch)
+        if part.transposed:
+            picked = _picked(values.T, outer, _less(inner, first))
+        else:
+            picked = _picked(values, _less(outer, first), inner)
+    return np.broadcast_to(picked, (*size, *picked.shape[2:]))
 
 
-def _moved(inner: I32, offset: I32) -> I32:
-    """``[1 or cols, n]``: inner indices ``[1, n]`` with the offsets of their columns."""
-    places = offset[:1] if (offset == offset[0]).all() else offset
-    return np.where((inner >= 0) & (places[:, None] >= 0), inner + places[:, None], np.int32(-1))
+def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
+    """``[rows or 1, cols or 1, n]``: the indices of a patch, 1 where they do not vary."""
+    cols = slice(patch.first_col, patch.last_col)
+    if axis == ROWS:
+        return index[None, cols]
+    rows = range(patch.first_row, patch.last_row)
+    if axis == COLUMNS:
+        return index[rows.start : rows.stop, None]
+    return np.stack([index[skew(row, len(index))[cols]] for row in rows])
 
 
-def _picked(source: Tensor, outer: I32, inner: I32, cols: int) -> Tensor:
-    """``[cols, outer, inner]`` of ``source[outer, inner]``; an index of length 1 counts for all columns."""
-    size = (cols, outer.shape[1], inner.shape[1])
+def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
+    """`_of_patch` of the inner index, moved by the part's offsets."""
+    inner = _of_patch(part.inner, part.inner_axis, patch)
+    if part.offset is None:
+        return inner
+    moved = part.offset[None, patch.first_col : patch.last_col, None]
+    return np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
+
+
+def _less(index: I32, first: int) -> I32:
+    """Indices counted from ``first`` on; those of padding stay negative."""
+    return np.where(index >= 0, index - np.int32(first), np.int32(-1))
+
+
+def _picked(source: Tensor, outer: I32, inner: I32) -> Tensor:
+    """``source[outer, inner]`` as ``[rows, cols, outer, inner]``; rows or cols are 1 where neither index varies."""
     if min(source.shape) == 0:
-        return np.zeros(size, source.dtype)
-    if len(inner) == 1 and len(outer) > 1:
-        narrow = _taken(source, inner[0], axis=1)
-        picked = _taken(narrow, outer.reshape(-1), axis=0).reshape(size)
-    elif len(outer) == 1:
-        narrow = _taken(source, outer[0], axis=0)
-        flat = _taken(narrow, inner.reshape(-1), axis=1).reshape(size[1], len(inner), size[2])
-        picked = np.broadcast_to(flat.swapaxes(0, 1), size)
-    else:
-        picked = source[np.maximum(outer, 0)[:, :, None], np.maximum(inner, 0)[:, None, :]]
-    if (outer < 0).any() or (inner < 0).any():
-        real = (outer >= 0)[:, :, None] & (inner >= 0)[:, None, :]
-        picked = np.where(real, picked, picked.dtype.type(0))
-    return picked
+        shape = np.broadcast_shapes(outer.shape[:2], inner.shape[:2])
+        return np.zeros((*shape, outer.shape[2], inner.shape[2]), source.dtype)
+    if any(min(sizes) > 1 for sizes in zip(outer.shape[:2], inner.shape[:2], strict=True)):
+        picked = source[np.maximum(outer, 0)[..., :, None], np.maximum(inner, 0)[..., None, :]]
+        real = (outer >= 0)[..., :, None] & (inner >= 0)[..., None, :]
+        return picked if real.all() else np.where(real, picked, picked.dtype.type(0))
+    flat = _taken(_taken(source, outer.reshape(-1), axis=0), inner.reshape(-1), axis=1)
+    if min(outer.min(initial=0), inner.min(initial=0)) < 0:  # then it is a copy
+        flat[outer.reshape(-1) < 0] = 0
+        flat[:, inner.reshape(-1) < 0] = 0
+    both = flat.reshape(*outer.shape, *inner.shape).transpose(0, 3, 1, 4, 2, 5)
+    size = [one * other for one, other in zip(outer.shape[:2], inner.shape[:2], strict=True)]
+    return both.reshape(*size, outer.shape[2], inner.shape[2])  # of two factors one is 1: a view
 
 
 def _taken(source: Tensor, index: I32, axis: int) -> Tensor:
@@ -125,10 +144,6 @@ def _taken(source: Tensor, index: I32, axis: int) -> Tensor:
     if first >= 0 and len(index) and np.array_equal(index, np.arange(first, first + len(index))):
         return source[first : first + len(index)] if axis == 0 else source[:, first : first + len(index)]
     return np.take(source, index, axis=axis, mode="clip")
-
-
-def _row_index(part: TilePart) -> I32:
-    return part.inner if part.transposed or part.outer is None else part.outer
 
 
 def _row_axis(part: TilePart) -> int:

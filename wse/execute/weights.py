@@ -1,4 +1,4 @@
-"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, some rows of a tensor and a mesh row at a time."""
+"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, some rows of a tensor at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.errors import BadModel
 from wse.execute.arena import Arena, number_type
-from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share
+from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, strips
 from wse.models.spec import ModelSpec
 from wse.program import ORDINALS, Program
 
@@ -46,14 +46,13 @@ def store_weights(
         for patch in patches(tile.parts, sources, arena.rows, arena.cols):
             ranges = [row_range(part, patch) for part in tile.parts]
             held = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
-            for row in range(patch.first_row, patch.last_row):
+            for strip in strips(patch, tile):
                 shares = [
-                    share(part, values, first, row, patch)
+                    share(part, values, first, strip)
                     for part, values, (first, _) in zip(tile.parts, held, ranges, strict=True)
                 ]
-                whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=2)
-                flat = whole.reshape(len(whole), -1)
-                arena.write_row(reader.element_type, row, tile.address, flat, patch.first_col)
+                whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3)
+                arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
 
 
 class _Reader:
