@@ -72,6 +72,9 @@ MinP = Annotated[
 RepetitionPenalty = Annotated[
     float, typer.Option(metavar="R", help="Above 1: tokens of prompt and text so far become less likely.")
 ]
+AllowNonfinite = Annotated[
+    bool, typer.Option("--allow-nonfinite", help="Run weights that hold infinities or what is no number.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 
 

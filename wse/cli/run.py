@@ -38,6 +38,7 @@ def run(
     repetition_penalty: opt.RepetitionPenalty = 1.0,
     seed: opt.Seed = 0,
     logits: Annotated[bool, typer.Option("--logits", help="Also report the logits after the prompt.")] = False,  # noqa: FBT002
+    allow_nonfinite: opt.AllowNonfinite = False,  # noqa: FBT002
     trace: Annotated[str, typer.Option(metavar="PATH|none", help="Where to write the trace.")] = "wse-run.h5",
     wavelets: Annotated[  # noqa: FBT002
         bool,
@@ -90,6 +91,7 @@ def run(
         repetition_penalty=repetition_penalty,
         seed=seed,
         logits=logits,
+        allow_nonfinite=allow_nonfinite,
     )
     path = opt.trace_path(trace)
     prepared = prepare(request)

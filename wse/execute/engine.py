@@ -24,16 +24,22 @@ from wse_mappings.split import balanced_counts
 class Engine:
     """Executes a Program.
 
-    ``tensor`` gives canonical tensors by name. ``draws``, one a user, pick the next id from float32 logits
-    ``[vocabulary]`` when the Program samples on the host. Raises ValueError when it does and there are not as many,
-    WseBug when it does not fit.
+    ``tensor`` gives canonical tensors by name; with ``allow_nonfinite`` they may hold infinities and what is no number.
+    ``draws``, one a user, pick the next id from float32 logits ``[vocabulary]`` when the Program samples on the host.
+    Raises ValueError when it does and there are not as many, WseBug when it does not fit.
 
     Attributes:
         caches: The counters of each user's cache.
     """
 
     def __init__(
-        self, program: Program, spec: ModelSpec, tensor: Callable[[str], Source], draws: Sequence[Draw] = ()
+        self,
+        program: Program,
+        spec: ModelSpec,
+        tensor: Callable[[str], Source],
+        draws: Sequence[Draw] = (),
+        *,
+        allow_nonfinite: bool = False,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
             message = f"the Program samples on the host: give draws, {program.batch} of them"
@@ -57,7 +63,7 @@ class Engine:
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
         self._slots = -1
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
-        store_weights(program, spec, tensor, self.arenas)
+        store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:

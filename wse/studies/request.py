@@ -53,6 +53,7 @@ class Request:
     repetition_penalty: float = 1.0
     seed: int = 0
     logits: bool = False
+    allow_nonfinite: bool = False
 
     @property
     def sampling(self) -> Sampling:

@@ -75,7 +75,13 @@ def run(
     digest = program.digest()
     try:
         with Recorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
-            engine = Engine(program, loaded.spec, loaded.checkpoint.rows, _draws(prepared, program))
+            engine = Engine(
+                program,
+                loaded.spec,
+                loaded.checkpoint.rows,
+                _draws(prepared, program),
+                allow_nonfinite=prepared.request.allow_nonfinite,
+            )
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, recorder, on_text)
             session.generate()

@@ -1,0 +1,174 @@
+"""Weights in SRAM: every PE holds what its tile's indices say, in every type, and what is no number is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import Options
+from wse.compiler.search import compile_model
+from wse.errors import BadModel
+from wse.execute import tiles, weights
+from wse.execute.arena import Arena
+from wse.execute.engine import Engine
+from wse.execute.tiles import Patch, patches, row_range, share, strips
+from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
+from wse_mappings.ring import skew
+
+SPEC = tiny_spec()
+
+
+def indices(random: np.random.Generator, lanes: int, count: int, size: int, ordered: bool) -> I32:  # noqa: FBT001
+    """Indices below ``size`` of every lane, padding at the end of some."""
+    if ordered:  # stretches, one behind the other
+        flat = np.arange(lanes * count)
+        return np.where(flat < size, flat, -1).reshape(lanes, count).astype(np.int32)
+    found = random.integers(0, size, (lanes, count)).astype(np.int32)
+    found[:, count - 1] = np.where(random.random(lanes) < 0.3, -1, found[:, count - 1])
+    return found
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.integers(1, 4),
+    cols=st.integers(1, 5),
+    axes=st.sampled_from([(a, b) for a in (ROWS, COLUMNS, SKEWED, None) for b in (ROWS, COLUMNS)]),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    transposed=st.booleans(),
+    ordered=st.booleans(),
+    stretch=st.sampled_from([1, 7, 1 << 20]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_share_is_what_the_indices_say(
+    monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    cols: int,
+    axes: tuple[int | None, int],
+    sizes: tuple[int, int],
+    transposed: bool,  # noqa: FBT001
+    ordered: bool,  # noqa: FBT001
+    stretch: int,
+    seed: int,
+) -> None:
+    monkeypatch.setattr(tiles, "STRETCH_VALUES", stretch)
+    random = np.random.default_rng(seed)
+    outer_axis, inner_axis = axes
+    rows = cols if outer_axis == SKEWED else rows
+    lanes = {ROWS: cols, COLUMNS: rows, SKEWED: cols}
+    held = [max(1, lanes[a] * n - 1) if a is not None else 1 for a, n in zip(axes, sizes, strict=True)]
+    inner = indices(random, lanes[inner_axis], sizes[1], held[1], ordered)
+    outer = None if outer_axis is None else indices(random, lanes[outer_axis], sizes[0], held[0], ordered)
+    transposed = transposed and outer is not None
+    tensor = random.random((held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held))
+    tensor.flags.writeable = False
+    part = TilePart(
+        tensor="t",
+        outer=outer,
+        outer_axis=ROWS if outer_axis is None else outer_axis,
+        inner=inner,
+        inner_axis=inner_axis,
+        transposed=transposed,
+    )
+    a, b = (1 if outer is None else sizes[0]), sizes[1]
+    tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
+    got = np.full((rows, cols, a, b), np.nan)
+    for patch in patches((part,), (tensor,), rows, cols):
+        first, last = row_range(part, patch)
+        for strip in strips(patch, tile):
+            here = got[strip.first_row : strip.last_row, strip.first_col : strip.last_col]
+            assert np.isnan(here).all()
+            here[...] = share(part, tensor[first:last], first, strip)
+    for i in range(rows):
+        for j in range(cols):
+            of_inner = inner[j if inner_axis == ROWS else i]
+            if outer is None:
+                wanted = [[tensor[y] if y >= 0 else 0 for y in of_inner]]
+            else:
+                lane = {ROWS: j, COLUMNS: i}.get(part.outer_axis, int(skew(i, cols)[j]) if rows == cols else 0)
+                source = tensor.T if transposed else tensor
+                wanted = [[source[x, y] if x >= 0 and y >= 0 else 0 for y in of_inner] for x in outer[lane]]
+            np.testing.assert_array_equal(got[i, j], wanted)
+
+
+def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "STRETCH_VALUES", 100)
+    monkeypatch.setattr(weights, "STRETCH_VALUES", 100)
+    read: list[tuple[str, int, int]] = []
+    made = tensors(SPEC)
+
+    class Watched:
+        def __init__(self, name: str) -> None:
+            self.name, self.shape = name, made[name].shape
+
+        def __getitem__(self, rows: slice) -> Any:
+            begin, end, _ = rows.indices(self.shape[0])
+            read.append((self.name, begin, end))
+            assert (end - begin) * int(np.prod(self.shape[1:])) <= max(100, 2 * int(np.prod(self.shape[1:])))
+            return made[self.name][rows]
+
+    streamed, whole = engine(tensor=Watched), engine(tensor=made.__getitem__)
+    for one, other in zip(streamed.arenas, whole.arenas, strict=True):
+        np.testing.assert_array_equal(one.memory, other.memory)
+    assert len([begin for name, begin, _ in read if name == "embedding"]) > 10
+
+
+def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
+    options = Options(mapping="region", wafers=1, dtype=dtype, accumulate="float32", context=12, prompt_tokens=2)
+    program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
+    return Engine(program, SPEC, tensor, **given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
+    made: dict[str, Any] = dict(tensors(SPEC))
+    made["layers.1.up"] = made["layers.1.up"].astype(dtype)
+    made["layers.1.up"][[3, 7, 40], [1, 30, 2]] = bad
+    message = (
+        r"^layers\.1\.up: 3 of 2,080 values are not finite numbers; "
+        r"fetch or convert the weights again, or use --allow-nonfinite$"
+    )
+    with pytest.raises(BadModel, match=message):
+        engine(tensor=made.__getitem__)
+    with pytest.raises(BadModel, match=message):
+        engine("float16", tensor=made.__getitem__)
+    run = engine(tensor=made.__getitem__, allow_nonfinite=True)
+    held = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas])
+    assert (~np.isfinite(held)).sum() >= 3
+
+
+def test_types_are_converted_to_the_nearest() -> None:
+    made: dict[str, Any] = dict(tensors(SPEC))
+    mixed = dict(made)
+    for name, dtype in (("layers.0.q", ml_dtypes.bfloat16), ("embedding", np.float16)):
+        mixed[name] = made[name].astype(dtype)
+        made[name] = mixed[name].astype(np.float32)
+    for dtype in ("float32", "float16", "bfloat16"):
+        one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
+        for first, second in zip(one.arenas, other.arenas, strict=True):
+            np.testing.assert_array_equal(first.memory, second.memory)
+
+
+def test_an_arena_is_written_in_place() -> None:
+    arena = Arena(2, 130, 0, 64)
+    values = np.arange(2 * 130 * 4, dtype=np.float32).reshape(2, 130, 2, 2)
+    arena.write("float32", 3, values[:, 100:], first_col=100)
+    read = arena.read("float32", 3, 4)
+    np.testing.assert_array_equal(read[:, 100:], values[:, 100:].reshape(2, 30, 4))
+    assert not read[:, :100].any()
+
+
+def test_patches_cover_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "STRETCH_VALUES", 10)
+    index = np.arange(12, dtype=np.int32).reshape(4, 3)
+    part = TilePart(tensor="t", outer=index, outer_axis=ROWS, inner=index, inner_axis=COLUMNS, transposed=False)
+    found = patches((part,), (np.zeros((12, 12)),), 4, 4)
+    assert found == [Patch(0, 4, col, col + 1) for col in range(4)]
+    assert [row_range(part, patch) for patch in found] == [(0, 3), (3, 6), (6, 9), (9, 12)]

@@ -1,0 +1,103 @@
+"""What storing a model's weights takes: ``python store_memory.py MODEL ROWSxCOLS DTYPE [TOKENS]`` prints it as JSON.
+
+    sram_bytes     the emulated SRAM in use, over all PEs
+    stored_bytes   by how much the peak of resident memory grew while the model was loaded, compiled and stored
+    run_bytes      the same after TOKENS tokens, kernels and their compilation included (only with TOKENS)
+    store_s        seconds that storing took
+    store_cpu_s    of them on the processor
+
+A process has one peak, so each measurement takes a process of its own: `measured` starts one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from random_checkpoint import write_safetensors
+
+STATUS = Path("/proc/self/status")  # Linux; ru_maxrss would begin with what the parent process had
+
+
+def measured(model: Path, mesh: str, dtype: str, tokens: int = 0) -> dict[str, Any]:
+    """The figures of one model in a process of its own."""
+    command = [sys.executable, __file__, str(model), mesh, dtype, str(tokens)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def write_llama(folder: Path, *, hidden: int, layers: int, vocab: int, ffn: int, dtype: Any, tied: bool = True) -> Path:
+    """A Llama of random weights; heads of 64 features."""
+    random = np.random.default_rng(0)
+    heads = hidden // 64
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,)}
+    for layer in range(layers):
+        at = f"model.layers.{layer}"
+        shapes |= {f"{at}.self_attn.{x}_proj.weight": (hidden, hidden) for x in "qkvo"}
+        shapes |= {f"{at}.mlp.{x}_proj.weight": (ffn, hidden) for x in ("gate", "up")}
+        shapes |= {f"{at}.mlp.down_proj.weight": (hidden, ffn)}
+        shapes |= {f"{at}.{x}_layernorm.weight": (hidden,) for x in ("input", "post_attention")}
+    shapes |= {} if tied else {"lm_head.weight": (vocab, hidden)}
+    config = {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": ffn,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "vocab_size": vocab,
+        "max_position_embeddings": 256,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": tied,
+        "bos_token_id": 1,
+        "eos_token_id": None,
+        "torch_dtype": np.dtype(dtype).name,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tensors = {name: (random.random(shape, np.float32) - 0.5).astype(dtype) / 8 for name, shape in shapes.items()}
+    write_safetensors(folder / "model.safetensors", tensors)
+    return folder
+
+
+def _peak() -> int:
+    (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def _main() -> None:
+    from wse.execute.engine import Engine
+    from wse.studies.choose import compiled
+    from wse.studies.request import Request, prepare
+
+    model, mesh, dtype, tokens = sys.argv[1:]
+    before = _peak()
+    request = Request(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], max_new_tokens=8, context=16)
+    prepared = prepare(request)
+    program = compiled(prepared)
+    assert prepared.loaded.checkpoint is not None
+    began, began_cpu = time.perf_counter(), time.process_time()
+    engine = Engine(program, prepared.loaded.spec, prepared.loaded.checkpoint.rows)
+    found = {
+        "sram_bytes": sum((s.sram_top_byte - s.sram_base_byte) * s.rect.rows * s.rect.cols for s in program.stages),
+        "store_s": time.perf_counter() - began,
+        "store_cpu_s": time.process_time() - began_cpu,
+        "stored_bytes": _peak() - before,
+    }
+    if int(tokens):
+        for _ in engine.prefill([1, 2, 3]):
+            pass
+        for _ in range(int(tokens)):
+            engine.decode()
+        found["run_bytes"] = _peak() - before
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    _main()
