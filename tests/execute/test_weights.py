@@ -120,7 +120,7 @@ def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pyt
 
 
 def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
-    options = Options(mapping="region", wafers=1, dtype=dtype, accumulate="float32", context=12, prompt_tokens=2)
+    options = Options(mapping="region", wafers=1, dtype=dtype, accumulate="float32", context=12, prompt_tokens=(2,))
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
     return Engine(program, SPEC, tensor, **given)
 
