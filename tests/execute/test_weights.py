@@ -43,6 +43,7 @@ def indices(random: np.random.Generator, lanes: int, count: int, size: int, orde
     sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     transposed=st.booleans(),
     ordered=st.booleans(),
+    moved=st.booleans(),
     stretch=st.sampled_from([1, 7, 1 << 20]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -54,6 +55,7 @@ def test_a_share_is_what_the_indices_say(
     sizes: tuple[int, int],
     transposed: bool,  # noqa: FBT001
     ordered: bool,  # noqa: FBT001
+    moved: bool,  # noqa: FBT001
     stretch: int,
     seed: int,
 ) -> None:
@@ -66,6 +68,8 @@ def test_a_share_is_what_the_indices_say(
     inner = indices(random, lanes[inner_axis], sizes[1], held[1], ordered)
     outer = None if outer_axis is None else indices(random, lanes[outer_axis], sizes[0], held[0], ordered)
     transposed = transposed and outer is not None
+    offset = random.integers(-1, 3, cols).astype(np.int32) if moved and inner_axis == ROWS else None
+    held[1] += 0 if offset is None else 2
     tensor = random.random((held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held))
     tensor.flags.writeable = False
     part = TilePart(
@@ -75,6 +79,7 @@ def test_a_share_is_what_the_indices_say(
         inner=inner,
         inner_axis=inner_axis,
         transposed=transposed,
+        offset=offset,
     )
     a, b = (1 if outer is None else sizes[0]), sizes[1]
     tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
@@ -88,6 +93,8 @@ def test_a_share_is_what_the_indices_say(
     for i in range(rows):
         for j in range(cols):
             of_inner = inner[j if inner_axis == ROWS else i]
+            if offset is not None:
+                of_inner = [y + offset[j] if y >= 0 and offset[j] >= 0 else -1 for y in of_inner]
             if outer is None:
                 wanted = [[tensor[y] if y >= 0 else 0 for y in of_inner]]
             else:
