@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
-
-import ml_dtypes
-import numpy as np
-import numpy.typing as npt
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
@@ -17,11 +14,7 @@ from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
 
-NUMBERS: Final[dict[str, npt.DTypeLike]] = {
-    "float32": np.float32,
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-}
+SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def embedding(c: Context, op: Op) -> None:
@@ -63,12 +56,14 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
 
 
 def rounded(value: float, element: str) -> float:
-    """The nearest number of an element type.
+    """The number of an element type that is nearest to one in the range of all, ties to even.
 
     >>> rounded(72**0.5, "bfloat16")
     8.5
     """
-    return float(np.array(value).astype(NUMBERS[element]))
+    significand, exponent = math.frexp(value)
+    bits = SIGNIFICANT_BITS[element]
+    return math.ldexp(round(math.ldexp(significand, bits)), exponent - bits)
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:
