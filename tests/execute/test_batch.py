@@ -53,6 +53,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "drawn": ((4, 5), {"sampling": "host"}, THIN),
     "float16": ((3, 3), {"dtype": "float16"}, THIN),
     "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
+    "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "wafers": 2}, THIN),
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
     "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
@@ -115,10 +116,11 @@ def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     mesh, wanted, choice = CASES[name]
     engine, program, machine = compiled(PROMPTS, mesh, wanted, choice)
-    ran(engine, PROMPTS)
-    fabric = Fabric(program, machine, SOFTWARE)
-    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    costs += [fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS)) for step in range(STEPS)]
+    fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
+    costs = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS)]
+    for step in range(STEPS):
+        engine.decode()
+        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(pairs)))
     assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
     assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
     assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())

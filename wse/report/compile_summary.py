@@ -44,7 +44,7 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
         _print_stages(console, report)
     sram = report["sram"]
     place = sram["map"]
-    print_fullest(console, sram)
+    print_fullest(console, sram, report["batch"])
     first = f"row {place['row']}, col {place['col']} of wafer {place['wafer']}"
     heading(console, "Its map", f"every PE of stage {place['stage']}; the first is {first}")
     _print_map(console, place, sum(sram["bytes_per_pe"].values()))

@@ -68,10 +68,11 @@ def _layers(stages: list[dict[str, Any]]) -> str:
     return f"{each} each, one after another"
 
 
-def print_fullest(console: Console, sram: dict[str, Any]) -> None:
+def print_fullest(console: Console, sram: dict[str, Any], batch: int) -> None:
     """The fullest PE, with its heading."""
     tokens = count(sram["kv_capacity_tokens"])
-    note = f"{percent(sram['fullest_pe_fraction'])} in use; room for {tokens} tokens of KV cache"
+    whose = f" for each of {batch} users" if batch > 1 else ""
+    note = f"{percent(sram['fullest_pe_fraction'])} in use; room for {tokens} tokens of KV cache{whose}"
     heading(console, "SRAM of the fullest PE", note)
     print_sram(console, sram["bytes_per_pe"])
 

@@ -49,7 +49,7 @@ def print_run(report: dict[str, Any], stream: TextIO) -> None:
         lines(console, [("generated", _ids(report))])
     heading(console, "Placement")
     print_placement(console, report)
-    print_fullest(console, report["sram"])
+    print_fullest(console, report["sram"], report["batch"])
     heading(console, "Speed of the emulated wafer")
     _print_speed(console, report)
     if "decode" in report:
