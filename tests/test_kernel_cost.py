@@ -89,3 +89,23 @@ def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
             for software in (SOFTWARE, academic)
         )
         assert tuned <= compiled
+
+
+def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_list() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    gemv = kernel_cycles("gemv", operands("gemv", K=10, N=7), costs)
+    one, three = (kernel_cycles("expert_in", operands("expert_in", P=P, K=10, N=7, weighed=0), costs) for P in (1, 3))
+    look = 3 * (SOFTWARE.vector_issue_cycles + 1)
+    assert one == gemv + look
+    assert three == 3 * one
+
+
+def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+
+    def out(**sizes: int) -> float:
+        return kernel_cycles("expert_out", operands("expert_out", **({"K": 6, "N": 8, "weighed": 0} | sizes)), costs)
+
+    issue = SOFTWARE.vector_issue_cycles
+    assert out(P=2, M=3) - out(P=2, M=2) == math.ceil(8 / WSE2.add_fp32_per_cycle)
+    assert out(P=2, M=2, weighed=1) - out(P=2, M=2) == 2 * (issue + math.ceil(6 / WSE2.add_fp32_per_cycle))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
 from tests.kernels.shapes import SIZES, allowed_error, shape_of
-from wse_kernels import _jit, attention, elementwise, linear, norm, vocabulary
+from wse_kernels import _jit, attention, elementwise, experts, linear, norm, router, vocabulary
 
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
@@ -25,6 +25,12 @@ SABOTAGE = [
     (attention, "attention_scores", "oldest = ctl[block // a[2], OLDEST]", "oldest = 0"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, a[4] + e, lane]), old)", "added = old"),
     (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
+    (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
+    (router, "router_limit", "first, second = value, first", "first = value"),
+    (experts, "expert_pairs", "min(group, fuller)", "fuller"),
+    (experts, "expert_in", "min(max(np.int64(f32[block, at + 1, lane]), 0), held - 1)", "held - 1"),
+    (experts, "expert_out", "np.int64(f32[block, at, lane])", "np.int64(f32[block, at, 0])"),
+    (experts, "expert_bias", "(token if by_token == 1 else i)", "i"),
 ]
 
 
