@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, Session
+from session import SOFTWARE, Session, wafer
 from tiny_run import tiny_session, worst_logit_error
 
-from wse.compiler.options import THIN_GEMM
+from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.suggest import remedies
 from wse.errors import BadInput
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.routed import EVEN
@@ -105,3 +109,38 @@ def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused()
         phase_run(own.program, own.program.decode, [7], own.machine, SOFTWARE)
     with pytest.raises(BadInput, match=r"use --experts spread"):
         check_size(own.program, own.machine)
+
+
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize(("dtype", "allowed"), [("float16", 0.01), ("bfloat16", 0.06)])
+def test_halves_choose_and_answer_nearly_alike(dtype: str, allowed: float, experts: str) -> None:
+    """Rounding to 11 or 8 bits, a few roundings a layer; the choice itself is made in float32."""
+    spec = mixture_spec(MIXTURES["shared"], layers=3)
+    runs = [
+        tiny_session(spec, (3, 4), THIN_GEMM, PROMPT, 3, dtype=kind, experts=experts) for kind in ("float32", dtype)
+    ]
+    exact, rounded = (run.forced(FOLLOWING) for run in runs)
+    assert 0 < np.abs(rounded - exact).max() < allowed * np.abs(exact).max()
+
+
+def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
+    """Three experts on four columns: the one with two columns has half on each, the others a column each."""
+    spec = mixture_spec(replace(MIXTURES["one expert, weighed on its way in"], ffn_size=120))
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float32",
+        accumulate="float32",
+        context=8,
+        prompt_tokens=(4,),
+        experts=OWN,
+    )
+
+    def bytes_of(placement: str) -> int:
+        choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=16)
+        chosen = replace(options, experts=placement, prompt_tokens=(1,))
+        return compile_choice(spec, wafer(2, 4, 1 << 20), SOFTWARE, chosen, choice).stages[0].sram_top_byte
+
+    machine = wafer(2, 4, (bytes_of(SPREAD) + bytes_of(OWN)) // 2)
+    assert "--experts spread" in remedies(spec, machine, machine, SOFTWARE, options)
+    assert "--experts spread" not in remedies(spec, machine, machine, SOFTWARE, replace(options, experts=SPREAD))

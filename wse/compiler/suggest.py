@@ -13,6 +13,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors import parameter_count
 from wse.program import ELEMENT_BYTES
+from wse_mappings.expert_groups import OWN, SPREAD
 
 MOST_WAFERS = 64
 
@@ -80,6 +81,8 @@ def remedies(
         spec, wafer, software, replace(options, dtype="float16", accumulate="float32")
     ):
         found.append("--dtype float16")
+    if options.experts == OWN and fits(spec, wafer, software, replace(options, experts=SPREAD)):
+        found.append("--experts spread")
     context = _largest_context(spec, wafer, software, options)
     if context is not None:
         found.append(f"--context {context}")
