@@ -13,6 +13,8 @@ from as_gguf import WRITERS, as_gguf
 from gguf_writer import write_arrays
 from random_checkpoint import values
 
+from tests.models.helpers import refusal
+from wse.errors import BadModel
 from wse.models.checkpoint import Checkpoint
 from wse.models.config import FAMILIES, read_config
 from wse.models.gguf.file import GgufFile
@@ -69,3 +71,26 @@ def test_tensors_come_back_as_they_were(tmp_path: Path, name: str) -> None:
         tolerance = 3e-7 if name == "gemma2" else 0  # one is added and taken away
         np.testing.assert_allclose(got.array(), array, rtol=0, atol=tolerance, err_msg=key)
         np.testing.assert_array_equal(got.array((slice(1, 3),)), got.array()[1:3], err_msg=key)
+
+
+def test_a_stack_of_other_than_the_experts_is_refused_under_its_own_name(tmp_path: Path) -> None:
+    golden = GOLDENS["mixtral"]
+    tensors = {name: values(name, shape, golden["seed"]) for name, shape in golden["tensors"].items()}
+    metadata, made = as_gguf(golden["config"], tensors)
+    made["blk.1.ffn_up_exps.weight"] = made["blk.1.ffn_up_exps.weight"][:2]
+    spec, entries = read_gguf(GgufFile(write_arrays(tmp_path / "m.gguf", metadata, made)))
+    message = refusal(BadModel, Checkpoint, spec, entries)
+    assert message.startswith(f"{tmp_path / 'm.gguf'}: 4 tensors disagree with the config: ")
+    assert "'model.layers.1.block_sparse_moe.experts.2.w3.weight' is missing" in message
+    assert "'blk.1.ffn_up_exps.weight' is not part of a mixtral model of 2 layers" in message
+
+
+def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
+    golden = GOLDENS["llama"]
+    tensors = {name: values(name, shape, golden["seed"]) for name, shape in golden["tensors"].items()}
+    metadata, made = as_gguf(golden["config"], tensors)
+    made["model.norm.weight"] = tensors["model.norm.weight"]
+    path = write_arrays(tmp_path / "m.gguf", metadata, made)
+    assert refusal(BadModel, read_gguf, GgufFile(path)) == (
+        f"{path}: tensor 'model.norm.weight' is there twice, as 'model.norm.weight' besides; fetch the file again"
+    )

@@ -41,8 +41,12 @@ def split_halves(entry: TensorEntry, name: str, heads: int) -> TensorEntry:
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
         return replace(entry, name=name)  # its shape is refused when it is asked for
-    order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
-    return _with_rows(entry, name, lambda rows: entry.rows(order[rows]))
+
+    def read(rows: Stretch) -> Array:
+        order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
+        return entry.rows(order[rows])
+
+    return _with_rows(entry, name, read)
 
 
 def less_one(entry: TensorEntry, name: str) -> TensorEntry:

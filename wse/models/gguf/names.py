@@ -94,7 +94,11 @@ def _each_expert(inside: str) -> Rule:
     """A stack of experts as single matrices; ``{}`` is the expert."""
 
     def rule(found: Found) -> Iterator[TensorEntry]:
-        for index in range(found.entry.shape[0]):
+        count = found.entry.shape[0]
+        if len(found.entry.shape) != 3 or count != found.header.count("expert_count"):
+            yield found.entry  # it is refused under its own name
+            return
+        for index in range(count):
             yield one_of(found.entry, found.named(inside.format(index)), index)
 
     return rule
