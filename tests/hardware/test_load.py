@@ -184,12 +184,12 @@ def test_text_that_is_not_toml_is_placed(tmp_path: Path) -> None:
 
 def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
-    wanted = "does not exist or is not a regular file; give the path of a TOML file"
-    assert refusal(BadWafer, load_wafer, path) == f"{path}: {wanted}"
-    assert refusal(BadWafer, load_wafer, tmp_path) == f"{tmp_path}: {wanted}"
+    remedy = "give the path of a TOML file"
+    assert refusal(BadWafer, load_wafer, path) == f"{path}: does not exist; {remedy}"
+    assert refusal(BadWafer, load_wafer, tmp_path) == f"{tmp_path}: is not a regular file; {remedy}"
     path.write_bytes(b"#" * (FILE_LIMIT_BYTES + 1))
     assert refusal(BadWafer, load_wafer, path) == (
-        f"{path}: is over 1,048,576 bytes, too many for such a file; is it the right one?"
+        f"{path}: is over 1,048,576 bytes, the most such a file may have; is it the right file?"
     )
     assert refusal(BadWafer, load_wafer, str(tmp_path / ("x" * 400 + ".toml"))).endswith(
         "; check the path and its permissions"

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import pydantic
 
 from wse.errors import BadWafer, UnknownName
+from wse.files import read_file
 from wse.hardware.number import Grade, Source, bounds_of, numeric_fields, unit_of
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
@@ -216,18 +217,7 @@ def _is_path(where: str) -> bool:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    try:
-        if not path.is_file():
-            msg = f"{path}: does not exist or is not a regular file; give the path of a TOML file"
-            raise BadWafer(msg)
-        with path.open("rb") as stream:
-            data = stream.read(FILE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-        raise BadWafer(msg) from error
-    if len(data) > FILE_LIMIT_BYTES:
-        msg = f"{path}: is over {FILE_LIMIT_BYTES:,} bytes, too many for such a file; is it the right one?"
-        raise BadWafer(msg)
+    data = read_file(path, FILE_LIMIT_BYTES, BadWafer, "a TOML file")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting

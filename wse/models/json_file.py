@@ -8,33 +8,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from wse.errors import BadModel
-
-
-def read_file(path: Path, limit_bytes: int) -> bytes:
-    """The bytes of a regular file.
-
-    Raises:
-        BadModel: the file is missing, is not a regular file, cannot be read, or is over ``limit_bytes``.
-    """
-    try:
-        if not path.is_file():
-            reason = "is not a regular file" if path.exists() else "does not exist"
-            msg = f"{path}: {reason}; give the path of a readable file"
-            raise BadModel(msg)
-        with path.open("rb") as stream:
-            data = stream.read(limit_bytes + 1)
-    except (OSError, ValueError) as error:
-        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-        raise BadModel(msg) from error
-    if len(data) > limit_bytes:
-        msg = f"{path}: is over {limit_bytes:,} bytes, the most such a file may have; is it the right file?"
-        raise BadModel(msg)
-    return data
+from wse.files import read_file
 
 
 def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
-    """The JSON object in a file; errors as of `read_file` and `parse_object`."""
-    return parse_object(read_file(path, limit_bytes), str(path))
+    """The JSON object in a file; errors as of `wse.files.read_file` and `parse_object`."""
+    return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:

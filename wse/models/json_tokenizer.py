@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from wse.models.json_file import read_file
+from wse.errors import BadModel
+from wse.files import read_file
 from wse.models.library_tokenizer import Library, LibraryTokenizer, built
 from wse.models.piece_library import add_tokens, spell_spaces
 from wse.models.spec import ModelSpec
@@ -28,7 +29,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
     Raises:
         BadModel: the file is damaged, or of another vocabulary than ``spec``'s.
     """
-    data = read_file(path, FILE_LIMIT_BYTES)
+    data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     library = built(lambda: _parsed(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, BadModel
+from wse.files import read_file
 from wse.models.chat_template import ChatTemplate
-from wse.models.json_file import read_file
 from wse.models.spec import ModelSpec
 from wse.models.token_text import check_id, checked_text
 
@@ -53,7 +53,7 @@ class Llama2cTokenizer:
         Raises:
             BadModel: the file is missing, cut short, damaged, or has another number of tokens.
         """
-        pieces, scores = _parse(path, read_file(path, FILE_LIMIT_BYTES), spec.vocab_size)
+        pieces, scores = _parse(path, read_file(path, FILE_LIMIT_BYTES, BadModel), spec.vocab_size)
         return cls(pieces, scores, spec.bos_token_id, spec.eos_token_ids)
 
     @property

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadModel
-from wse.models.json_file import read_file
+from wse.files import read_file
 from wse.models.piece_library import Kind, Pieces
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
@@ -45,7 +45,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     Raises:
         BadModel: the file is damaged, or asks for what is not supported.
     """
-    data = read_file(path, FILE_LIMIT_BYTES)
+    data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     try:
         return _model(data, str(path))
     except (_Damaged, UnicodeDecodeError, struct.error) as error:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadModel
+from wse.files import read_file
 from wse.models.chat_template import ChatTemplate
 from wse.models.config_reader import ConfigReader
-from wse.models.json_file import read_file, read_object
+from wse.models.json_file import read_object
 
 FILE_LIMIT_BYTES: Final = 64 * 2**20
 MARKS: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -138,7 +139,7 @@ def _template_file(folder: Path) -> str | None:
     if not path.exists():
         return None
     try:
-        return read_file(path, FILE_LIMIT_BYTES).decode("utf-8")
+        return read_file(path, FILE_LIMIT_BYTES, BadModel).decode("utf-8")
     except UnicodeDecodeError as error:
         msg = f"{path}: byte {error.start} is not UTF-8; fetch the file again"
         raise BadModel(msg) from error

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadMeasurements, UnknownName
+from wse.files import read_file
 from wse.studies.validation.units import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
@@ -170,19 +171,7 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            reason = "is not a regular file" if path.exists() else "does not exist"
-            msg = f"{path}: {reason}; give the path of a CSV file of measurements"
-            raise BadMeasurements(msg)
-        with path.open("rb") as stream:
-            data = stream.read(FILE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-        raise BadMeasurements(msg) from error
-    if len(data) > FILE_LIMIT_BYTES:
-        msg = f"{path}: is over {FILE_LIMIT_BYTES:,} bytes, the most such a file may have; is it the right file?"
-        raise BadMeasurements(msg)
+    data = read_file(path, FILE_LIMIT_BYTES, BadMeasurements, "a CSV file of measurements")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
