@@ -80,6 +80,46 @@ def test_every_activation_function_costs_its_function_and_more_where_it_gates() 
         assert gated > alone > 64 * SOFTWARE.function_cycles
 
 
+@pytest.mark.parametrize(
+    ("kernel", "per_code", "per_output"),
+    [
+        # shifts at 1 a cycle, logic and adds of halves at 4, products of halves with float32 sums at 2
+        ("matmul_int8", 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),  # scales to float32, and times sums
+        ("matmul_fp8", 3 / 2 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),
+        ("matmul_int4", 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 0.0),  # times scales as halves
+    ],
+)
+def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float, per_output: float) -> None:
+    """WSE-2, one token, without what issues and loops cost: differences between sizes that divide."""
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+
+    def cycles(K: int, N: int) -> float:
+        return kernel_cycles(kernel, operands(kernel, K=K, N=N, rows=K), costs)
+
+    def issues(K: int) -> float:
+        return K * SOFTWARE.mapped_issue_cycles * (2 if kernel == "matmul_int4" else 1)
+
+    wide, narrow = 8000, 4000
+    zeroing = (wide - narrow) / 2
+    got = cycles(16, wide) - cycles(16, narrow) - zeroing
+    assert got == pytest.approx((wide - narrow) * (16 * per_code + per_output), abs=2)
+    assert cycles(32, wide) - cycles(16, wide) == pytest.approx(16 * wide * per_code + issues(16), abs=2)
+
+
+def test_unpacking_fewer_rows_at_once_costs_more_starts() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    whole, halves = (kernel_cycles("matmul_int8", operands("matmul_int8", K=8, N=16, rows=r), costs) for r in (8, 4))
+    assert halves - whole == 2 * SOFTWARE.loop_cycles + 5 * SOFTWARE.vector_issue_cycles
+
+
+@pytest.mark.parametrize("kernel", ["matmul_int8", "matmul_fp8", "matmul_int4"])
+def test_codes_cost_more_than_plain_weights_and_float32_more_than_halves(kernel: str) -> None:
+    half, single = (pe_costs(WSE3, SOFTWARE, t, "float32") for t in ("float16", "float32"))
+    sizes = operands(kernel, K=14, N=21, rows=6)
+    assert kernel_cycles("gemv", operands("gemv", K=14, N=21), half) < kernel_cycles(kernel, sizes, half)
+    assert kernel_cycles(kernel, sizes, half) < kernel_cycles(kernel, sizes, single)
+
+
 def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
     academic = load_software("academic", "wse3")
     for kernel in KERNELS:

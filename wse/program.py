@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.codings import CODINGS
 from wse.instructions import FIRST_OPERAND, OPERANDS, VIEWS
 from wse.mixture import Mixture
 from wse_mappings.placement import Rect
@@ -42,6 +43,8 @@ HOST = -1
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 DTYPES = ("float32", "float16", "bfloat16")
 """Element types that a model may be compiled to."""
+WEIGHT_TYPES = (*DTYPES, *CODINGS)
+"""How the weights of its linear layers may be held."""
 
 
 class Kind(IntEnum):
@@ -243,7 +246,10 @@ class TilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major."""
+    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major.
+
+    With a ``coding`` they are codes, and those that share a byte are neighbours in a column, the first in its low bits.
+    """
 
     stage: int
     name: str
@@ -252,6 +258,12 @@ class Tile:
     outer: int
     inner: int
     parts: tuple[TilePart, ...]
+    coding: str = ""
+
+    @property
+    def elements(self) -> int:
+        """Elements of ``view`` that it takes."""
+        return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -33,7 +33,23 @@ if "NUMBA_CACHE_DIR" not in os.environ:
     _key = sha256(_SOURCES + f"bounds checks: {config.BOUNDSCHECK}".encode())
     config.CACHE_DIR = str(_home / "wse" / _key.hexdigest()[:16])
 
-__all__ = ["kernel", "make_ready", "multiply_add_rows", "narrow", "parallel_kernel", "prange", "widen"]
+__all__ = [
+    "cgutils",
+    "config",
+    "intrinsic",
+    "ir",
+    "kernel",
+    "make_ready",
+    "multiply_add_rows",
+    "narrow",
+    "narrow_ir",
+    "parallel_kernel",
+    "prange",
+    "row_pointer",
+    "types",
+    "widen",
+    "widen_ir",
+]
 
 AHEAD_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
 LINE_BYTES = 64  # a cache line
@@ -82,7 +98,7 @@ def _narrow_element(value: Any, like: Any) -> Any:
     return single
 
 
-def _widen_ir(builder: Any, stored: Any, value: Any) -> Any:
+def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that make a float32 of ``value``, an element whose numba type is ``stored``."""
     if stored == types.uint16:
         return builder.fpext(builder.bitcast(value, ir.HalfType()), ir.FloatType())
@@ -92,7 +108,7 @@ def _widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     return value
 
 
-def _narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
+def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that round the float32 ``value`` to the element type ``stored``."""
     if stored == types.uint16:
         return builder.bitcast(builder.fptrunc(value, ir.HalfType()), ir.IntType(16))
@@ -112,7 +128,7 @@ def _narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
 @intrinsic
 def _widen_compiled(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _widen_ir(builder, value, args[0])
+        return widen_ir(builder, value, args[0])
 
     return (types.float32(value), generate) if value in _STORED else None
 
@@ -120,7 +136,7 @@ def _widen_compiled(typing_context: Any, value: Any) -> Any:
 @intrinsic
 def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _narrow_ir(builder, like, args[0])
+        return narrow_ir(builder, like, args[0])
 
     return (like(value, like), generate) if value == types.float32 and like in _STORED else None
 
@@ -130,20 +146,23 @@ def _multiply_add_compiled(
     typing_context: Any, acc: Any, act: Any, wgt: Any, block: Any, e: Any, x: Any, w: Any, n: Any, stride: Any
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def row(view: Any, value: Any, index: Any) -> tuple[Any, Any]:
-            array = context.make_array(view)(context, builder, value)
-            _, height, lanes = cgutils.unpack_tuple(builder, array.shape)
-            at = builder.mul(builder.add(builder.mul(args[3], height), index), lanes)
-            return builder.gep(array.data, [at]), lanes
-
-        accs, lanes = row(acc, args[0], args[4])
-        acts, weights = row(act, args[1], args[5])[0], row(wgt, args[2], args[6])[0]
+        accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
+        acts = row_pointer(context, builder, act, args[1], args[3], args[5])[0]
+        weights = row_pointer(context, builder, wgt, args[2], args[3], args[6])[0]
         function = _rows_function(builder.module, (acc, act, wgt), (accs.type, acts.type, weights.type))
         builder.call(function, [accs, acts, weights, args[7], lanes, builder.mul(args[8], lanes)])
         return context.get_dummy_value()
 
     integers = (types.int64,) * 6
     return types.void(acc, act, wgt, *integers), generate
+
+
+def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, index: Any) -> tuple[Any, Any]:
+    """Pointer to ``value[block, index, 0]``, where ``view`` is the array's type, and its lanes."""
+    array = context.make_array(view)(context, builder, value)
+    _, height, lanes = cgutils.unpack_tuple(builder, array.shape)
+    at = builder.mul(builder.add(builder.mul(block, height), index), lanes)
+    return builder.gep(array.data, [at]), lanes
 
 
 def _rows_function(module: Any, views: tuple[Any, Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
@@ -178,10 +197,10 @@ def _rows_function(module: Any, views: tuple[Any, Any, Any], pointers: tuple[Any
             builder.call(prefetch, [at, *(ir.Constant(int32, v) for v in (0, 2, 1))])  # to read, second level, data
         with cgutils.for_range(builder, lanes, intp=word) as lane:
             place = builder.gep(sums, [lane.index])
-            x = _widen_ir(builder, stored[1], builder.load(builder.gep(act, [lane.index])))
-            w = _widen_ir(builder, stored[2], builder.load(builder.gep(weights, [lane.index])))
-            total = builder.fadd(_widen_ir(builder, stored[0], builder.load(place)), builder.fmul(x, w))
-            builder.store(_narrow_ir(builder, stored[0], total), place)
+            x = widen_ir(builder, stored[1], builder.load(builder.gep(act, [lane.index])))
+            w = widen_ir(builder, stored[2], builder.load(builder.gep(weights, [lane.index])))
+            total = builder.fadd(widen_ir(builder, stored[0], builder.load(place)), builder.fmul(x, w))
+            builder.store(narrow_ir(builder, stored[0], total), place)
     builder.ret_void()
     return function
 

@@ -24,6 +24,8 @@ CASES = [
     ["--mesh", "8x8", "--software", "academic"],
     ["--mesh", "7x7", "--max-new-tokens", "500"],
     ["--mesh", "5x5", "--dtype", "float16", "--max-new-tokens", "400"],
+    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
+    ["--mesh", "2x2", "--dtype", "int8"],
 ]
 
 

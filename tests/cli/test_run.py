@@ -33,7 +33,9 @@ def at(report: dict[str, Any], path: str) -> Any:
     return report
 
 
-@pytest.mark.parametrize("options", [[], ["--mapping", "pipeline", "--mesh", "2x2"], ["--wafers", "2"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [[], ["--mapping", "pipeline", "--mesh", "2x2"], ["--wafers", "2"], ["--dtype", "int4"]], ids=str
+)
 def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -> None:
     outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")
     assert outcome.code == 0
@@ -47,6 +49,21 @@ def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -
     assert sum(report["sram"]["bytes_per_pe"].values()) == 49152
     assert report["wafer"]["clock_hz"] / decode["cycles_per_token"] == pytest.approx(decode["tokens_per_s"])
     assert "text" not in report  # the model has no tokenizer
+
+
+def test_quantised_weights_are_told_with_the_type_of_the_rest(wse: Wse, tiny: Path) -> None:
+    """The tiny checkpoint is of float32, which activations and scales keep."""
+    options = (*SMALL, "--mesh", "2x3", "--dtype", "int8", "--trace", "none")
+    report = json.loads(wse("run", tiny, *options, "--json").out)
+    model = report["model"]
+    assert (model["dtype"], model["activations"], model["accumulate"]) == ("int8", "float32", "float32")
+    assert model["bytes"] < model["parameters"] * 4
+    told = " ".join(wse("run", tiny, *options).out.split())
+    assert "as int8, activations in float32, sums in float32" in told
+    half = json.loads(wse("run", tiny, *options, "--activations", "float16", "--json").out)
+    assert half["model"]["activations"] == "float16"
+    assert half["sram"]["bytes_per_pe"]["weights"] < report["sram"]["bytes_per_pe"]["weights"]
+    assert "activations in" not in wse("run", tiny, *SMALL, "--trace", "none").out
 
 
 def test_a_cut_between_wafers_is_hidden_size_times_bytes(wse: Wse, tiny: Path) -> None:

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "wafers": 2}, THIN),
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
-    "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
+    "biased experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
 }
 

@@ -45,7 +45,7 @@ def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
     )
     path = write_toml(tmp_path, 'generation = "wse2"')
     assert refusal(BadWafer, load_wafer, path) == (
-        f'{path}: has no mesh_rows and 26 more keys; add them, or begin with base = "wse2" and give only what differs'
+        f'{path}: has no mesh_rows and 28 more keys; add them, or begin with base = "wse2" and give only what differs'
     )
 
 

@@ -38,6 +38,8 @@ UNITS = {
     "max_fp32_per_cycle": "element/cycle",
     "move_32bit_per_cycle": "element/cycle",
     "convert_per_cycle": "element/cycle",
+    "logic_16bit_per_cycle": "element/cycle",
+    "shift_16bit_per_cycle": "element/cycle",
     "wafer_link_bytes_per_s": "byte/s",
     "wafer_link_latency_s": "s",
     "host_bytes_per_s": "byte/s",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from wse.instructions import OPERANDS
 from wse_kernels.library import compiled
-from wse_kernels.oracle import compute, elementwise, experts, latent, norm
+from wse_kernels.oracle import compute, elementwise, experts, latent, norm, quantised
 from wse_kernels.oracle.memory import Sram
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,7 @@ MOST_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
-ORACLES = vars(compute) | vars(elementwise) | vars(experts) | vars(latent) | vars(norm)
+ORACLES = {k: v for module in (compute, elementwise, experts, latent, norm, quantised) for k, v in vars(module).items()}
 
 OPERAND_COUNT = 18
 GUARD_BYTES = 8

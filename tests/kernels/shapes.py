@@ -17,6 +17,9 @@ SIZES: dict[str, tuple[str, ...]] = {
     "matmul": ("M", "K", "N"),
     "matmul_act": ("M", "K", "N"),
     "gemv": ("K", "N"),
+    "matmul_int8": ("M", "K", "N", "rows"),
+    "matmul_fp8": ("M", "K", "N", "rows"),
+    "matmul_int4": ("M", "K", "N", "rows"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
     "l2_scale": ("M", "K"),
@@ -59,6 +62,7 @@ SIZES: dict[str, tuple[str, ...]] = {
 
 PRIMES = (1, 2, 3, 5, 7)
 SCALE_PICO = 353_553_390_593
+GROUPS = 3
 
 
 def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> Shape:
@@ -100,6 +104,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "fold": int(rng.integers(0, 2)),
         "stride": s.get("Hl", 1) * s.get("K", s.get("n", 1)) + strided,
         "to_rows": strided % 2,
+        "G": GROUPS,
     } | s
     return Shape(
         counts,
@@ -130,6 +135,8 @@ def _buffers(
     line = (rows, cols)
     if kernel in ("matmul", "matmul_act", "gemv"):
         return {"x": M * K, "w": K * (N + 2), "out": M * (N + 2)}, {}
+    if kernel in ("matmul_int8", "matmul_fp8", "matmul_int4"):
+        return _quantised(kernel, s, line, rng)
     if kernel == "sum_squares":
         return {"x": M * K, "sums": M}, {}
     if kernel == "l2_scale":
@@ -212,6 +219,22 @@ def _latent(
     contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
     contents["wanted"] = np.stack([[rng.permutation(n + K)[:n] for _ in range(cols)] for _ in range(rows)])
     return {"x": M * (Hl * K + 2), "heads": Hl, "first": 1, "wanted": n, "out": M * H * n}, contents
+
+
+def _quantised(
+    kernel: str, s: dict[str, int], line: tuple[int, int], rng: np.random.Generator
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """Any codes but e4m3's two that are not numbers; groups of rows that differ from PE to PE."""
+    M, K, N = s["M"], s["K"], s["N"]
+    four_bits = kernel == "matmul_int4"
+    counts = {"x": M * K, "w": (K + 1) // 2 * N if four_bits else K * N, "codes": s["rows"] * N, "out": M * N}
+    codes = rng.integers(0, 256, (*line, counts["w"]))
+    if kernel == "matmul_fp8":
+        codes = np.where(codes % 128 == 127, 0, codes)
+    if not four_bits:
+        return counts | {"scale": N}, {"w": codes}
+    groups = np.sort(rng.integers(0, GROUPS, (*line, K)), axis=-1)
+    return counts | {"groups": K, "scale": GROUPS * N}, {"w": codes, "groups": groups}
 
 
 def allowed_error(case: Case, want: Array) -> dict[str, Array]:

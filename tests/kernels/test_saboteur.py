@@ -12,7 +12,7 @@ import pytest
 
 from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
 from tests.kernels.shapes import SIZES, allowed_error, shape_of
-from wse_kernels import _jit, attention, elementwise, experts, linear, norm, router, vocabulary
+from wse_kernels import _jit, attention, elementwise, experts, linear, norm, quantised, router, vocabulary
 
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
@@ -24,6 +24,13 @@ SABOTAGE = [
     (attention, "attention_max_by_column", "last // chunk * chunk", "last // chunk"),
     (attention, "attention_scores", "oldest = ctl[block // a[2], OLDEST]", "oldest = 0"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, a[4] + e, lane]), old)", "added = old"),
+    (
+        quantised,
+        "matmul_int8",
+        "scale_rows(acc, wgt, block, out + m * N, scale, N)",
+        "scale_rows(acc, wgt, block, out, scale, N)",
+    ),
+    (quantised, "matmul_int4", "groups + k, scale + g * N", "groups, scale + g * N"),
     (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
     (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
     (router, "router_limit", "first, second = value, first", "first = value"),

@@ -31,7 +31,17 @@ Experts = Annotated[
 Software = Annotated[str, typer.Option(metavar="NAME|FILE", help="The set of software costs: tuned, academic, ...")]
 Dtype = Annotated[
     str | None,
-    typer.Option(metavar="TYPE", help="Weights and activations: float32, float16, bfloat16. Default: the model's own."),
+    typer.Option(
+        metavar="TYPE",
+        help="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a scale "
+        "an output, or as int4 with a scale every 32 inputs. Default: the model's own.",
+    ),
+]
+Activations = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE", help="All but quantised weights: float32, float16, bfloat16. Default: the model's own."
+    ),
 ]
 Accumulate = Annotated[
     str | None, typer.Option(metavar="TYPE", help="Sums: float32 (default), or float16 with --dtype float16.")

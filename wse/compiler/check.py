@@ -58,8 +58,9 @@ def _shard(state: State) -> str | None:
     cut, choice = state.shard, state.choice
     if cut is None or choice.prefill == THIN_GEMM:
         return None
-    if needs_thin(state.spec):
-        return f"{choice.prefill} is not known for {needs_thin(state.spec)}"
+    what = needs_thin(state.spec, state.options)
+    if what:
+        return f"{choice.prefill} is not known for {what}"
     if cut.rows != cut.cols:
         return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
     if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):

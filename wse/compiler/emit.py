@@ -138,7 +138,7 @@ def _padding(state: State) -> float:
     """Share of the weight elements in SRAM that are padding."""
     assert state.shard is not None
     lines = (state.shard.cols, state.shard.rows)  # how many places an index of each axis stands at
-    tiles = [t.tile for t in state.tiles if t.tile.view == "wgt"]
+    tiles = [t.tile for t in state.tiles if t.tile.view == "wgt" or t.tile.coding]
     held = sum(tile.outer * tile.inner for tile in tiles) * state.shard.rows * state.shard.cols
     real = 0
     for part in (part for tile in tiles for part in tile.parts):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wse.codings import CODINGS
+from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.program import DTYPES, WEIGHT_TYPES
 from wse_mappings.expert_groups import SPREAD
 from wse_mappings.placement import even_regions
 
@@ -93,13 +96,32 @@ class Choice:
     head_chunk: int
 
 
+def check_types(dtype: str, activations: str | None) -> None:
+    """Raise UnknownName for a type that is none, BadInput where weights would not be of the activations' type."""
+    if dtype not in WEIGHT_TYPES:
+        raise UnknownName("dtype", dtype, WEIGHT_TYPES)
+    if activations not in (DTYPES if dtype in CODINGS else (*DTYPES, None)):
+        raise UnknownName("type of activations", str(activations), DTYPES)
+    if dtype not in CODINGS and activations not in (None, dtype):
+        message = (
+            f"--activations {activations}: {dtype} weights are multiplied in their own type; leave it out, "
+            f"or quantise with --dtype {' or '.join(CODINGS)}"
+        )
+        raise BadInput(message)
+
+
 def region_shape(options: Options, wafer: WaferSpec, stages: int) -> tuple[int, int]:
     """Rows and columns of every region: as asked for, or ``stages`` equal rectangles that use most of the mesh."""
     return options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
 
 
-def needs_thin(spec: ModelSpec) -> str:
-    """What a model has that no product on the mesh is known for, so that prefill uses weights where they stand."""
+def needs_thin(spec: ModelSpec, options: Options) -> str:
+    """What a model has that no product on the mesh is known for, so that prefill uses weights where they stand.
+
+    Codes do not travel: their scales and the groups of their rows would have to go along.
+    """
     if spec.latent is not None:
         return "latent attention"
-    return "experts" if any(layer.experts for layer in spec.layers) else ""
+    if any(layer.experts for layer in spec.layers):
+        return "experts"
+    return f"{options.dtype} weights" if options.dtype in CODINGS else ""

@@ -19,6 +19,7 @@ from wse.compiler.options import (
     THIN_GEMM,
     Choice,
     Options,
+    check_types,
     needs_thin,
     region_shape,
 )
@@ -46,8 +47,8 @@ def compile_model(
     """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
     Raises:
-        BadInput: the product asked for is not known for what the model has.
-        UnknownName: there is no such mapping, or no such product for prefill.
+        UnknownName: there is no such mapping, element type, or product for prefill.
+        BadInput: types that do not go together, or a product that is not known for what the model has.
         BadMesh: the region is larger than the mesh, or not the square that the product asked for needs, or more stages
             are asked for than there are layers.
         DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
@@ -65,8 +66,9 @@ def compile_model(
                 continue
             if cost is None:
                 return programs[0]
-    if not programs and not failures and needs_thin(spec):
-        message = f"{options.prefill}: not known for {needs_thin(spec)}, which {spec.name} has: prefill by {THIN_GEMM}"
+    what = needs_thin(spec, options)
+    if not programs and not failures and what:
+        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
         raise BadInput(message)
     if not programs and not failures:
         message = (
@@ -120,6 +122,7 @@ def _check_names(options: Options) -> None:
         raise UnknownName("mapping", options.mapping, recipes())
     if options.prefill not in (None, *PREFILL_PRODUCTS):
         raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
+    check_types(options.dtype, options.activations)
 
 
 def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
@@ -161,7 +164,7 @@ def _prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, stages: int) 
     rows, cols = region_shape(options, wafer, stages)
     unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
     wanted = unasked if options.prefill is None else [options.prefill]
-    squares = rows == cols and not needs_thin(spec)
+    squares = rows == cols and not needs_thin(spec, options)
     return tuple(product for product in wanted if squares or product == THIN_GEMM)
 
 

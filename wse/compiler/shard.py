@@ -8,6 +8,7 @@ import numpy as np
 
 from wse.compiler.expert_tiles import expert_tiles
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
+from wse.compiler.quantised import held
 from wse.compiler.shard_latent import cut_latent, latent_tiles, tables
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.compiler.vectors import column_vectors, hidden_vectors
@@ -45,18 +46,18 @@ def shard(state: State) -> State:
     )
     queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
-    held: set[tuple[int, str]] = set()
+    seen: set[tuple[int, str]] = set()
     for op in ops_in_order(state.graph):
         stage = stage_of(state, op)
         for tile in _wanted(state, op, cut, queries, keys, stage):
-            if (stage, tile.name) not in held:
-                held.add((stage, tile.name))
+            if (stage, tile.name) not in seen:
+                seen.add((stage, tile.name))
                 buffer = SymBuffer(
                     stage=stage,
                     name=tile.name,
                     use="weights",
                     view=tile.view,
-                    elements=tile.outer * tile.inner,
+                    elements=tile.elements,
                     kept=True,
                 )
                 tiles.append(SymTile(buffer=buffer, tile=tile))
@@ -89,7 +90,8 @@ def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: in
     tiles = column_vectors(op, cut, state.spec, stage)
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:
-        tiles += _tiles(op, cut, queries, keys, stage)
+        plain = _tiles(op, cut, queries, keys, stage)
+        tiles += [tile for whole in plain for tile in held(whole, state.options.dtype)]
         tiles += hidden_vectors(op, cut, stage, COLUMNS)
     if apart and PREFILL in state.options.phases:
         tiles += _own_tiles(op, cut, queries, keys, stage)

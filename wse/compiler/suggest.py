@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from wse.codings import CODINGS
 from wse.compiler.options import Options
 from wse.compiler.search import fits
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.models.tensors import parameter_count
+from wse.models.tensors import stored_bytes
 from wse.program import ELEMENT_BYTES
 from wse_mappings.expert_groups import OWN, SPREAD
 
 MOST_WAFERS = 64
+NARROWER = ("float16", "int8", "int4")
+"""Types of weights that are suggested, the first that fits."""
 
 
 def smallest_square(
@@ -77,10 +80,9 @@ def remedies(
     )
     if wafers is not None:
         found.append(f"--wafers {wafers}")
-    if options.dtype == "float32" and fits(
-        spec, wafer, software, replace(options, dtype="float16", accumulate="float32")
-    ):
-        found.append("--dtype float16")
+    dtype = _narrower(spec, wafer, software, options)
+    if dtype is not None:
+        found.append(dtype)
     if options.experts == OWN and fits(spec, wafer, software, replace(options, experts=SPREAD)):
         found.append("--experts spread")
     context = _largest_context(spec, wafer, software, options)
@@ -116,11 +118,24 @@ def _larger(
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
+def _narrower(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> str | None:
+    """The widest narrower type of weights that fits, with what it needs besides."""
+    for dtype in (dtype for dtype in NARROWER if _bits(dtype) < _bits(options.dtype)):
+        activations = (options.activations or spec.dtype) if dtype in CODINGS else None
+        if fits(spec, wafer, software, replace(options, dtype=dtype, activations=activations, accumulate="float32")):
+            return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
+    return None
+
+
+def _bits(dtype: str) -> int:
+    return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
+
+
 def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """A side below which not even the weights of the fullest wafer can fit."""
     kept = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     free = wafer.sram_bytes_per_pe - kept - software.code_bytes_per_pe - software.stack_bytes_per_pe
-    weights = parameter_count(spec) * ELEMENT_BYTES[options.dtype] / options.wafers
+    weights = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / options.wafers
     return max(1, math.isqrt(int(weights / max(free, 1))))
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from wse.errors import BadModel
 from wse.execute.arena import Arena, number_type
+from wse.execute.quantise import packed, with_codes
 from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, strips
 from wse.models.spec import ModelSpec
 from wse.program import ORDINALS, Program
@@ -37,6 +38,7 @@ def store_weights(
     """
     made = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     made[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
+    tensor = with_codes(program, tensor, _Reader("float32", allow_nonfinite=allow_nonfinite).read)
     for tile in program.tiles:
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
@@ -52,7 +54,7 @@ def store_weights(
                     for part, values, (first, _) in zip(tile.parts, held, ranges, strict=True)
                 ]
                 whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3)
-                arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
+                arena.write(reader.element_type, tile.address, packed(tile, whole), strip.first_row, strip.first_col)
 
 
 class _Reader:

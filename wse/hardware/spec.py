@@ -41,6 +41,8 @@ class WaferSpec:
     max_fp32_per_cycle: int
     move_32bit_per_cycle: int
     convert_per_cycle: int  # fp16 <-> fp32
+    logic_16bit_per_cycle: int
+    shift_16bit_per_cycle: int
     wafer_link_bytes_per_s: float
     wafer_link_latency_s: float
     host_bytes_per_s: float

@@ -22,9 +22,14 @@ from __future__ import annotations
 
 import math
 
+from wse.codings import CODINGS
 from wse.models.spec import Experts, Latent, Layer, ModelSpec
 
 Shapes = dict[str, tuple[int, ...]]
+
+_LINEAR = frozenset(
+    ("q", "k", "v", "o", "gate", "up", "down", "q_a", "q_nope", "q_rope", "kv_a", "k_rope"),
+)
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
@@ -60,6 +65,32 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
 def parameter_count(spec: ModelSpec) -> int:
     """Values of all tensors; a tied embedding counts once."""
     return sum(math.prod(shape) for shape in tensor_shapes(spec).values())
+
+
+def is_linear(tensor: str) -> bool:
+    """Whether a canonical tensor is the matrix of a linear layer, which is what a coding applies to.
+
+    >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
+    (True, False, False)
+    """
+    where, _, name = tensor.partition(".")[2].partition(".")
+    return (where.isdigit() and name in _LINEAR) or tensor == "product"
+
+
+def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
+    """Bytes of all tensors of a model held as ``weight_type``, codes and scales among them, each value once.
+
+    ``float_bytes`` are those of an element of what is not quantised.
+    """
+    coding = CODINGS.get(weight_type)
+    total = 0
+    for name, shape in tensor_shapes(spec).items():
+        if coding is None or not is_linear(name):
+            total += math.prod(shape) * float_bytes
+        else:
+            outputs, inputs = shape
+            total += coding.code_bytes(inputs, outputs) + outputs * coding.groups(inputs) * float_bytes
+    return total
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:

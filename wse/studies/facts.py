@@ -7,7 +7,7 @@ from typing import Any
 from wse.fabric.causes import CAUSES
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
-from wse.models.tensors import parameter_count
+from wse.models.tensors import parameter_count, stored_bytes
 from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Program
 from wse.studies.clock import PhaseTotals
 
@@ -16,14 +16,14 @@ USES = ("code", "weights", "kv", "activations", "buffers")
 
 
 def model_facts(spec: ModelSpec, program: Program) -> Report:
-    """``model``: name, parameters, element type, bytes of the parameters in that type."""
+    """``model``: name, parameters, how weights are held, the other element types, bytes of all tensors so held."""
     return {
         "name": spec.name,
         "parameters": parameter_count(spec),
         "dtype": program.weight_type,
         "activations": program.element_type("act"),
         "accumulate": program.element_type("acc"),
-        "bytes": parameter_count(spec) * ELEMENT_BYTES[program.element_type("act")],
+        "bytes": stored_bytes(spec, program.weight_type, ELEMENT_BYTES[program.element_type("act")]),
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.options import Options
+from wse.codings import CODINGS
+from wse.compiler.options import Options, check_types
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
 from wse.errors import BadInput, UnknownName
 from wse.execute.sampling import Sampling
@@ -14,7 +15,6 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import BUNDLED, LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.program import DTYPES
 from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
@@ -38,6 +38,7 @@ class Request:
     experts: str = SPREAD
     software: str = "tuned"
     dtype: str | None = None
+    activations: str | None = None
     accumulate: str | None = None
     context: int | None = None
     prompt: str | None = None
@@ -105,13 +106,14 @@ def prepare(request: Request) -> Prepared:
     region = None if request.region is None else parse_mesh(request.region)
     loaded = load_model(request.model)
     spec = loaded.spec
-    dtype = _element_type(spec.dtype if request.dtype is None else request.dtype)
+    dtype, activations = _types(request, spec)
     prompts = tuple(prompt_ids(one, loaded) for one in _by_user(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
         dtype=dtype,
+        activations=activations,
         accumulate=_accumulator(request.accumulate, dtype),
         context=context,
         prompt_tokens=tuple(map(len, prompts)),
@@ -198,10 +200,12 @@ def _check_numbers(request: Request) -> None:
             raise BadInput(message)
 
 
-def _element_type(name: str) -> str:
-    if name not in DTYPES:
-        raise UnknownName("dtype", name, DTYPES)
-    return name
+def _types(request: Request, spec: ModelSpec) -> tuple[str, str | None]:
+    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
+    dtype = spec.dtype if request.dtype is None else request.dtype
+    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
+    check_types(dtype, activations)
+    return dtype, activations
 
 
 def _placement_of_experts(name: str) -> str:

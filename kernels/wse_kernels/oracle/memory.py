@@ -61,6 +61,10 @@ class Pe:
         count = int(np.prod(shape))
         return widen(self.memory[address * size : (address + count) * size], self.types[view]).reshape(shape)
 
+    def bytes(self, address: int, count: int) -> Bytes:
+        """A copy of ``count`` bytes."""
+        return self.memory[address : address + count].copy()
+
     def write(self, view: str, address: int, values: F32) -> None:
         """Store ``values``, rounded, from ``address`` on."""
         stored = narrow(values, self.types[view])

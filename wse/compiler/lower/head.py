@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
-from wse.compiler.lower.linear import in_place
+from wse.compiler.lower.in_place import in_place
 from wse.compiler.state import At
 from wse.graph import Op
 from wse.kernel_cost import PICO

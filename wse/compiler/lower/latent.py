@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from wse.compiler.lower.attention import append, attend, rotation
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.linear import in_place, join_stream
+from wse.compiler.lower.in_place import in_place
+from wse.compiler.lower.linear import join_stream
 from wse.compiler.lower.vectors import add_bias
 from wse.compiler.shard_latent import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num

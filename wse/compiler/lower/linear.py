@@ -9,9 +9,9 @@ Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
@@ -74,32 +74,6 @@ def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, 
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
     in_place(c, x, w, out, K, N, stride=N, out_stride=N)
     c.all_reduce(axis, out, c.tokens * N)
-
-
-def in_place(
-    c: Context,
-    x: At | SymBuffer,
-    w: At | SymBuffer,
-    out: At | SymBuffer,
-    K: int,
-    N: int,
-    *,
-    stride: int,
-    out_stride: int,
-    transposed: bool = False,
-) -> None:
-    """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
-
-    ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of one of
-    each user where they are no more than the outputs, a GEMV each has the longer vectors.
-    """
-    k_stride, n_stride = (1, stride) if transposed else (stride, 1)
-    product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride}
-    if c.tokens == 1 or (c.decoding and c.tokens <= N):
-        with c.each_user() as one:
-            c.builder.compute("gemv", **product, x=one.of(x, K), out=one.of(out, out_stride))
-    else:
-        c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:

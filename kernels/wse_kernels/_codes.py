@@ -1,0 +1,197 @@
+"""Codes of quantised weights to activations, row by row, and the scaling of sums: what the kernels are made of.
+
+Pointers of these functions do not alias, so that they vectorise over the lanes of a row; the compiler cannot see by
+itself that views of one memory do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._jit import cgutils, config, intrinsic, ir, narrow, narrow_ir, row_pointer, types, widen, widen_ir
+
+__all__ = ["scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8"]
+
+WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
+E4M3_BIAS = 256.0
+"""What a half is less than the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
+
+
+def _function(module: Any, name: str, pointers: list[Any], numbers: int, body: Callable[[Any, list[Any]], None]) -> Any:
+    """A function of ``pointers`` that do not alias and of integers, made once a module."""
+    if name in module.globals:
+        return module.globals[name]
+    kinds = [*(pointer.type for pointer in pointers), *([WORD] * numbers)]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    for pointer in function.args[: len(pointers)]:
+        pointer.add_attribute("noalias")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    body(builder, list(function.args))
+    builder.ret_void()
+    return function
+
+
+def _int8_ir(builder: Any, byte: Any) -> Any:
+    return builder.sitofp(builder.sext(byte, ir.IntType(32)), ir.FloatType())
+
+
+def _fp8_ir(builder: Any, byte: Any) -> Any:
+    wide = builder.zext(byte, HALF_WORD)
+    sign = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x80)), ir.Constant(HALF_WORD, 8))
+    rest = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x7F)), ir.Constant(HALF_WORD, 7))
+    half = builder.bitcast(builder.or_(sign, rest), ir.HalfType())
+    return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E4M3_BIAS))
+
+
+def _unpack(name: str, value_ir: Callable[[Any, Any], Any]) -> Any:
+    """The compiled form of ``unpack_int8`` or ``unpack_fp8``."""
+
+    @intrinsic
+    def compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
+            codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
+
+            def body(inner: Any, a: list[Any]) -> None:
+                with cgutils.for_range(inner, a[2], intp=WORD) as at:
+                    value = value_ir(inner, inner.load(inner.gep(a[1], [at.index])))
+                    inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
+
+            function = _function(builder.module, f"wse_{name}_{act.dtype}", [acts, codes], 1, body)
+            builder.call(function, [acts, codes, builder.mul(args[5], lanes)])
+            return context.get_dummy_value()
+
+        return types.void(act, raw, *(types.int64,) * 4), generate
+
+    return compiled
+
+
+@intrinsic
+def _unpack_int4_compiled(
+    typing_context: Any,
+    act: Any,
+    raw: Any,
+    wgt: Any,
+    block: Any,
+    e: Any,
+    w: Any,
+    n: Any,
+    k: Any,
+    g: Any,
+    at: Any,
+    s: Any,
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acts, lanes = row_pointer(context, builder, act, args[0], args[3], args[4])
+        codes = row_pointer(context, builder, raw, args[1], args[3], args[5])[0]
+        groups = row_pointer(context, builder, raw, args[1], args[3], args[9])[0]
+        scales = row_pointer(context, builder, wgt, args[2], args[3], args[10])[0]
+
+        def body(inner: Any, a: list[Any]) -> None:
+            out, code, group, scale, count, width, k_index, wanted = a
+            odd = inner.and_(k_index, ir.Constant(WORD, 1))
+            left = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
+            with cgutils.for_range(inner, count, intp=WORD) as rows:
+                first = inner.mul(rows.index, width)
+                with cgutils.for_range(inner, width, intp=WORD) as lane:
+                    place = inner.add(first, lane.index)
+                    nibble = inner.shl(inner.load(inner.gep(code, [place])), left)
+                    value = _int8_ir(inner, inner.ashr(nibble, ir.Constant(BYTE, 4)))
+                    factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(scale, [place])))
+                    new = narrow_ir(inner, act.dtype, inner.fmul(value, factor))
+                    mine = inner.icmp_unsigned(
+                        "==", inner.load(inner.gep(group, [lane.index])), inner.trunc(wanted, BYTE)
+                    )
+                    old = inner.load(inner.gep(out, [place]))
+                    inner.store(inner.select(mine, new, old), inner.gep(out, [place]))
+
+        name = f"wse_unpack_int4_{act.dtype}_{wgt.dtype}"
+        function = _function(builder.module, name, [acts, codes, groups, scales], 4, body)
+        builder.call(function, [acts, codes, groups, scales, args[6], lanes, args[7], args[8]])
+        return context.get_dummy_value()
+
+    return types.void(act, raw, wgt, *(types.int64,) * 8), generate
+
+
+@intrinsic
+def _scale_rows_compiled(typing_context: Any, acc: Any, wgt: Any, block: Any, e: Any, s: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sums, lanes = row_pointer(context, builder, acc, args[0], args[2], args[3])
+        scales = row_pointer(context, builder, wgt, args[1], args[2], args[4])[0]
+
+        def body(inner: Any, a: list[Any]) -> None:
+            with cgutils.for_range(inner, a[2], intp=WORD) as at:
+                place = inner.gep(a[0], [at.index])
+                factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(a[1], [at.index])))
+                product = inner.fmul(widen_ir(inner, acc.dtype, inner.load(place)), factor)
+                inner.store(narrow_ir(inner, acc.dtype, product), place)
+
+        function = _function(builder.module, f"wse_scale_rows_{acc.dtype}_{wgt.dtype}", [sums, scales], 1, body)
+        builder.call(function, [sums, scales, builder.mul(args[5], lanes)])
+        return context.get_dummy_value()
+
+    return types.void(acc, wgt, *(types.int64,) * 4), generate
+
+
+def _int8_value(byte: Any) -> np.float32:
+    return np.float32(byte.view(np.int8))
+
+
+def _fp8_value(byte: Any) -> np.float32:
+    bits = np.uint16((int(byte) & 0x80) << 8 | (int(byte) & 0x7F) << 7)
+    return np.float32(bits.view(np.float16)) * np.float32(E4M3_BIAS)
+
+
+def _unpack_interpreted(value: Callable[[Any], np.float32]) -> Any:
+    def unpack(act: Any, raw: Any, block: int, e: int, w: int, n: int) -> None:
+        for i in range(n):
+            for lane in range(act.shape[2]):
+                act[block, e + i, lane] = narrow(value(raw[block, w + i, lane]), act[block, e + i, lane])
+
+    return unpack
+
+
+def _unpack_int4_interpreted(
+    act: Any, raw: Any, wgt: Any, block: int, e: int, w: int, n: int, k: int, g: int, at: int, s: int
+) -> None:
+    for i in range(n):
+        for lane in range(act.shape[2]):
+            if raw[block, at, lane] == g:
+                nibble = int(raw[block, w + i, lane]) >> 4 * (k % 2) & 0xF
+                code = np.float32(nibble - 16 if nibble > 7 else nibble)
+                old = act[block, e + i, lane]
+                act[block, e + i, lane] = narrow(code * widen(wgt[block, s + i, lane]), old)
+
+
+def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: int) -> None:
+    for i in range(n):
+        for lane in range(acc.shape[2]):
+            old = acc[block, e + i, lane]
+            acc[block, e + i, lane] = narrow(widen(old) * widen(wgt[block, s + i, lane]), old)
+
+
+_INTERPRETED = bool(config.DISABLE_JIT)
+
+unpack_int8: Any = _unpack_interpreted(_int8_value) if _INTERPRETED else _unpack("unpack_int8", _int8_ir)
+"""``unpack_int8(act, raw, block, e, w, n)``: act[e + i] = the two's complement number raw[w + i], i < n.
+
+Here and below indices are rows ``[block, row, :]`` of the views; all lanes take part. Rows outside a view are not
+noticed: the caller vouches for them.
+"""
+
+unpack_fp8: Any = _unpack_interpreted(_fp8_value) if _INTERPRETED else _unpack("unpack_fp8", _fp8_ir)
+"""``unpack_fp8(act, raw, block, e, w, n)``: act[e + i] = the e4m3 number raw[w + i], i < n."""
+
+unpack_int4: Any = _unpack_int4_interpreted if _INTERPRETED else _unpack_int4_compiled
+"""``unpack_int4(act, raw, wgt, block, e, w, n, k, g, at, s)``: act[e + i] = nibble of raw[w + i] x wgt[s + i], i < n.
+
+The low nibble for an even k, the high one for an odd; two's complement. Only in lanes where raw[at] is g. The product
+is rounded to float32 and then to act's type.
+"""
+
+scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compiled
+"""``scale_rows(acc, wgt, block, e, s, n)``: acc[e + i] *= wgt[s + i], i < n, rounded to float32 and to acc's type."""

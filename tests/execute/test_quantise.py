@@ -1,0 +1,136 @@
+"""Codes and scales: the rule said slowly, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dequantised import dequantised
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.codings import CODINGS
+from wse.compiler.options import Options
+from wse.compiler.search import compile_model
+from wse.errors import BadModel
+from wse.execute.arena import Arena
+from wse.execute.engine import Engine
+from wse.execute.quantise import packed, quantise
+from wse.execute.weights import store_weights
+from wse.program import Tile
+
+F32 = npt.NDArray[np.float32]
+TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def numbers(codes: Any, coding: str) -> F32:
+    """Codes as the numbers that they stand for."""
+    if coding == "fp8":
+        return np.asarray(codes.view(ml_dtypes.float8_e4m3fn), np.float32)
+    return np.asarray(codes.view(np.int8) if coding == "int8" else np.where(codes > 7, codes - 16.0, codes), np.float32)
+
+
+def drawn(outputs: int, inputs: int, seed: int) -> F32:
+    """Weights of very different rows, one of them zero."""
+    random = np.random.default_rng(seed)
+    sizes = 10.0 ** random.uniform(-3, 2, (outputs, 1)) * (np.arange(outputs)[:, None] != 1)
+    return (random.standard_normal((outputs, inputs)) * sizes).astype(np.float32)
+
+
+@pytest.mark.parametrize("scale_type", TYPES)
+@pytest.mark.parametrize("coding", CODINGS)
+@given(outputs=st.integers(1, 5), inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_codes_times_scales_are_the_rule_said_slowly(
+    coding: str, scale_type: str, outputs: int, inputs: int, seed: int
+) -> None:
+    weights = drawn(outputs, inputs, seed)
+    codes, scales = quantise("w", weights, CODINGS[coding], TYPES[scale_type])
+    assert (codes.dtype, scales.dtype) == (np.uint8, TYPES[scale_type])
+    assert scales.shape == (outputs, -(-inputs // 32) if coding == "int4" else 1)
+    width = 32 if coding == "int4" else inputs
+    got = numbers(codes, coding) * np.repeat(scales.astype(np.float32), width, axis=1)[:, :inputs]
+    np.testing.assert_array_equal(got, dequantised(weights, coding, TYPES[scale_type]))
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@given(inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_weight_is_half_a_code_away_at_most_and_its_negative_has_the_negative_code(
+    coding: str, inputs: int, seed: int
+) -> None:
+    weights = drawn(3, inputs, seed)
+    codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
+    scale = np.repeat(scales, 32 if coding == "int4" else inputs, axis=1)[:, :inputs]
+    got = numbers(codes, coding)
+    largest = CODINGS[coding].largest
+    assert np.abs(got).max() <= largest
+    # e4m3: half a unit of the last of 3 bits below the number, or of the smallest.
+    unit = np.maximum(np.abs(weights) * 2.0**-3, scale * 2.0**-9) if coding == "fp8" else scale
+    assert (np.abs(got * scale - weights) <= 0.5 * unit * (1 + 1e-5) + 1e-30).all()
+    mirrored, _ = quantise("w", -weights, CODINGS[coding], TYPES["float32"])
+    np.testing.assert_array_equal(numbers(mirrored, coding), -got)
+
+
+def test_ties_go_to_the_even_code() -> None:
+    weights = np.array([[7.0, 0.5, 1.5, 2.5, -0.5, -1.5]], np.float32)
+    codes, scales = quantise("w", weights, CODINGS["int4"], TYPES["float32"])
+    assert scales.tolist() == [[1.0]]
+    assert numbers(codes, "int4").tolist() == [[7, 0, 2, 2, 0, -2]]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_what_shares_a_scale_with_no_number_is_none(coding: str, bad: float) -> None:
+    weights = drawn(3, 40, 0)
+    weights[2, 4] = bad
+    codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
+    assert np.isfinite(scales[:2]).all()
+    assert np.isfinite(scales[2]).tolist() == ([False, True] if coding == "int4" else [False])
+    shared = slice(32) if coding == "int4" else slice(None)
+    assert not codes[2, shared].any()
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_weights_that_are_no_numbers_are_refused_by_name_and_count(coding: str) -> None:
+    spec = tiny_spec()
+    made = tensors(spec)
+    made["layers.1.down"][[0, 3], [1, 2]] = np.nan
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=coding,
+        activations="float32",
+        accumulate="float32",
+        context=4,
+        prompt_tokens=(1,),
+    )
+    program = compile_model(spec, wafer(3, 3), SOFTWARE, options)
+    with pytest.raises(BadModel, match=r"^layers\.1\.down: 2 of 2,080 values are not finite numbers; fetch"):
+        Engine(program, spec, made.__getitem__)
+    arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
+    store_weights(program, spec, made.__getitem__, arenas, allow_nonfinite=True)
+
+
+def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
+    weights = np.array([[1e6, 1e7]], np.float32)
+    with pytest.raises(
+        BadModel, match=r"^w: holds 1e\+07, too much for a scale of float16; use --activations float32$"
+    ):
+        quantise("w", weights, CODINGS["int8"], TYPES["float16"])
+
+
+def test_a_byte_holds_two_rows_the_even_one_in_its_low_half() -> None:
+    tile = Tile(stage=0, name="w", address=0, view="raw", outer=3, inner=2, parts=(), coding="int4")
+    codes = np.array([[[0x1, 0x2], [0x3, 0x4], [0xF, 0x8]]], np.uint8)
+    assert packed(tile, codes).tolist() == [[[0x31, 0x42], [0x0F, 0x08]]]
+    assert packed(tile, codes).size == tile.elements
+    eight = replace(tile, coding="int8")
+    assert packed(eight, codes) is codes
+    assert eight.elements == 6

@@ -1,0 +1,49 @@
+"""Weights as a coding leaves them, by the rule said slowly, and a checkpoint of such weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+GROUP = {"int8": None, "fp8": None, "int4": 32}
+LARGEST = {"int8": 127, "fp8": 448, "int4": 7}
+LINEAR = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.NDArray[np.float32]:
+    """Each group of each row: the nearest codes times the smallest scale of its type that keeps them in range."""
+    out = np.zeros(weights.shape, np.float32)
+    width = GROUP[coding] or weights.shape[1]
+    for row, first in np.ndindex(weights.shape[0], -(-weights.shape[1] // width)):
+        part = slice(first * width, (first + 1) * width)
+        group = weights[row, part].astype(np.float32)
+        wanted = np.abs(group).max() / np.float32(LARGEST[coding])
+        scale = wanted.astype(scale_type)
+        if np.float32(scale) < wanted:
+            scale = np.nextafter(scale, scale_type.type(np.inf))
+        if wanted > 0:
+            ratio = group / np.float32(scale)
+            codes = ratio.astype(ml_dtypes.float8_e4m3fn) if coding == "fp8" else np.rint(ratio)
+            out[row, part] = codes.astype(np.float32) * np.float32(scale)
+    return out
+
+
+class Dequantised:
+    """A checkpoint whose linear layers went through a coding."""
+
+    def __init__(
+        self, names: Iterable[str], tensor: Callable[[str], Array], coding: str, scale_type: np.dtype[Any]
+    ) -> None:
+        self.names = tuple(names)
+        self._tensor, self._coding, self._scale_type = tensor, coding, scale_type
+
+    def tensor(self, name: str) -> Array:
+        weights = self._tensor(name)
+        is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
+        return dequantised(weights, self._coding, self._scale_type) if is_linear else weights
