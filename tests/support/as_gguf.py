@@ -254,6 +254,36 @@ def gpt_oss(config: Config, tensors: Tensors) -> Made:
     return metadata, renamed(plain, names) | made
 
 
+def llama4(config: Config, tensors: Tensors) -> Made:
+    """Llama 4: gate and up apart, matrices [out, in]; queries and keys as they are."""
+    name = "llama4"
+    metadata = common(name, config) | head_sizes(name, config["head_dim"])
+    metadata |= {
+        f"{name}.rope.dimension_count": config["head_dim"],
+        f"{name}.feed_forward_length": config["intermediate_size_mlp"],
+        f"{name}.expert_feed_forward_length": config["intermediate_size"],
+        f"{name}.interleave_moe_layer_step": config["interleave_moe_layer_step"],
+        f"{name}.expert_count": config["num_local_experts"],
+        f"{name}.expert_used_count": config["num_experts_per_tok"],
+    }
+    names = {
+        **{f"feed_forward.{x}_proj": f"ffn_{x}" for x in ("gate", "up", "down")},
+        **{f"feed_forward.shared_expert.{x}_proj": f"ffn_{x}_shexp" for x in ("gate", "up", "down")},
+        "feed_forward.router": "ffn_gate_inp",
+    }
+    made = renamed({key: array for key, array in tensors.items() if ".experts." not in key}, names)
+    for key, array in tensors.items():
+        match = re.fullmatch(r"model\.layers\.(\d+)\.feed_forward\.experts\.(.+)", key)
+        if match is None:
+            continue
+        if match[2] == "gate_up_proj":
+            gate, up = np.split(array.swapaxes(1, 2), 2, axis=1)
+            made |= {f"blk.{match[1]}.ffn_gate_exps.weight": gate, f"blk.{match[1]}.ffn_up_exps.weight": up}
+        else:
+            made[f"blk.{match[1]}.ffn_down_exps.weight"] = array.swapaxes(1, 2)
+    return metadata, made
+
+
 ROUTED = {
     **{f"mlp.shared_experts.{x}_proj": f"ffn_{x}_shexp" for x in ("gate", "up", "down")},
     "mlp.gate": "ffn_gate_inp",
@@ -339,6 +369,7 @@ WRITERS: dict[str, Callable[[Config, Tensors], Made]] = {
     "phi3": phi3,
     "gpt2": gpt2,
     "gpt_oss": gpt_oss,
+    "llama4_text": llama4,
     "glm4_moe": glm4_moe,
     "deepseek_v3": deepseek,
 }

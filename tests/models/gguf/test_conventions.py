@@ -29,6 +29,7 @@ GOLDENS = {
 }
 SAID_ELSEWHERE: dict[str, dict[str, Any]] = {
     "mistral": {"model_type": "llama", "architectures": None, "sliding_window": None},
+    "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192},
     "gemma2": {"query_pre_attn_scalar": 16},
     "qwen2": {"use_sliding_window": False, "layer_types": None},
 }

@@ -15,6 +15,8 @@ Config = dict[str, Any]
 
 DEFAULT_ROPE_BASE: Final = 10000.0
 LAYERS_OF_GEMMA_2_27B: Final = 46
+EXPERTS_OF_MAVERICK: Final = 128
+LLAMA_4_STRETCH: Final = 8192  # tokens
 LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
@@ -172,6 +174,30 @@ def _gpt_oss(header: Header) -> Config:
     }
 
 
+def _llama4(header: Header) -> Config:
+    """Chunks and the scale of queries are not stored; queries and keys are normalised but in the model of 128 experts.
+
+    So llama.cpp takes them (``src/models/llama4``).
+    """
+    if header.has("attention.sliding_window"):
+        header.size("attention.sliding_window")  # 0 would mean that all layers see all tokens
+    experts = _experts(header, "num_local_experts")
+    config = common(header)
+    return {
+        **config,
+        **experts,
+        "model_type": "llama4_text",
+        "intermediate_size": header.size("expert_feed_forward_length"),
+        "intermediate_size_mlp": config["intermediate_size"],
+        "interleave_moe_layer_step": header.size("interleave_moe_layer_step"),
+        "attention_chunk_size": LLAMA_4_STRETCH,
+        "use_qk_norm": experts["num_local_experts"] != EXPERTS_OF_MAVERICK,
+        "attn_temperature_tuning": True,
+        "floor_scale": LLAMA_4_STRETCH,
+        "attn_scale": 0.1,
+    }
+
+
 def _glm4_moe(header: Header) -> Config:
     """Layers that predict further tokens are counted as layers, and are left out here."""
     config = common(header)
@@ -242,6 +268,7 @@ ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
     "phi3": _phi3,
     "gpt2": _gpt2,
     "gpt-oss": _gpt_oss,
+    "llama4": _llama4,
     "glm4moe": _glm4_moe,
     "deepseek2": _deepseek,
 }

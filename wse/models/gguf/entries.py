@@ -71,15 +71,15 @@ def one_of(entry: TensorEntry, name: str, index: int) -> TensorEntry:
     return replace(single, stored_bytes=stored)
 
 
-def interleaved(even: TensorEntry, odd: TensorEntry, name: str) -> TensorEntry:
-    """Two stacks of the same shape as one whose second axis takes from both in turn."""
+def joined(one: TensorEntry, other: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
+    """Two stacks of the same shape as one, whose second axis takes from both ``in_turn`` or one after the other."""
 
     def read(rows: Stretch) -> Array:
-        first, second = even.rows(rows), odd.rows(rows)
-        return np.stack([first, second], axis=2).reshape(first.shape[0], 2 * first.shape[1], *first.shape[2:])
+        both = np.stack([one.rows(rows), other.rows(rows)], axis=2 if in_turn else 1)
+        return both.reshape(both.shape[0], *shape[1:])
 
-    shape = (even.shape[0], 2 * even.shape[1], *even.shape[2:])
-    return replace(_with_rows(even, name, read, shape), stored_bytes=even.stored_bytes + odd.stored_bytes)
+    shape = (one.shape[0], 2 * one.shape[1], *one.shape[2:])
+    return replace(_with_rows(one, name, read, shape), stored_bytes=one.stored_bytes + other.stored_bytes)
 
 
 def expanded_keys_and_values(keys: TensorEntry, values: TensorEntry, name: str) -> TensorEntry:

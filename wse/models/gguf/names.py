@@ -14,7 +14,7 @@ from typing import Final
 from wse.errors import BadModel
 from wse.models.gguf.entries import (
     expanded_keys_and_values,
-    interleaved,
+    joined,
     less_one,
     one_of,
     split_halves,
@@ -104,25 +104,32 @@ def _each_expert(inside: str) -> Rule:
     return rule
 
 
-def _gate_up(found: Found) -> Iterator[TensorEntry]:
-    """gpt-oss has the columns of gate and up in turn, and matrices [in, out]."""
-    up = found.beside("ffn_up_exps")
-    if up is None or up.shape != found.entry.shape or len(up.shape) < 2:
-        yield found.entry
-        return
-    name = f"{found.prefix}mlp.experts.gate_up_proj"
-    if found.suffix == "bias":
-        yield interleaved(found.entry, up, f"{name}_bias")
-    else:
-        yield swapped(interleaved(found.entry, up, name), name)
+def _gate_up(experts: str, *, in_turn: bool) -> Rule:
+    """gpt-oss has the columns of gate and up in turn, Llama 4 those of up behind those of gate; matrices [in, out]."""
+
+    def rule(found: Found) -> Iterator[TensorEntry]:
+        up = found.beside("ffn_up_exps")
+        if up is None or up.shape != found.entry.shape or len(up.shape) < 2:
+            yield found.entry
+            return
+        name = f"{found.prefix}{experts}.gate_up_proj"
+        if found.suffix == "bias":
+            yield joined(found.entry, up, f"{name}_bias", in_turn=in_turn)
+        else:
+            yield swapped(joined(found.entry, up, name, in_turn=in_turn), name)
+
+    return rule
 
 
-def _down(found: Found) -> Iterator[TensorEntry]:
-    name = f"{found.prefix}mlp.experts.down_proj"
-    if found.suffix == "bias":
-        yield replace(found.entry, name=f"{name}_bias")
-    else:
-        yield swapped(found.entry, name)
+def _down(experts: str) -> Rule:
+    def rule(found: Found) -> Iterator[TensorEntry]:
+        name = f"{found.prefix}{experts}.down_proj"
+        if found.suffix == "bias":
+            yield replace(found.entry, name=f"{name}_bias")
+        else:
+            yield swapped(found.entry, name)
+
+    return rule
 
 
 def _latent_keys(found: Found) -> Iterator[TensorEntry]:
@@ -227,10 +234,20 @@ NAMES: Final[dict[str, Names]] = {
             "post_attention_norm": renamed("post_attention_layernorm"),
             "attn_sinks": _exactly("self_attn.sinks"),
             "ffn_gate_inp": renamed("mlp.router"),
-            "ffn_gate_exps": _gate_up,
+            "ffn_gate_exps": _gate_up("mlp.experts", in_turn=True),
             "ffn_up_exps": _nothing,
-            "ffn_down_exps": _down,
+            "ffn_down_exps": _down("mlp.experts"),
         }
+    ),
+    "llama4": _names(
+        {
+            "ffn_gate_inp": renamed("feed_forward.router"),
+            "ffn_gate_exps": _gate_up("feed_forward.experts", in_turn=False),
+            "ffn_up_exps": _nothing,
+            "ffn_down_exps": _down("feed_forward.experts"),
+        },
+        {f"ffn_{x}": renamed(f"feed_forward.{x}_proj") for x in ("gate", "up", "down")},
+        {f"ffn_{x}_shexp": renamed(f"feed_forward.shared_expert.{x}_proj") for x in ("gate", "up", "down")},
     ),
     "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": renamed("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
