@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ import numpy.typing as npt
 import pytest
 from dequantised import Dequantised
 from numpy_decoder import NumpyDecoder
+from plain_decoder import plain_logits
 from session import SOFTWARE, golden, model, session, wafer
-from tiny_model import tensors, tiny_spec
+from tiny_model import latent_spec, tensors, tiny_spec
+from tiny_run import tiny_session
 
 from wse.codings import CODINGS
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
+from wse.models.spec import Experts, Layer
+from wse.models.tensors import tensor_shapes
 from wse.program import ELEMENT_BYTES, Program
 
 Logits = npt.NDArray[np.float32]
@@ -26,6 +31,7 @@ Logits = npt.NDArray[np.float32]
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
 IDS = (1, 40, 7, 66, 23, 5, 11, 30)
 PROMPT = 5
+PROMPTS = ((1, 40, 7), (66, 2, 9, 31, 5), (3,))
 
 
 def compiled(rows: int, cols: int, coding: str, wafers: int = 1, activations: str = "float32") -> Program:
@@ -48,10 +54,10 @@ def logits_of(engine: Engine) -> Logits:
     """Logits after the prompt and after each forced token behind it."""
     for _ in engine.prefill(IDS[:PROMPT]):
         pass
-    logits = [engine.logits]
+    logits = [engine.logits[0]]
     for token in IDS[PROMPT:]:
-        engine.decode(token)
-        logits.append(engine.logits)
+        engine.decode([token])
+        logits.append(engine.logits[0])
     return np.stack(logits)
 
 
@@ -71,6 +77,63 @@ def test_logits_are_those_of_the_weights_that_codes_stand_for(coding: str, shape
     engine = Engine(compiled(rows, cols, coding, wafers), SPEC, tensors(SPEC).__getitem__)
     worst = np.abs(logits_of(engine) - wanted(coding)).max() / np.abs(wanted(coding)).max()
     assert worst <= 1e-5
+
+
+TRAITS = {
+    "biases": replace(SPEC, qkv_bias=True, output_bias=True, ffn_bias=True),
+    "not gated": replace(SPEC, gated=False, activation="gelu_tanh", norm="layer"),
+    "experts and a block that all tokens use": replace(
+        SPEC, layers=(Layer(experts=True), Layer()), experts=Experts(count=5, active=2, ffn_size=9, shared_size=34)
+    ),
+    "latent": latent_spec(),
+    "latent without a rank of queries": latent_spec(q_rank=0),
+}
+
+
+@pytest.mark.parametrize("trait", TRAITS)
+@pytest.mark.parametrize("coding", ["int8", "int4"])
+def test_what_a_model_has_besides_goes_with_quantised_weights(coding: str, trait: str) -> None:
+    spec = TRAITS[trait]
+    made = tensors(spec)
+    checkpoint = Dequantised(made, made.__getitem__, coding, np.dtype(np.float32))
+    run = tiny_session(spec, (4, 3), THIN_GEMM, IDS[:PROMPT], 3, chunk=3, dtype=coding, activations="float32")
+    got, want = run.forced(IDS[PROMPT:]), plain_logits(spec, checkpoint.tensor, IDS[:-1])[PROMPT - 1 :]
+    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+    held = {part.tensor.removesuffix(".codes") for tile in run.program.tiles if tile.coding for part in tile.parts}
+    matrices = {name for name, shape in tensor_shapes(spec).items() if len(shape) == 2 and name.startswith("layers.")}
+    apart = ("k_b", "v_b", "router", "experts.gate", "experts.up", "experts.down")
+    assert matrices - held == {name for name in matrices if name.endswith(apart)}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> None:
+    """Bit for bit: codes are unpacked once for all users, and each one's sums have their order."""
+
+    def told(*prompts: tuple[int, ...]) -> Logits:
+        options = Options(
+            mapping="region",
+            wafers=1,
+            dtype=coding,
+            activations="float16",
+            accumulate="float32",
+            context=9,
+            prompt_tokens=tuple(map(len, prompts)),
+            logits_out="all",
+        )
+        choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
+        program = compile_choice(SPEC, wafer(3, 4, 1 << 18), SOFTWARE, options, choice)
+        engine = Engine(program, SPEC, tensors(SPEC).__getitem__)
+        for _ in engine.prefill(*prompts):
+            pass
+        found = []
+        for tokens in ([8, 12, 60], [33, 1, 4]):
+            engine.decode(tokens[: len(prompts)] if len(prompts) > 1 else [tokens[PROMPTS.index(prompts[0])]])
+            found.append(engine.logits)
+        return np.stack(found, axis=1)
+
+    together = told(*PROMPTS)
+    for user, prompt in enumerate(PROMPTS):
+        np.testing.assert_array_equal(together[user], told(prompt)[0])
 
 
 @pytest.mark.parametrize("activations", ["float16", "bfloat16"])

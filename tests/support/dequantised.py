@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 GROUP = {"int8": None, "fp8": None, "int4": 32}
 LARGEST = {"int8": 127, "fp8": 448, "int4": 7}
-LINEAR = ("q", "k", "v", "o", "gate", "up", "down")
+LINEAR = ("q", "k", "v", "o", "gate", "up", "down", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 
 
 def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.NDArray[np.float32]:
@@ -45,5 +45,6 @@ class Dequantised:
 
     def tensor(self, name: str) -> Array:
         weights = self._tensor(name)
-        is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
+        of_experts = name.split(".")[2:3] == ["experts"]
+        is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR and not of_experts
         return dequantised(weights, self._coding, self._scale_type) if is_linear else weights

@@ -28,12 +28,14 @@ def tiny_session(
     wafers: int = 1,
     dtype: str = "float32",
     experts: str = SPREAD,
+    activations: str | None = None,
 ) -> Session:
     """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens."""
     options = Options(
         mapping="region",
         wafers=wafers,
         dtype=dtype,
+        activations=activations,
         accumulate="float32",
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),

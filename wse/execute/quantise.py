@@ -8,7 +8,7 @@ w / scale. For sources see `wse.codings`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -22,6 +22,9 @@ from wse.program import Program, Tile
 
 Codes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]
+
+VALUES_AT_ONCE: Final = 1 << 18
+"""Weights that are quantised at a time, which bounds the memory that it takes."""
 
 Read = Callable[[str, Source, tuple[int, int]], Tensor]
 """Rows of a tensor, by its name, from the first to one past the last, as float32; it refuses what is no number."""
@@ -59,8 +62,14 @@ class _Part:
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         first, last, _ = rows.indices(self.shape[0])
-        weights = self._read(self._name, self._source, (first, last)).astype(np.float32, copy=False)
-        return quantise(self._name, weights, self._coding, self._scale_type)[self._part]
+        made = np.empty((last - first, *self.shape[1:]), (np.dtype(np.uint8), self._scale_type)[self._part])
+        step = max(1, VALUES_AT_ONCE // max(1, self._source.shape[1]))
+        for begin in range(first, last, step):
+            end = min(begin + step, last)
+            weights = self._read(self._name, self._source, (begin, end)).astype(np.float32, copy=False)
+            both = quantise(self._name, weights, self._coding, self._scale_type)
+            made[begin - first : end - first] = both[self._part]
+        return made
 
 
 def packed(tile: Tile, codes: Tensor) -> Tensor:

@@ -53,8 +53,8 @@ def store_weights(
                     share(part, values, first, strip)
                     for part, values, (first, _) in zip(tile.parts, held, ranges, strict=True)
                 ]
-                whole = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3)
-                arena.write(reader.element_type, tile.address, packed(tile, whole), strip.first_row, strip.first_col)
+                whole = packed(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
+                arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
 
 
 class _Reader:

@@ -27,9 +27,10 @@ from wse.models.spec import Experts, Latent, Layer, ModelSpec
 
 Shapes = dict[str, tuple[int, ...]]
 
-_LINEAR = frozenset(
-    ("q", "k", "v", "o", "gate", "up", "down", "q_a", "q_nope", "q_rope", "kv_a", "k_rope"),
-)
+_ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
+_BLOCK = ("gate", "up", "down")
+_LINEAR = frozenset((*_ATTENTION, *_BLOCK, *(f"shared.{name}" for name in _BLOCK)))
+"""Matrices of linear layers that every token is multiplied with, whole."""
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
