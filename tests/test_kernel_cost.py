@@ -11,7 +11,8 @@ from session import SOFTWARE
 
 from wse.hardware.load import load_software, load_wafer
 from wse.instructions import ACTIVATIONS, KERNELS, OPERANDS
-from wse.kernel_cost import Operands, kernel_cycles, pe_costs
+from wse.kernel_cost import Operands, kernel_cycles
+from wse.pe_costs import pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
 SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")

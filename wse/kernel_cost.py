@@ -15,78 +15,17 @@ the costs of issue, conflicts, loops and functions are the software profile's, e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.pe_costs import PeCosts
+from wse.quantised_cost import FP8, INT4, INT8, one_scale, scale_a_group
 from wse_mappings.split import ceil_div
 
 Operands = dict[str, int]
 
 PICO = 10**12
 """An operand in units of 1e-12 that is 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeCosts:
-    """What operations cost on one PE: elements a cycle by operation, cycles by scalar event."""
-
-    mac: float  # activations times weights into accumulators
-    square: float  # activations squared into float32
-    act: float  # add, multiply, move of activations
-    acc: float  # add, move of accumulators
-    f32: float
-    largest: float
-    convert: float  # accumulators to activations
-    shift: float  # 16-bit words
-    logic: float  # 16-bit words
-    half: float  # add a constant to halves
-    widen: float  # halves to activations; 0 where they are halves
-    scale: float  # multiply activations
-    scale_acc: float  # multiply accumulators of float32
-    issue: int
-    mapped: float
-    loop: int
-    function: int
-
-    def vector(self, elements: int, width: float) -> float:
-        """Cycles of one vector operation; none for an empty one."""
-        return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
-
-    def rows(self, count: int, elements: int, width: float) -> float:
-        """Cycles of ``count`` equal vector operations that one mapped operation makes."""
-        return count * (self.mapped + math.ceil(elements / width)) if elements > 0 else 0.0
-
-
-def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
-    """The costs for these element types. bfloat16 runs at the rates of float16."""
-    half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
-    conflicts = software.bank_conflict_ratio
-    if not half_act:
-        mac = wafer.mac_fp32_per_cycle
-    else:
-        mac = wafer.mac_fp16_per_cycle if half_acc else wafer.mac_fp16_fp32_per_cycle
-    return PeCosts(
-        mac=mac / conflicts,
-        square=(wafer.mac_fp16_fp32_per_cycle if half_act else wafer.mac_fp32_per_cycle) / conflicts,
-        act=(wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle) / conflicts,
-        acc=(wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle) / conflicts,
-        f32=wafer.add_fp32_per_cycle / conflicts,
-        largest=wafer.max_fp32_per_cycle,
-        convert=wafer.convert_per_cycle if half_act and not half_acc else wafer.move_32bit_per_cycle,
-        shift=wafer.shift_16bit_per_cycle,
-        logic=wafer.logic_16bit_per_cycle,
-        half=wafer.add_fp16_per_cycle,
-        widen=0 if half_act else wafer.convert_per_cycle,
-        scale=(wafer.add_fp16_per_cycle if half_act else wafer.mac_fp32_per_cycle) / conflicts,
-        scale_acc=wafer.mac_fp32_per_cycle / conflicts,
-        issue=software.vector_issue_cycles,
-        mapped=software.mapped_issue_cycles,
-        loop=software.loop_cycles,
-        function=software.function_cycles,
-    )
 
 
 def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
@@ -97,49 +36,6 @@ def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:
 def _matmul(a: Operands, c: PeCosts) -> float:
     zero = 0.0 if a["add"] else c.vector(a["M"] * a["N"], c.acc)
     return zero + a["K"] * (c.loop + c.rows(a["N"], a["M"], c.mac))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacking:
-    """What turns codes that share 16-bit words into halves: vector operations, and elements of each kind a code."""
-
-    operations: int
-    shifts: float
-    logic: float
-    adds: float
-
-
-INT8: Final = Unpacking(operations=5, shifts=1 / 2, logic=3 / 2, adds=1)
-"""Two codes a word, the upper one shifted down, the lower one masked; exclusive or with 0x6480 makes the half
-1024 + 128 + code, and 1152 is taken off. The exponent that is put on as bits is from Kim et al., arXiv 2211.10017."""
-INT4: Final = Unpacking(operations=11, shifts=3 / 4, logic=7 / 4, adds=1)
-"""Four codes a word, three of them shifted and three masked; exclusive or with 0x6408, and 1032 is taken off."""
-FP8: Final = Unpacking(operations=5, shifts=3 / 2, logic=1, adds=0)
-"""Two codes a word; in the upper half an arithmetic shift by 1 and a mask leave the bits of the half that is the
-256th part, a factor that the scale takes in; the lower one is shifted up first."""
-
-
-def _unpacked(a: Operands, c: PeCosts, u: Unpacking) -> float:
-    """Cycles to unpack a tile, as many rows at once as there is scratch for."""
-    codes, turns = a["K"] * a["N"], math.ceil(a["K"] / a["rows"])
-    operations = u.operations + int(c.widen > 0)
-    elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
-    return turns * (c.loop + operations * c.issue) + math.ceil(elements + (codes / c.widen if c.widen else 0))
-
-
-def _products(a: Operands, c: PeCosts) -> float:
-    """Cycles of a product with what was unpacked, with vectors of tokens or of outputs, whichever has the fewer."""
-    turns = math.ceil(a["K"] / a["rows"])
-    by_outputs = a["M"] * (turns * c.loop + c.rows(a["K"], a["N"], c.mac))
-    by_tokens = a["K"] * (c.loop + c.rows(a["N"], a["M"], c.mac))
-    return c.vector(a["M"] * a["N"], c.acc) + min(by_outputs, by_tokens)
-
-
-def _one_scale(a: Operands, c: PeCosts, u: Unpacking) -> float:
-    """The sums are multiplied with scales, which are float32 or become it."""
-    scales = 0.0 if c.widen else c.vector(a["N"], c.convert)
-    scaling = min(a["M"] * c.vector(a["N"], c.scale_acc), c.rows(a["N"], a["M"], c.scale_acc))
-    return _unpacked(a, c, u) + _products(a, c) + scales + scaling
 
 
 def _rope(a: Operands, c: PeCosts) -> float:
@@ -272,9 +168,9 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "matmul": _matmul,
     "matmul_act": _matmul,
     "gemv": lambda a, c: c.vector(a["N"], c.acc) + c.loop + c.rows(a["K"], a["N"], c.mac),
-    "matmul_int8": lambda a, c: _one_scale(a, c, INT8),
-    "matmul_fp8": lambda a, c: _one_scale(a, c, FP8),
-    "matmul_int4": lambda a, c: _unpacked(a, c, INT4) + c.rows(a["K"], a["N"], c.scale) + _products(a, c),
+    "matmul_int8": lambda a, c: one_scale(a, c, INT8),
+    "matmul_fp8": lambda a, c: one_scale(a, c, FP8),
+    "matmul_int4": lambda a, c: scale_a_group(a, c, INT4),
     "sum_squares": lambda a, c: a["M"] * (c.loop + c.vector(a["K"], c.square)),
     "rms_scale": _rms_scale,
     "l2_scale": lambda a, c: a["M"] * (c.loop + 2 * c.function + c.vector(a["K"], c.act)),

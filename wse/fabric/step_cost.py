@@ -13,7 +13,8 @@ from wse.fabric.link_map import most_words
 from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, named_operands
-from wse.kernel_cost import kernel_cycles, pe_costs
+from wse.kernel_cost import kernel_cycles
+from wse.pe_costs import pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 
 

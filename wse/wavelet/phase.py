@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, named_operands
-from wse.kernel_cost import kernel_cycles, pe_costs
+from wse.kernel_cost import kernel_cycles
+from wse.pe_costs import pe_costs
 from wse.program import HOST, Field, HostStream, Kind, Phase, Program
 from wse.wavelet.machine import Port
 from wse.wavelet.size import around, check_fixed

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.kernel_cost import PeCosts
+from wse.pe_costs import PeCosts
 from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
