@@ -1,0 +1,36 @@
+"""Every family against transformers itself, with weights that no golden has; only where torch and transformers are."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from goldens import check
+from random_checkpoint import write_checkpoint
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+ROOT = Path(__file__).parents[2]
+FAMILIES = sorted(path.stem for path in (ROOT / "tests" / "data" / "families").glob("*.json"))
+SEEDS = range(1000, 1050)
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("make_goldens")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tokens_and_logits_are_those_of_transformers(family: str, script: ModuleType, tmp_path: Path) -> None:
+    golden = script.golden(family, SEEDS)
+    folder = write_checkpoint(tmp_path, golden)
+    for case in golden["cases"]:
+        check(case, folder, mesh=(4, 5))
