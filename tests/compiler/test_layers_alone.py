@@ -15,7 +15,8 @@ from wse.errors import WseBug
 from wse.execute.engine import Engine
 from wse.fabric.phase_cost import Fabric
 from wse.instructions import KERNELS
-from wse.program import Kind, Program
+from wse.phase import Kind
+from wse.program import Program
 
 SPEC = tiny_spec()
 WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))

@@ -18,7 +18,8 @@ from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
 from wse.instructions import KERNELS
 from wse.models.spec import ModelSpec
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

@@ -18,7 +18,8 @@ from wse.errors import WseBug
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
 from wse.graph import op_graph, ops_in_order
-from wse.program import Kind, Program
+from wse.phase import Kind
+from wse.program import Program
 from wse_mappings.placement import Rect
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))

@@ -21,7 +21,8 @@ from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.instructions import KERNELS
 from wse.models.spec import ModelSpec
 from wse.models.tensors import is_linear, layer_shapes, stored_bytes, tensor_shapes
-from wse.program import COLUMNS, ROWS, Kind, Program, Tile, TilePart
+from wse.phase import COLUMNS, ROWS, Kind
+from wse.program import Program, Tile, TilePart
 from wse.studies.facts import model_facts
 from wse_mappings.split import ceil_div
 

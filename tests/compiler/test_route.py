@@ -13,7 +13,8 @@ from tiny_model import tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
-from wse.program import ColourUse, Kind, Program
+from wse.phase import Kind
+from wse.program import ColourUse, Program
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 

@@ -24,7 +24,8 @@ from wse.execute.sampling import Sampler, Sampling
 from wse.fabric.phase_cost import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
-from wse.program import Kind, Program
+from wse.phase import Kind
+from wse.program import Program
 from wse.wavelet.phase import phase_run
 from wse_mappings.expert_groups import OWN, SPREAD
 

@@ -19,7 +19,7 @@ from wse.compiler.search import compile_model, fits
 from wse.errors import BadInput, WseBug
 from wse.models.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
-from wse.program import Kind
+from wse.phase import Kind
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]

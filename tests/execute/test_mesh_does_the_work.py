@@ -9,7 +9,8 @@ import pytest
 from session import Session, golden, session
 
 from wse.compiler.options import Choice
-from wse.program import ELEMENT_BYTES, Program
+from wse.element_types import ELEMENT_BYTES
+from wse.program import Program
 
 PROMPT = (1, 410, 469, 347)
 

@@ -19,7 +19,8 @@ from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, patches, row_range, share, strips
-from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
+from wse.phase import COLUMNS, I32, ROWS, SKEWED
+from wse.program import Tile, TilePart
 from wse_mappings.ring import skew
 
 SPEC = tiny_spec()

@@ -14,7 +14,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.program import HOST, Kind
+from wse.phase import HOST, Kind
 
 CASES = [
     ("region", 1, (16, 16), None),

@@ -14,7 +14,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.fabric import phase_cost
 from wse.fabric.alike import alike
 from wse.fabric.phase_cost import Fabric
-from wse.program import Field, Kind, Program
+from wse.phase import Field, Kind
+from wse.program import Program
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)

@@ -16,7 +16,8 @@ from wse.fabric.layer_links import LayerLinks, layer_links
 from wse.fabric.link_map import I64
 from wse.fabric.phase_cost import Fabric, wafer_links
 from wse.fabric.traffic import Traffic
-from wse.program import Kind, Program
+from wse.phase import Kind
+from wse.program import Program
 from wse_mappings.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wse.fabric import loads
 from wse.fabric.link_map import hops_of, link_map, most_words
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce

@@ -11,11 +11,13 @@ from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.element_types import ELEMENT_BYTES
 from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Phase, Program
+from wse.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program import Program
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)

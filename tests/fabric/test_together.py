@@ -12,7 +12,7 @@ from wse.fabric.line_costs import LineCosts
 from wse.fabric.phase_cost import Fabric
 from wse.fabric.together import PatternTimes, Transfer
 from wse.hardware.load import load_software, load_wafer
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 from wse.studies.agreement_layers import compiled, layers
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast

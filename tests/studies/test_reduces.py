@@ -20,7 +20,8 @@ from wse.fabric.line_costs import LineCosts
 from wse.fabric.phase_cost import Fabric
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
-from wse.program import ROWS, Kind, Program
+from wse.phase import ROWS, Kind
+from wse.program import Program
 from wse.report.compile_summary import print_compilation
 from wse.report.pattern_tables import MOST_REDUCES
 from wse.studies import reduces

@@ -19,7 +19,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.program import Kind
+from wse.phase import Kind
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size

@@ -12,7 +12,7 @@ from wse.fabric.line_costs import LineCosts
 from wse.fabric.loads import line_loads
 from wse.fabric.together import PatternTimes, Transfer
 from wse.hardware.spec import WaferSpec
-from wse.program import ROWS
+from wse.phase import ROWS
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
 from wse.compiler.state import At, State, SymBuffer, SymPhase, SymStep
+from wse.element_types import ELEMENT_BYTES
 from wse.errors import DoesNotFit
 from wse.instructions import KERNELS, MADE
-from wse.program import ELEMENT_BYTES, Buffer, Field, Kind
+from wse.phase import Field, Kind
+from wse.program import Buffer
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 

@@ -12,7 +12,7 @@ from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
 from wse.compiler.state import At, State, SymPhase
 from wse.errors import WseBug
 from wse.instructions import COUNTERS, KERNELS
-from wse.program import Kind
+from wse.phase import Kind
 
 
 def check(state: State, after: str) -> None:

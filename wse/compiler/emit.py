@@ -12,7 +12,8 @@ from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
 from wse.mixture import Mixture
-from wse.program import I32, OPERAND_COUNT, Phase, Program
+from wse.phase import I32, OPERAND_COUNT, Phase
+from wse.program import Program
 from wse_mappings.patterns.k_tree import root_of
 
 

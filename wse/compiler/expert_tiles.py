@@ -7,7 +7,8 @@ import numpy as np
 from wse.compiler.state import Shard
 from wse.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program import COLUMNS, I32, ROWS, Tile, TilePart
+from wse.phase import COLUMNS, I32, ROWS
+from wse.program import Tile, TilePart
 from wse_mappings.expert_groups import ExpertGroups
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.codings import CODINGS
+from wse.element_types import DTYPES
 from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program import DTYPES, WEIGHT_TYPES
 from wse_mappings.expert_groups import SPREAD
 from wse_mappings.placement import even_regions
 
@@ -98,8 +98,8 @@ class Choice:
 
 def check_types(dtype: str, activations: str | None) -> None:
     """Raise UnknownName for a type that is none, BadInput where weights would not be of the activations' type."""
-    if dtype not in WEIGHT_TYPES:
-        raise UnknownName("dtype", dtype, WEIGHT_TYPES)
+    if dtype not in (*DTYPES, *CODINGS):
+        raise UnknownName("dtype", dtype, (*DTYPES, *CODINGS))
     if activations not in (DTYPES if dtype in CODINGS else (*DTYPES, None)):
         raise UnknownName("type of activations", str(activations), DTYPES)
     if dtype not in CODINGS and activations not in (None, dtype):

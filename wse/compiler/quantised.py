@@ -13,7 +13,8 @@ import numpy as np
 from wse.codings import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
 from wse.errors import DoesNotFit
 from wse.models.tensors import is_linear
-from wse.program import I32, ROWS, Tile, TilePart
+from wse.phase import I32, ROWS
+from wse.program import Tile, TilePart
 
 
 def groups_name(tile: str) -> str:

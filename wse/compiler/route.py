@@ -18,7 +18,8 @@ import numpy as np
 from wse.compiler.options import DECODE
 from wse.compiler.state import State, SymPhase, SymStep
 from wse.errors import DoesNotFit
-from wse.program import COLUMNS, I32, ColourUse, Kind
+from wse.phase import COLUMNS, I32, Kind
+from wse.program import ColourUse
 from wse_mappings.schedule import Arrival, LineSchedule
 
 CACHE_SHIFT_COLOURS = 2  # neighbours alternate by parity

@@ -14,7 +14,8 @@ from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
-from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
+from wse.phase import COLUMNS, I32, ROWS, SKEWED
+from wse.program import Tile, TilePart
 from wse_mappings.expert_groups import expert_groups
 from wse_mappings.head_groups import head_groups
 from wse_mappings.split import padded_blocks

@@ -8,7 +8,8 @@ from wse.compiler.state import Shard, SymBuffer, SymTile
 from wse.errors import WseBug
 from wse.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program import COLUMNS, I32, ORDINALS, ROWS, Tile, TilePart
+from wse.phase import COLUMNS, I32, ROWS
+from wse.program import ORDINALS, Tile, TilePart
 from wse_mappings.latent_cut import LatentCut, latent_cut
 
 Cut = tuple[I32, int]

@@ -9,7 +9,8 @@ import networkx as nx
 from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program import I32, Buffer, ColourUse, Program, Stage, Tile
+from wse.phase import I32
+from wse.program import Buffer, ColourUse, Program, Stage, Tile
 from wse_mappings.expert_groups import ExpertGroups
 from wse_mappings.head_groups import HeadGroups
 from wse_mappings.latent_cut import LatentCut

@@ -9,11 +9,11 @@ from dataclasses import replace
 from wse.codings import CODINGS
 from wse.compiler.options import Options
 from wse.compiler.search import fits
+from wse.element_types import ELEMENT_BYTES
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors import stored_bytes
-from wse.program import ELEMENT_BYTES
 from wse_mappings.expert_groups import OWN, SPREAD
 
 MOST_WAFERS = 64

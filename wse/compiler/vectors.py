@@ -10,7 +10,8 @@ from wse.compiler.state import Shard
 from wse.errors import WseBug
 from wse.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program import I32, ROWS, Tile, TilePart
+from wse.phase import I32, ROWS
+from wse.program import Tile, TilePart
 
 
 def column_vectors(op: Op, cut: Shard, spec: ModelSpec, stage: int) -> list[Tile]:

@@ -16,7 +16,8 @@ from wse.execute.arena import Arena
 from wse.execute.routing import Routing
 from wse.execute.streams import Streams
 from wse.instructions import KERNELS, ROUTER, WORK, named_operands
-from wse.program import COLUMNS, HOST, Field, Kind, Phase, Program
+from wse.phase import COLUMNS, HOST, Field, Kind, Phase
+from wse.program import Program
 from wse_kernels.library import compiled
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]

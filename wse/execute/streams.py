@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.program import Field, HostStream, Kind, Program, Stage
+from wse.phase import Field, HostStream, Kind
+from wse.program import Program, Stage
 from wse_kernels.library import compiled
 
 EAST = 1  # among the directions of link counts

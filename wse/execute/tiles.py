@@ -10,7 +10,8 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wse.program import COLUMNS, I32, ROWS, SKEWED, Tile, TilePart
+from wse.phase import COLUMNS, I32, ROWS, SKEWED
+from wse.program import Tile, TilePart
 from wse_mappings.ring import skew
 
 Tensor = npt.NDArray[np.generic]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
-from wse.program import OPERAND_COUNT, Field, Kind, Phase
+from wse.phase import OPERAND_COUNT, Field, Kind, Phase
 
 I64 = npt.NDArray[np.int64]
 

@@ -12,7 +12,8 @@ from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, l
 from wse.fabric.phase_cost import Fabric
 from wse.fabric.routed import Pairs, by_column
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 from wse_mappings.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]

@@ -9,7 +9,8 @@ from wse.fabric.line_time import LineTime
 from wse.fabric.rounds import Rounds, rounds_of
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 from wse_mappings.schedule import LineSchedule
 
 

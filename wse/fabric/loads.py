@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
-from wse.program import ROWS
+from wse.phase import ROWS
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -16,7 +16,8 @@ from wse.fabric.routed import EVEN, Pairs, RoutedCosts
 from wse.fabric.step_cost import StepCosts
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Moved, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 from wse_mappings.cache_balance import CacheBalance
 
 F64 = npt.NDArray[np.float64]

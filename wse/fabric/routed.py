@@ -17,7 +17,8 @@ from wse.fabric.link_map import I64
 from wse.fabric.step_cost import StepCosts
 from wse.fabric.traffic import Traffic
 from wse.mixture import Mixture
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 
 if TYPE_CHECKING:
     from wse.fabric.phase_cost import PhaseCost

@@ -15,7 +15,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, named_operands
 from wse.kernel_cost import kernel_cycles
 from wse.pe_costs import pe_costs
-from wse.program import HOST, Field, HostStream, Kind, Phase, Program
+from wse.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program import Program
 
 
 class StepCosts:

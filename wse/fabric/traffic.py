@@ -9,9 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from wse.element_types import ELEMENT_BYTES
 from wse.fabric.link_map import I64, PLANE, hops_of
 from wse.fabric.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
-from wse.program import ELEMENT_BYTES, ROWS, Field, HostStream, Kind, Phase, Program
+from wse.phase import ROWS, Field, HostStream, Kind, Phase
+from wse.program import Program
 from wse_mappings.schedule import Arrival, LineSchedule
 from wse_mappings.split import ceil_div
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from wse.element_types import DTYPES
 from wse.models.config_reader import ConfigReader
 from wse.models.rope_config import RopeConfig
 from wse.models.spec import Layer, ModelSpec
@@ -18,7 +19,6 @@ MOST_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
 
-DTYPES: Final = ("float32", "float16", "bfloat16")
 
 SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})
 

@@ -17,7 +17,7 @@ from wse.fabric.loads import line_loads
 from wse.fabric.together import PatternTimes, Transfer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 from wse.studies.agreement_cases import PATTERNS, Case, Laid, cases
 from wse.studies.agreement_layers import ON_MESH, Layers, both, layers, prefill_layers
 from wse.wavelet.lines import Lines

@@ -12,7 +12,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import I64, WORDS
 from wse.fabric.phase_cost import Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
-from wse.program import Field, Kind
+from wse.phase import Field, Kind
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.program import ROWS, Buffer, Phase, Program
+from wse.phase import ROWS, Phase
+from wse.program import Buffer, Program
 from wse.studies.clock import Clock
 from wse.studies.contention import contention_facts
 from wse.studies.facts import (

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from wse.fabric.phase_cost import PhaseCost
-from wse.program import ROWS, Phase, Program
+from wse.phase import ROWS, Phase
+from wse.program import Program
 
 
 def contention_facts(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> list[dict[str, Any]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from wse.element_types import ELEMENT_BYTES
 from wse.fabric.causes import CAUSES
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors import parameter_count, stored_bytes
-from wse.program import ELEMENT_BYTES, HOST, Field, HostStream, Kind, Program
+from wse.phase import HOST, Field, HostStream, Kind
+from wse.program import Program
 from wse.studies.clock import PhaseTotals
 
 Report = dict[str, Any]

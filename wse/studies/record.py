@@ -16,7 +16,8 @@ from wse.fabric.layer_links import layer_links
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.routed import Pairs
 from wse.instructions import KERNELS
-from wse.program import ROWS, Field, Kind, Program
+from wse.phase import ROWS, Field, Kind
+from wse.program import Program
 from wse.studies.clock import Clock
 from wse.studies.expert_load import ExpertLoad
 from wse.studies.facts import USES, stage_bytes

@@ -19,7 +19,8 @@ from wse.fabric.routed import evenly
 from wse.fabric.together import PatternTimes, Transfer
 from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program import ROWS, Kind, Program
+from wse.phase import ROWS, Kind
+from wse.program import Program
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program import Phase, Program
+from wse.phase import Phase
+from wse.program import Program
 from wse.studies.facts import Report
 from wse.wavelet.phase import I64, phase_run
 from wse.wavelet.size import check_size

@@ -6,7 +6,8 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.program import Field, Kind, Phase, Program
+from wse.phase import Field, Kind, Phase
+from wse.program import Program
 from wse.wavelet.machine import Machine
 from wse_mappings.placement import Rect
 

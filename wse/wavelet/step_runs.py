@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wse.element_types import ELEMENT_BYTES
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.pe_costs import PeCosts
-from wse.program import ELEMENT_BYTES, ROWS, Field, Phase, Program
+from wse.phase import ROWS, Field, Phase
+from wse.program import Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run

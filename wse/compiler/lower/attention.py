@@ -19,7 +19,7 @@ from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.kernel_cost import PICO
-from wse.program import COLUMNS, ROWS, Kind
+from wse.phase import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
 from wse_mappings.split import ceil_div

@@ -9,7 +9,7 @@ from typing import Any
 from wse.compiler.state import At, Num, SymBuffer, SymPhase, SymStep
 from wse.errors import WseBug
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
-from wse.program import Field, Kind
+from wse.phase import Field, Kind
 from wse_mappings.schedule import LineSchedule
 
 Operand = At | Num | SymBuffer | int

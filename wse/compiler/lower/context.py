@@ -11,7 +11,7 @@ from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Cho
 from wse.compiler.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.models.spec import ModelSpec
-from wse.program import ROWS
+from wse.phase import ROWS
 from wse_mappings.patterns.k_tree import equal_group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.split import ceil_div

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
+from wse.element_types import rounded
 from wse.graph import Op
-from wse.program import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
-
-SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def embedding(c: Context, op: Op) -> None:
@@ -53,17 +50,6 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
         with c.each_user() as one:
             b.compute("add_positions", x=one.of(found, d), M=one.tokens, row=row, **held)
     c.all_reduce(ROWS, found, M * d)
-
-
-def rounded(value: float, element: str) -> float:
-    """The number of an element type that is nearest to one in the range of all, ties to even.
-
-    >>> rounded(72**0.5, "bfloat16")
-    8.5
-    """
-    significand, exponent = math.frexp(value)
-    bits = SIGNIFICANT_BITS[element]
-    return math.ldexp(round(math.ldexp(significand, bits)), exponent - bits)
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:

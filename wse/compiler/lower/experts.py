@@ -17,7 +17,7 @@ from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
 from wse.models.spec import Experts
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 from wse_mappings.expert_groups import ExpertGroups
 
 SIGMOID = "sigmoid"

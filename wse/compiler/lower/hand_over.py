@@ -5,7 +5,8 @@ from __future__ import annotations
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
-from wse.program import ELEMENT_BYTES, Kind
+from wse.element_types import ELEMENT_BYTES
+from wse.phase import Kind
 from wse_mappings.placement import Rect
 
 

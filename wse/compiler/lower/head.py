@@ -9,9 +9,10 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.state import At
+from wse.element_types import ELEMENT_BYTES
 from wse.graph import Op
 from wse.kernel_cost import PICO
-from wse.program import COLUMNS, ELEMENT_BYTES, HOST, ROWS, HostStream, Kind
+from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
 from wse_mappings.schedule import Arrival

@@ -24,7 +24,7 @@ from wse.compiler.shard_latent import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num
 from wse.graph import Op
 from wse.models.spec import Latent
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 from wse_mappings.latent_cut import LatentCut
 from wse_mappings.split import ceil_div
 

@@ -15,7 +15,7 @@ from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 
 
 def project(

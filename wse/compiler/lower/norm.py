@@ -10,7 +10,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.vectors import hidden_vector
 from wse.compiler.state import At, SymBuffer
 from wse.graph import Op
-from wse.program import COLUMNS, ROWS
+from wse.phase import COLUMNS, ROWS
 
 
 def norm(c: Context, op: Op) -> None:

@@ -28,7 +28,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.models.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
-from wse.program import Kind, Phase, Program
+from wse.phase import Kind, Phase
+from wse.program import Program
 from wse.studies.validation.shapes import Shape
 from wse.studies.validation.versions import software
 
