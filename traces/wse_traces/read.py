@@ -10,21 +10,19 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from wse_traces import schema
 from wse_traces.check import dataset_of, header_of, problems_of_dataset, row_counts
 from wse_traces.errors import TraceError
-from wse_traces.partial import partial_path
+from wse_traces.open_file import open_file
 from wse_traces.schema import BY_PATH, TABLES, Field, RunHeader
-from wse_traces.unfinished import SIGNATURE, SUPERBLOCK_BYTES, is_unfinished, open_unfinished
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
@@ -272,30 +270,3 @@ class Trace:
         for index, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
             owner[start : start + length] = index
         return owner
-
-
-@contextmanager
-def open_file(path: Path) -> Iterator[Any]:
-    """Open the HDF5 file: one that is closed, or one whose writer runs or was killed."""
-    if not path.is_file():
-        unfinished = partial_path(path) if path.name else path
-        hint = f"; {unfinished} is the trace of a run that goes on or was stopped" if unfinished.is_file() else ""
-        message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
-        raise TraceError(message)
-    with ExitStack() as stack:
-        try:
-            with path.open("rb") as opened:
-                start = opened.read(SUPERBLOCK_BYTES)
-            if not start.startswith(SIGNATURE):
-                message = f"{path}: not an HDF5 file, so no trace; give a file that wse run --trace wrote"
-                raise TraceError(message)
-            closed = not is_unfinished(start)
-            source = h5py.File(path, "r", locking=False) if closed else open_unfinished(path, start)
-            file = stack.enter_context(source)
-        except TraceError:
-            raise
-        except (OSError, RuntimeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            message = f"{path}: cannot be opened, truncated or damaged ({reason}); make the trace again"
-            raise TraceError(message) from error
-        yield file

@@ -13,7 +13,8 @@ from wse_traces import schema
 from wse_traces.check import header_problems, problems_of_dataset
 from wse_traces.errors import TraceError
 from wse_traces.layers import layer_link_words
-from wse_traces.read import Array, Columns, Trace, open_file, open_trace
+from wse_traces.open_file import open_file
+from wse_traces.read import Array, Columns, Trace, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
 
 _RECTANGLES = ("stage", "route", "step")
