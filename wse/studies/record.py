@@ -16,13 +16,13 @@ from wse.fabric.layer_links import layer_links
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.routed import Pairs
 from wse.instructions import KERNELS
-from wse.phase import ROWS, Field, Kind
+from wse.phase import Field, Kind
 from wse.program import Program
 from wse.studies.clock import Clock
 from wse.studies.expert_load import ExpertLoad
-from wse.studies.facts import USES, stage_bytes
 from wse.studies.record_experts import ExpertRecord
 from wse.studies.record_links import write_layer_links
+from wse.studies.record_program import write_program
 from wse.studies.request import Prepared
 from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
@@ -79,7 +79,7 @@ class Recorder:
         )
         self.writer = TraceWriter(path, header)
         self._experts = ExpertRecord(self.writer)
-        self._write_program(prepared.wafer.sram_bytes_per_pe)
+        write_program(self.writer, program, prepared.wafer.sram_bytes_per_pe)
 
     def __enter__(self) -> Recorder:
         self.writer.__enter__()
@@ -136,71 +136,6 @@ class Recorder:
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
         write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self._experts.chosen))
         self.writer.write_summary({key: _encodable(value) for key, value in summary.items()})
-
-    def _write_program(self, sram_bytes: int) -> None:
-        p, w = self._program, self.writer
-        w.append(
-            "op",
-            {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages},
-        )
-        w.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
-        used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
-        has_layers = [s.last_layer > s.first_layer for s in p.stages]
-        stages: dict[str, Any] = {
-            "wafer": [s.wafer for s in p.stages],
-            "row": [s.rect.row for s in p.stages],
-            "col": [s.rect.col for s in p.stages],
-            "rows": [s.rect.rows for s in p.stages],
-            "cols": [s.rect.cols for s in p.stages],
-            "first_layer": [s.first_layer if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
-            "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
-            "stage_bytes": [[u[use] for use in (*USES, "free")] for u in used],
-        }
-        w.append_sram(stages, pe_bytes=sram_bytes)
-        self._write_buffers()
-        self._write_routes()
-
-    def _write_buffers(self) -> None:
-        p = self._program
-        live = [self._live_ops(b.live) for b in p.buffers]
-        self.writer.append(
-            "buffer",
-            {
-                "stage": [b.stage for b in p.buffers],
-                "name": [b.name[:128] for b in p.buffers],
-                "use": [USES.index(b.use) for b in p.buffers],
-                "address": [b.address for b in p.buffers],
-                "bytes": [b.bytes for b in p.buffers],
-                "dtype": [b.element for b in p.buffers],
-                "live_from": [first for first, _ in live],
-                "live_to": [last for _, last in live],
-            },
-        )
-
-    def _live_ops(self, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
-        if not live:
-            return -1, -1
-        ops = [int(self._program.phases[p].op[step]) for p, first, last in live for step in (first, last)]
-        return min(ops), max(ops)
-
-    def _write_routes(self) -> None:
-        p = self._program
-        rows = [(use, use.first + i) for use in p.colour_uses for i in range(use.colours)]
-        rects = [p.stages[use.stage].rect for use, _ in rows]
-        self.writer.append(
-            "route",
-            {
-                "stage": [use.stage for use, _ in rows],
-                "colour": [colour for _, colour in rows],
-                "pattern": self.writer.append_names([use.pattern for use, _ in rows]),
-                "axis": [0 if use.axis == ROWS else 1 for use, _ in rows],
-                "wafer": [p.stages[use.stage].wafer for use, _ in rows],
-                "row": [r.row for r in rects],
-                "col": [r.col for r in rects],
-                "rows": [r.rows for r in rects],
-                "cols": [r.cols for r in rects],
-            },
-        )
 
     def _write_schedule(self, phase_index: int, key: CacheUse, cost: PhaseCost) -> int:
         p = self._program
