@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 ALIGNMENT = 32
@@ -55,12 +54,20 @@ def padded(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % ALIGNMENT)
 
 
-def write_arrays(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Path:
-    """A whole file of plain arrays."""
+def write_file(
+    path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], int, bytes]]
+) -> Path:
+    """A whole file of tensors of which the shape, the type's number and the bytes are given."""
     infos, data = b"", b""
-    for name, array in tensors.items():
-        infos += tensor_info(name, array.shape, TYPE_NUMBERS[array.dtype.name], len(data))
-        data += padded(np.ascontiguousarray(array).tobytes())
+    for name, (shape, number, content) in tensors.items():
+        infos += tensor_info(name, shape, number, len(data))
+        data += padded(content)
     items = b"".join(text(key) + item(value) for key, value in metadata.items())
     path.write_bytes(padded(head(len(tensors), len(metadata)) + items + infos) + data)
     return path
+
+
+def write_arrays(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Path:
+    """A whole file of plain arrays."""
+    stored = {name: (a.shape, TYPE_NUMBERS[a.dtype.name], a.tobytes()) for name, a in tensors.items()}
+    return write_file(path, metadata, stored)

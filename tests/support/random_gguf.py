@@ -1,12 +1,11 @@
 """GGUF files of random weights, the same on every machine: blocks are raw bits of PCG64 but for their scales.
 
-Layout of the file and of the blocks: the GGUF specification and ggml's block structures (github.com/ggml-org/ggml).
+Layout of the blocks: ggml's block structures (github.com/ggml-org/ggml).
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from gguf_writer import write_file
 from random_checkpoint import values
 
 Bytes = npt.NDArray[np.uint8]
@@ -31,8 +31,6 @@ TYPE_NUMBERS = {
     "Q6_K": 14,
     "BF16": 30,
 }
-ALIGNMENT = 32
-
 # Of a block: weights, bytes, where its float16 scales stand, and each as a multiple of the wanted deviation: the first
 # makes weights of about that deviation, the second takes their mean away.
 BLOCKS: dict[str, tuple[int, int, dict[int, float]]] = {
@@ -65,34 +63,12 @@ def stored(name: str, shape: Sequence[int], kind: str, seed: int) -> Bytes:
     return blocks.reshape(-1)
 
 
-def _text(text: str) -> bytes:
-    return struct.pack("<Q", len(text.encode())) + text.encode()
-
-
-def _value(value: Any) -> bytes:
-    """Kind and value of one item of metadata."""
-    if isinstance(value, bool):
-        return struct.pack("<IB", 7, value)
-    if isinstance(value, int):
-        return struct.pack("<II", 4, value)
-    if isinstance(value, float):
-        return struct.pack("<If", 6, value)
-    return struct.pack("<I", 8) + _text(value)
-
-
 def write_gguf(path: Path, golden: Mapping[str, Any]) -> Path:
     """The file of a golden: its metadata, and its tensors (name to shape and type), rows first."""
     tensors: dict[str, tuple[list[int], str]] = golden["tensors"]
-    data, infos, at = [], b"", 0
-    for name, (shape, kind) in tensors.items():
-        content = stored(name, shape, kind, golden["seed"]).tobytes()
-        infos += _text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape))
-        infos += struct.pack("<IQ", TYPE_NUMBERS[kind], at)
-        content += b"\0" * (-len(content) % ALIGNMENT)
-        data.append(content)
-        at += len(content)
-    metadata = b"".join(_text(key) + _value(value) for key, value in golden["metadata"].items())
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(golden["metadata"])) + metadata + infos
+    contents = {
+        name: (tuple(shape), TYPE_NUMBERS[kind], stored(name, shape, kind, golden["seed"]).tobytes())
+        for name, (shape, kind) in tensors.items()
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(head + b"\0" * (-len(head) % ALIGNMENT) + b"".join(data))
-    return path
+    return write_file(path, golden["metadata"], contents)
