@@ -9,8 +9,9 @@ import pytest
 
 from tests.models.helpers import refusal, tiny_tensors, write_model, write_safetensors
 from wse.errors import BadModel, WseBug
-from wse.models.checkpoint import Checkpoint, open_checkpoint
+from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config
+from wse.models.safetensors_file import open_model_files
 from wse.models.tensors import parameter_count
 
 Q0 = "model.layers.0.self_attn.q_proj.weight"
@@ -18,7 +19,7 @@ Q0 = "model.layers.0.self_attn.q_proj.weight"
 
 def opened(folder: Path, tensors: dict[str, Any] | None = None, **config: Any) -> Checkpoint:
     write_model(folder, tensors, **config)
-    return open_checkpoint(folder, read_config(folder / "config.json"))
+    return Checkpoint(read_config(folder / "config.json"), open_model_files(folder))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -59,7 +60,7 @@ def test_aligned_tensors_are_views_and_others_aligned_copies(tmp_path: Path) -> 
     spec = read_config(tmp_path / "config.json")
     for padding in range(4):
         write_safetensors(tmp_path / "model.safetensors", tensors, padding=padding)
-        got = open_checkpoint(tmp_path, spec).tensor("layers.0.q")
+        got = Checkpoint(spec, open_model_files(tmp_path)).tensor("layers.0.q")
         assert got.flags.aligned
         assert not got.flags.writeable
         np.testing.assert_array_equal(got, tensors[Q0])

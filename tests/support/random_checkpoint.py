@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 
 FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "uint8": "U8", "float8_e4m3fn": "F8_E4M3"}
 FLOAT8_SPREAD = 128.0  # about the deviation of e4m3 codes that are drawn evenly
-FLOAT4_SPREAD = 2.9  # that of e2m1 codes
 NORM_MARKS = ("norm", "ln_")
 VECTOR_SPREAD = 0.2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -69,8 +68,3 @@ def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
             values = 1.0 - spec.norm_unit_offset + 0.1 * values
         made[name] = values.astype(np.float32)
     return made
-
-
-def lookup(made: dict[str, Tensor]) -> Callable[[str], Tensor]:
-    """What an Engine asks for tensors by name."""
-    return made.__getitem__

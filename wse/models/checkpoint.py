@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from wse.errors import BadModel, WseBug
 from wse.models.config import FAMILIES
 from wse.models.family import Family, Piece, WantedTensor
-from wse.models.packed_tensors import unpacked
-from wse.models.packing import Packing
-from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
 from wse.models.tensor_entry import FLOATS, TensorEntry
 from wse.models.tensor_rows import TensorRows
@@ -100,11 +97,6 @@ class Checkpoint:
             elif sound and not _equal(entry, self._used[self._wanted["embedding"].pieces[0].file_name]):
                 what = "differs from the embedding that the config ties it to"
                 yield _Fault(entry.path, name, what, "set tie_word_embeddings to false")
-
-
-def open_checkpoint(folder: Path, spec: ModelSpec, packing: Packing | None = None) -> Checkpoint:
-    """The safetensors checkpoint of a model folder; errors as of `open_model_files`, `unpacked` and `Checkpoint`."""
-    return Checkpoint(spec, unpacked(open_model_files(folder), packing or Packing()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from wse.errors import BadInput
+from wse.files import read_file
 
 LARGEST_BYTES: Final = 16 << 20
 MOST_PROMPTS: Final = 4096
@@ -34,17 +35,10 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
 def _text(path: Path) -> str:
     try:
-        if not path.is_file():
-            _refuse(path, ("is not a regular file" if path.exists() else "does not exist") + "; give a file of prompts")
-        with path.open("rb") as stream:
-            data = stream.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        message = f"--prompts {path}: cannot be read ({error}); check the path and its permissions"
+        return read_file(path, LARGEST_BYTES, BadInput, "a file of prompts").decode("utf-8-sig")
+    except BadInput as error:
+        message = f"--prompts {error}"
         raise BadInput(message) from error
-    if len(data) > LARGEST_BYTES:
-        _refuse(path, f"is over {LARGEST_BYTES:,} bytes, the most it may have; is it the right file?")
-    try:
-        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"--prompts {path}: byte {error.start} is not UTF-8; save it as UTF-8"
         raise BadInput(message) from error
