@@ -21,6 +21,7 @@ from random_gguf import TYPE_NUMBERS, write_gguf
 
 OUT = ROOT / "tests" / "data" / "gguf"
 VOCABULARY = 259
+LAYERS = 2
 
 
 def description(kind: str) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def description(kind: str) -> dict[str, Any]:
     metadata = {
         "general.architecture": "llama",
         "general.name": f"random {kind}",
-        "llama.block_count": 1,
+        "llama.block_count": LAYERS,
         "llama.context_length": 64,
         "llama.embedding_length": hidden,
         "llama.feed_forward_length": ffn,
@@ -42,21 +43,21 @@ def description(kind: str) -> dict[str, Any]:
         "llama.vocab_size": VOCABULARY,
         "llama.rope.dimension_count": hidden // heads,
     }
-    at = "blk.0"
-    tensors = {
-        "token_embd.weight": ([VOCABULARY, hidden], kind),
-        f"{at}.attn_norm.weight": ([hidden], "F32"),
-        f"{at}.attn_q.weight": ([hidden, hidden], kind),
-        f"{at}.attn_k.weight": ([keys, hidden], kind),
-        f"{at}.attn_v.weight": ([keys, hidden], kind),
-        f"{at}.attn_output.weight": ([hidden, hidden], kind),
-        f"{at}.ffn_norm.weight": ([hidden], "F32"),
-        f"{at}.ffn_gate.weight": ([ffn, hidden], kind),
-        f"{at}.ffn_up.weight": ([ffn, hidden], kind),
-        f"{at}.ffn_down.weight": ([hidden, ffn], kind),
-        "output_norm.weight": ([hidden], "F32"),
-        "output.weight": ([VOCABULARY, hidden], kind),
-    }
+    tensors = {"token_embd.weight": ([VOCABULARY, hidden], kind)}
+    for layer in range(LAYERS):
+        at = f"blk.{layer}"
+        tensors |= {
+            f"{at}.attn_norm.weight": ([hidden], "F32"),
+            f"{at}.attn_q.weight": ([hidden, hidden], kind),
+            f"{at}.attn_k.weight": ([keys, hidden], kind),
+            f"{at}.attn_v.weight": ([keys, hidden], kind),
+            f"{at}.attn_output.weight": ([hidden, hidden], kind),
+            f"{at}.ffn_norm.weight": ([hidden], "F32"),
+            f"{at}.ffn_gate.weight": ([ffn, hidden], kind),
+            f"{at}.ffn_up.weight": ([ffn, hidden], kind),
+            f"{at}.ffn_down.weight": ([hidden, ffn], kind),
+        }
+    tensors |= {"output_norm.weight": ([hidden], "F32"), "output.weight": ([VOCABULARY, hidden], kind)}
     return {"metadata": metadata, "tensors": tensors}
 
 
