@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = sorted(path.stem for path in (ROOT / "tests" / "data" / "families").glob("*.json"))
-SEEDS = range(1000, 1050)
+SEEDS = range(1000, 2000)
 
 
 @pytest.fixture(scope="module")
