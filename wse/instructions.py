@@ -143,6 +143,10 @@ WORK: Final[dict[str, tuple[int, ...]]] = {
 }
 """Kernel name to the indices of the operands whose product is about its element operations on one PE."""
 
+PICO: Final = 10**12
+ATTO: Final = 10**18
+"""Operands are whole numbers; those named ``_pico`` and ``_atto`` count so many to 1."""
+
 ROUTER: Final = "router_choose"
 """The kernel that leaves the ids of the chosen experts."""
 

@@ -18,14 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from wse.instructions import PICO
 from wse.pe_costs import PeCosts
 from wse.quantised_cost import FP8, INT4, INT8, one_scale, scale_a_group
 from wse_mappings.split import ceil_div
 
 Operands = dict[str, int]
-
-PICO = 10**12
-"""An operand in units of 1e-12 that is 1."""
 
 
 def kernel_cycles(kernel: str, a: Operands, c: PeCosts) -> float:

@@ -16,6 +16,7 @@ from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import Layer
 from wse.phase import HOST, Field, HostStream, Kind, Phase
 from wse.program import Program
 
@@ -168,3 +169,14 @@ def test_what_is_reserved_comes_first_in_sram() -> None:
     )
     assert all(stage.sram_base_byte == reserved for stage in program.stages)
     assert all(b.address >= reserved for b in program.buffers if b.use != "code")
+
+
+def test_a_window_changes_neither_the_cache_nor_a_cycle() -> None:
+    spec, costs, caches = tiny_spec(layers=4), [], []
+    for layer in (Layer(), Layer(window=3), Layer(chunk=5)):
+        program = compile_choice(replace(spec, layers=(layer,) * 4), MACHINE, SOFTWARE, OPTIONS, CHOICE)
+        costs.append(Fabric(program, MACHINE, SOFTWARE).decode_cost(20).by_cause)
+        caches.append([(buffer.name, buffer.bytes) for buffer in program.buffers if buffer.use == "kv"])
+    assert caches[0] == caches[1] == caches[2]
+    np.testing.assert_array_equal(costs[0], costs[1])
+    np.testing.assert_array_equal(costs[0], costs[2])

@@ -11,7 +11,6 @@ from wse.compiler.shard import stage_of
 from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
-from wse.mixture import Mixture
 from wse.phase import I32, OPERAND_COUNT, Phase
 from wse.program import Program
 from wse_mappings.patterns.k_tree import root_of
@@ -54,7 +53,7 @@ def emit(state: State) -> State:
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
-        mixture=_mixture(state),
+        mixture=state.shard.mixture,
     )
     return replace(state, program=program)
 
@@ -77,16 +76,9 @@ def _phases(state: State) -> tuple[Phase, ...]:
     return tuple(found)
 
 
-def _mixture(state: State) -> Mixture | None:
-    assert state.shard is not None
-    groups, experts = state.shard.experts, state.spec.experts
-    if groups is None or experts is None:
-        return None
-    return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
-
-
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
-    mixture = _mixture(state)
+    assert state.shard is not None
+    mixture = state.shard.mixture
     count = len(phase.steps)
     fixed, per_slot, per_round, odd, per_slot_round, per_pair = (
         np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(6)

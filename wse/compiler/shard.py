@@ -14,9 +14,11 @@ from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
 from wse.graph import Op, ops_in_order
+from wse.mixture import Mixture
+from wse.models.spec import Experts
 from wse.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program import Tile, TilePart
-from wse_mappings.expert_groups import expert_groups
+from wse_mappings.expert_groups import ExpertGroups, expert_groups
 from wse_mappings.head_groups import head_groups
 from wse_mappings.split import padded_blocks
 
@@ -26,6 +28,7 @@ def shard(state: State) -> State:
     spec = state.spec
     rows, cols = region_shape(state.options, state.wafer, state.choice.stages_per_wafer)
     mixture = spec.experts
+    groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None
     cut = Shard(
         rows=rows,
         cols=cols,
@@ -42,7 +45,8 @@ def shard(state: State) -> State:
         ),
         latent=cut_latent(spec, rows, cols),
         router=padded_blocks(mixture.count if mixture else 0, cols),
-        experts=expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None,
+        experts=groups,
+        mixture=_mixture(mixture, groups),
         shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
     )
     queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
@@ -68,6 +72,12 @@ def shard(state: State) -> State:
             tiles.append(_frequencies(cut, stage))
         tiles += tables(cut, stage)
     return replace(state, shard=cut, tiles=tuple(tiles))
+
+
+def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
+    if experts is None or groups is None:
+        return None
+    return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
 
 
 def stage_of(state: State, op: Op) -> int:

@@ -8,6 +8,7 @@ import networkx as nx
 
 from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.mixture import Mixture
 from wse.models.spec import ModelSpec
 from wse.phase import I32
 from wse.program import Buffer, ColourUse, Program, Stage, Tile
@@ -34,6 +35,7 @@ class Shard:
     heads: HeadGroups  # of the rotated features alone where attention is latent
     router: I32  # [cols, n]; no entries without experts
     experts: ExpertGroups | None
+    mixture: Mixture | None
     shared: I32  # [cols, f], of what every token uses beside experts
     latent: LatentCut | None = None
 

@@ -1,9 +1,8 @@
 """Attention with grouped keys: projection and rotation, the cache, scores, softmax, values, output projection.
 
 Replicated activations: the ten all-reduces of WaferLLM's decode; that of the scores runs inside each head group. On
-the mesh: cache
-blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM, OSDI 2025, for the
-placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
+the mesh: cache blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM,
+OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, 
 from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
-from wse.kernel_cost import PICO
+from wse.instructions import PICO
 from wse.phase import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
@@ -48,7 +47,7 @@ def qkv(c: Context, op: Op) -> None:
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, both, [])
     if c.spec.position_scale is not None and not rotary:
-        coefficient_pico = round(1e12 * c.spec.position_scale.coefficient)
+        coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
         with c.each_user() as one:
             b.compute("scale_queries", x=one.of(q, H * F), M=one.tokens, n=H * F, **scale)
@@ -57,7 +56,7 @@ def qkv(c: Context, op: Op) -> None:
 def rotation(c: Context) -> dict[str, Any]:
     """The operands that say how the first ``c.rotated`` local features of a head rotate."""
     assert c.spec.rope is not None
-    multiplier_pico = round(1e12 * c.spec.rope.multiplier)
+    multiplier_pico = round(PICO * c.spec.rope.multiplier)
     return {"frequency": c.tile("rotary_frequencies"), "R": c.rotated, "multiplier_pico": multiplier_pico}
 
 
@@ -114,7 +113,7 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: Num) -> dict[str, 
     """What the steps of a softmax over whole scores need: their scale, once they are capped 1, and what is visible."""
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
-        c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(1e12 * cap))
+        c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))
         scale = PICO
     return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
 

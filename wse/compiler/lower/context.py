@@ -10,6 +10,7 @@ from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
 from wse.compiler.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
+from wse.instructions import PICO
 from wse.models.spec import ModelSpec
 from wse.phase import ROWS
 from wse_mappings.patterns.k_tree import equal_group_count, k_tree
@@ -80,7 +81,7 @@ class Context:
     @property
     def scale_pico(self) -> int:
         """What scores are multiplied with, in units of 1e-12."""
-        return round(1e12 * self.spec.attention_scale)
+        return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
         """A buffer of the current stage that lives where its values are needed."""

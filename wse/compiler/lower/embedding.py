@@ -8,6 +8,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
 from wse.element_types import rounded
 from wse.graph import Op
+from wse.instructions import PICO
 from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
@@ -43,7 +44,7 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
             "scale",
             x=found,
             n=M * d,
-            factor_pico=round(1e12 * rounded(c.spec.embedding_scale, c.options.activation_type)),
+            factor_pico=round(PICO * rounded(c.spec.embedding_scale, c.options.activation_type)),
         )
     for positions in op.weights[1:]:
         held = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}

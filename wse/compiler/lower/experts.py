@@ -16,6 +16,7 @@ from wse.compiler.lower.feed_forward import activate
 from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
+from wse.instructions import PICO
 from wse.models.spec import Experts
 from wse.phase import COLUMNS, ROWS
 from wse_mappings.expert_groups import ExpertGroups
@@ -53,7 +54,7 @@ def router(c: Context, op: Op) -> None:
         E=E,
         A=spec.active,
         divided=int(spec.normalised),
-        scale_pico=round(1e12 * spec.scale),
+        scale_pico=round(PICO * spec.scale),
     )
 
 
@@ -130,9 +131,9 @@ def _chosen(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
 
 
 def _most_pairs(c: Context) -> int:
-    """Pairs that a column may have to work on: a token chooses an expert once."""
-    spec, cut = _mixture(c)
-    return c.tokens * min(spec.active, cut.held)
+    """Pairs that a column may have to work on."""
+    assert c.cut.mixture is not None
+    return c.cut.mixture.most_pairs(c.tokens)
 
 
 def _routed(c: Context) -> bool:

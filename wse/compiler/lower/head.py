@@ -11,7 +11,7 @@ from wse.compiler.lower.in_place import in_place
 from wse.compiler.state import At
 from wse.element_types import ELEMENT_BYTES
 from wse.graph import Op
-from wse.kernel_cost import PICO
+from wse.instructions import PICO
 from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
@@ -53,7 +53,7 @@ def head(c: Context, op: Op) -> None:
         in_place(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
         b.line(reduce_, COLUMNS, logits, M * n)
         if c.spec.logit_cap is not None:
-            cap_pico = round(1e12 * c.spec.logit_cap)
+            cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
             _to_host(c, At(buffer=logits), M * n, HostStream.LOGITS_OUT, first, M * _logit_bytes(c, first, n))

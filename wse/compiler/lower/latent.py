@@ -23,6 +23,7 @@ from wse.compiler.lower.vectors import add_bias
 from wse.compiler.shard_latent import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num
 from wse.graph import Op
+from wse.instructions import ATTO
 from wse.models.spec import Latent
 from wse.phase import COLUMNS, ROWS
 from wse_mappings.latent_cut import LatentCut
@@ -63,7 +64,7 @@ def norm_latent(c: Context, op: Op) -> None:
     for i, (x, K, _) in enumerate(vectors):
         b.compute("sum_squares", x=x, sums=At(buffer=sums, offset=i * M), M=M, K=K)
     c.all_reduce(ROWS, sums, M * len(vectors))
-    scaling = {"M": M, "eps_atto": round(sizes.norm_eps * 1e18), "offset": int(c.spec.norm_unit_offset)}
+    scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = At(buffer=sums, offset=i * M)
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)

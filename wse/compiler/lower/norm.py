@@ -10,6 +10,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.vectors import hidden_vector
 from wse.compiler.state import At, SymBuffer
 from wse.graph import Op
+from wse.instructions import ATTO
 from wse.phase import COLUMNS, ROWS
 
 
@@ -28,7 +29,7 @@ def post_norm(c: Context, op: Op) -> None:
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
     """The operands of a scaling over ``size`` features."""
-    return {"size": size, "eps_atto": round(c.spec.norm_eps * 1e18)}
+    return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 
 def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
