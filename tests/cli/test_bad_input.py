@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors_writer import header_of, join_safetensors, write_safetensors
 
 from tests.cli.conftest import Wse, files_below
-from tests.models.helpers import header_of, join_safetensors, tiny_tensors, write_config, write_safetensors
+from tests.models.helpers import tiny_tensors, write_config
 
 IDS = ("--prompt-ids", "1,2,3")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from numpy_decoder import NumpyDecoder
+from plain_decoder import plain_logits
 from session import SOFTWARE, golden, session, wafer
 from tiny_model import tensors, tiny_spec
 
@@ -67,10 +65,8 @@ def forced(engine: Engine, prompt: list[int], following: list[int]) -> F32:
 
 def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
     """The same by whole matrices."""
-    made = tensors(spec)
-    checkpoint: Any = SimpleNamespace(names=list(made), tensor=made.__getitem__)
-    decoder = NumpyDecoder(spec, checkpoint, len(prompt) + len(following))
-    return np.stack([decoder.step(token) for token in [*prompt, *following[:-1]]])[len(prompt) - 1 :]
+    made = plain_logits(spec, tensors(spec).__getitem__, [*prompt, *following[:-1]])
+    return made[len(prompt) - 1 :].astype(np.float32)
 
 
 @pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 from dequantised import Dequantised
-from numpy_decoder import NumpyDecoder
 from plain_decoder import plain_logits
 from session import SOFTWARE, golden, model, session, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
@@ -64,11 +62,10 @@ def logits_of(engine: Engine) -> Logits:
 
 @cache
 def wanted(coding: str, scale_type: str = "float32") -> Logits:
-    """The same from whole float32 matrices of dequantised weights."""
+    """The same from whole matrices of dequantised weights."""
     made = tensors(SPEC)
-    checkpoint: Any = Dequantised(made, made.__getitem__, coding, np.dtype(getattr(ml_dtypes, scale_type, scale_type)))
-    decoder = NumpyDecoder(SPEC, checkpoint, len(IDS))
-    return np.stack([decoder.step(token) for token in IDS])[PROMPT - 1 :]
+    checkpoint = Dequantised(made, made.__getitem__, coding, np.dtype(getattr(ml_dtypes, scale_type, scale_type)))
+    return plain_logits(SPEC, checkpoint.tensor, IDS)[PROMPT - 1 :].astype(np.float32)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 3, 1), (4, 5, 2), (7, 11, 1)], ids=str)
@@ -175,8 +172,8 @@ def float32_logits(folder: Path, count: int) -> Logits:
     """Logits of a golden story's first tokens, from whole matrices as they were trained."""
     loaded = model(folder)
     assert loaded.checkpoint is not None
-    decoder = NumpyDecoder(loaded.spec, loaded.checkpoint, count)
-    return np.stack([decoder.step(token) for token in golden(folder)[0]["token_ids"][:count]])
+    ids = golden(folder)[0]["token_ids"][:count]
+    return plain_logits(loaded.spec, loaded.checkpoint.tensor, ids).astype(np.float32)
 
 
 @pytest.mark.parametrize(("name", "mesh", "count"), [("stories260k", (16, 16), 150), ("stories15m", (24, 24), 40)])

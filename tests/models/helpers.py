@@ -11,18 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors_writer import write_safetensors
 
 from wse.errors import WseError
-
-DTYPE_NAMES = {
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "int8": "I8",
-    "uint8": "U8",
-    "int64": "I64",
-}
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -49,34 +40,6 @@ def write_config(folder: Path, /, *drop: str, **changes: Any) -> Path:
     config = {key: value for key, value in (CONFIG | changes).items() if key not in drop}
     path = folder / "config.json"
     path.write_text(json.dumps(config))
-    return path
-
-
-def header_of(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The header of a file that holds ``tensors`` one behind the other."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    at = 0
-    for name, array in tensors.items():
-        header[name] = {
-            "dtype": DTYPE_NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [at, at + array.nbytes],
-        }
-        at += array.nbytes
-    return header
-
-
-def join_safetensors(header: Any, data: bytes, padding: int = 0) -> bytes:
-    """A file of any header (JSON value, or its bytes) and data."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    text += b" " * padding
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], padding: int = 0) -> Path:
-    """A file that holds ``tensors``."""
-    data = b"".join(np.ascontiguousarray(array).tobytes() for array in tensors.values())
-    path.write_bytes(join_safetensors(header_of(tensors), data, padding))
     return path
 
 

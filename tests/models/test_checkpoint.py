@@ -6,8 +6,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors_writer import write_safetensors
 
-from tests.models.helpers import refusal, tiny_tensors, write_model, write_safetensors
+from tests.models.helpers import refusal, tiny_tensors, write_model
 from wse.errors import BadModel, WseBug
 from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors_writer import write_safetensors
 
-from tests.models.helpers import refusal, tiny_tensors, write_config, write_model, write_safetensors
+from tests.models.helpers import refusal, tiny_tensors, write_config, write_model
 from wse.errors import BadModel
 from wse.models.config import read_config, read_weight_packing
 from wse.models.load import load_model

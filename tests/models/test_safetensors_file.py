@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors_writer import header_of, join_safetensors, write_safetensors
 
-from tests.models.helpers import header_of, join_safetensors, refusal, result_or_refusal, write_safetensors
+from tests.models.helpers import refusal, result_or_refusal
 from wse.errors import BadModel
 from wse.models.safetensors_file import open_model_files, open_safetensors, open_sharded
 

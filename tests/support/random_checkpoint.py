@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from safetensors_writer import write_safetensors
 
 Array = npt.NDArray[Any]
 
-FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "uint8": "U8", "float8_e4m3fn": "F8_E4M3"}
 FLOAT8_SPREAD = 128.0  # about the deviation of e4m3 codes that are drawn evenly
 NORM_MARKS = ("norm", "ln_")
 VECTOR_SPREAD = 0.2
@@ -49,21 +48,6 @@ def quantised(name: str, shape: Sequence[int], kind: str, seed: int) -> Array:
         return codes
     codes[(codes & 0x7F) == 0x7F] = 0  # no number
     return codes.view(ml_dtypes.float8_e4m3fn)
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, Array]) -> None:
-    """A safetensors file."""
-    header: dict[str, Any] = {}
-    at = 0
-    for name, array in tensors.items():
-        kind = FORMATS[array.dtype.name]
-        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
-    text = json.dumps(header).encode()
-    with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        for array in tensors.values():
-            stream.write(np.ascontiguousarray(array).tobytes())
 
 
 def write_checkpoint(folder: Path, golden: Mapping[str, Any], dtype: str = "float32") -> Path:

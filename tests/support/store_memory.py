@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_checkpoint import write_safetensors
+from safetensors_writer import write_safetensors
 
 STATUS = Path("/proc/self/status")  # Linux; ru_maxrss would begin with what the parent process had
 

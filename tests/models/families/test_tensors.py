@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from random_checkpoint import values, write_safetensors
+from random_checkpoint import values
+from safetensors_writer import write_safetensors
 
 from tests.models.helpers import refusal
 from wse.errors import BadModel

@@ -1,0 +1,54 @@
+"""safetensors files of given arrays. Layout: the README of github.com/huggingface/safetensors."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+DTYPE_NAMES = {
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "int8": "I8",
+    "uint8": "U8",
+    "int64": "I64",
+}
+
+
+def header_of(tensors: Arrays) -> dict[str, Any]:
+    """The header of a file that holds ``tensors`` one behind the other."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    at = 0
+    for name, array in tensors.items():
+        header[name] = {
+            "dtype": DTYPE_NAMES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
+        at += array.nbytes
+    return header
+
+
+def join_safetensors(header: Any, data: bytes, padding: int = 0) -> bytes:
+    """A file of any header (JSON value, or its bytes) and data."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    text += b" " * padding
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def write_safetensors(path: Path, tensors: Arrays, padding: int = 0) -> Path:
+    """A file that holds ``tensors``, written one after another."""
+    with path.open("wb") as stream:
+        stream.write(join_safetensors(header_of(tensors), b"", padding))
+        for array in tensors.values():
+            stream.write(np.ascontiguousarray(array).tobytes())
+    return path
