@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.models.helpers import refusal, write_config
 from wse.errors import BadModel, UnknownName
 from wse.models.config import FAMILIES, read_config
+from wse.models.config_reader import ConfigReader
 from wse.models.rope import plain_rope
 from wse.models.tensors import parameter_count
 
@@ -125,6 +127,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         ("rms_norm_eps", {}, "has no rms_norm_eps; add it: a number above 0, at most 1"),
         ("-", {"rms_norm_eps": 0}, "rms_norm_eps = 0: give a number above 0, at most 1"),
         ("-", {"rms_norm_eps": "1e-5"}, "rms_norm_eps = '1e-5': give a number above 0, at most 1"),
+        ("-", {"rms_norm_eps": 10**400}, f"rms_norm_eps = 1{'0' * 119}…: give a number above 0, at most 1"),
         ("-", {"rope_theta": -1.0}, "rope_theta = -1.0: give a number above 1, at most 1e+15"),
         ("-", {"tie_word_embeddings": 1}, "tie_word_embeddings = 1: give true or false"),
         ("-", {"bos_token_id": 16}, "bos_token_id = 16: give an integer from 0 to 15"),
@@ -268,3 +271,12 @@ def test_counts_of_published_models(shared: Path) -> None:
         path.stem: counts[path.stem]["total_params"] for path in paths
     }
     assert len(paths) == 27
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_number_is_finite(tmp_path: Path, value: float) -> None:
+    """JSON has no such numbers; the metadata of a GGUF may."""
+    config = ConfigReader(tmp_path / "a.gguf", {"base": value})
+    assert refusal(BadModel, config.number, "base", 0.0, 1e15) == (
+        f"{tmp_path / 'a.gguf'}: base = {value}: give a number above 0, at most 1e+15"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -55,7 +54,7 @@ class ConfigReader:
         value = self._get(key, default, rule)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(key, value, f"give {rule}")
-        if not math.isfinite(value) or not low < value <= high:
+        if not low < value <= high:  # false of what is no number too
             self.refuse(key, value, f"give {rule}")
         return float(value)
 
