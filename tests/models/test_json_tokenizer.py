@@ -118,6 +118,22 @@ def test_an_added_token_with_another_id_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_prefix_of_pieces_inside_words_is_refused(tmp_path: Path) -> None:
+    """The library reads such merges without looking, and ends the process where they lack the prefix."""
+    spec = read_config(write_config(tmp_path, vocab_size=259))
+    path = write_byte_level(tmp_path / "tokenizer.json")
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    for harmless in ("", None):
+        whole["model"]["continuing_subword_prefix"] = harmless
+        path.write_text(json.dumps(whole), encoding="utf-8")
+        assert json_tokenizer(path, spec, NONE).vocab_size == 259
+    whole["model"]["continuing_subword_prefix"] = "x"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    assert refusal(BadModel, json_tokenizer, path, spec, NONE) == (
+        f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
+    )
+
+
 @pytest.mark.parametrize(("vocab_size", "fits"), [(262, False), (265, True), (267, True), (300, False)])
 def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_size: int, fits: bool) -> None:  # noqa: FBT001
     spec = read_config(write_config(tmp_path, vocab_size=vocab_size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from wse.models.tokenizer_config import TokenizerConfig
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
 BYTE_LEVEL: Final = b'"ByteLevel"'
+SUBWORD_PREFIX: Final = re.compile(rb'"continuing_subword_prefix"\s*:\s*"[^"]')
 # transformers (models/auto/tokenization_auto.py, MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS) takes a tokenizer.json of
 # these as it is, whatever class is declared.
 CLASS_IGNORED: Final = frozenset({"phi3", "qwen2"})
@@ -30,6 +32,9 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
         BadModel: the file is damaged, or of another vocabulary than ``spec``'s.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
+    if SUBWORD_PREFIX.search(data):  # the library ends the process over merges that lack it
+        msg = f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
+        raise BadModel(msg)
     library = built(lambda: _parsed(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)
