@@ -142,6 +142,11 @@ class Phase:
         return np.asarray(self.fixed[step] + varying + self.per_slot_round[step] * (slots * round_), np.int64)
 
     @property
+    def linear(self) -> tuple[I64, ...]:
+        """All that operands are made of, each ``[steps, OPERAND_COUNT]``."""
+        return tuple(getattr(self, name) for name in _OPERANDS)
+
+    @property
     def begins(self) -> bool:
         """Whether nothing precedes it in a run."""
         return self.cached == 0 and self.user <= 0
@@ -158,7 +163,7 @@ class Phase:
 
     def of_pairs(self, step: int, pairs: int) -> Phase:
         """One step alone, as it is where the column has so many pairs of tokens and experts."""
-        one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in _OF_STEPS | _OPERANDS}
+        one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs - pairs)
         return replace(self, **one, most_pairs=pairs)
 
@@ -167,5 +172,5 @@ class Phase:
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
-_OF_STEPS = frozenset(("kind", "code", "axis", "view", "stage", "op", "loop", "together", "repaints"))
-_OPERANDS = frozenset(("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair"))
+_OF_STEPS = ("kind", "code", "axis", "view", "stage", "op", "loop", "together", "repaints")
+_OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")

@@ -59,6 +59,7 @@ def run(
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
       wse run --max-new-tokens 8 --wavelets --trace wavelets.h5
     """
+    from wse.execute.sampling import Sampling
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, progress_on
     from wse.report.run_summary import print_run
@@ -86,12 +87,14 @@ def run(
         chat=chat,
         system=system,
         max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        seed=seed,
+        sampling=Sampling(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+        ),
         logits=logits,
         allow_nonfinite=allow_nonfinite,
     )

@@ -23,15 +23,11 @@ _OF_KERNEL: Final = np.stack(
 _OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET, Field.COUNT])
 
 
-def _linear(phase: Phase) -> tuple[I64, ...]:
-    return phase.fixed, phase.per_slot, phase.per_round, phase.odd, phase.per_slot_round, phase.per_pair
-
-
 def alike(phase: Phase) -> I64:
     """int64 ``[steps]``: for each step the first one that equals it but for addresses, op, layer and repaints."""
     computes = phase.kind == Kind.COMPUTE
     address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, phase.code, 0)], _OF_MOVE)
-    numbers = [np.where(address, 0, values) for values in _linear(phase)]
+    numbers = [np.where(address, 0, values) for values in phase.linear]
     turns = np.append(phase.loops[:, 2], 1)[phase.loop]
     together = phase.together >= 0
     what = np.stack([phase.kind, phase.code, phase.axis, phase.view, phase.stage, together, turns], axis=1)

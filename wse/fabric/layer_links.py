@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.phase_cost import CacheUse, Fabric
 from wse.fabric.routed import Pairs, by_column
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
 from wse.phase import Kind, Phase
@@ -18,7 +18,6 @@ from wse_mappings.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
 """How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
-
 
 Chosen = Mapping[int, Pairs]
 """By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase."""
@@ -62,7 +61,7 @@ def layer_links(fabric: Fabric, runs: Runs, chosen: Chosen) -> Iterator[LayerLin
     Layers whose steps are alike are computed once. What is told adds up to the words of all links.
     """
     program = fabric.program
-    phases: dict[int, tuple[Phase, Counter[tuple[int, tuple[int, ...]]]]] = {}
+    phases: dict[int, tuple[Phase, Counter[CacheUse]]] = {}
     for (index, slots, passing), times in runs.items():
         phase = program.phases[index]  # chunks with the same steps share their arrays
         phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
@@ -89,7 +88,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
     return found
 
 
-def _moves(fabric: Fabric, phase: Phase, runs: Counter[tuple[int, tuple[int, ...]]], pairs: Pairs) -> _Moves:
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs) -> _Moves:
     """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
@@ -120,10 +119,10 @@ def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs) -> I64:
     return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
 
 
-def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[tuple[int, tuple[int, ...]]]) -> I64:
+def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[CacheUse]) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
     shift, grows = phase.kind[step] == Kind.CACHE_SHIFT, bool(phase.per_slot[step].any())
-    distinct: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    distinct: Counter[CacheUse] = Counter()
     for (slots, passing), times in runs.items():
         distinct[slots if grows else 0, passing if shift else ()] += times
     parts = [NOTHING]

@@ -21,6 +21,8 @@ from wse.program import Program
 from wse_mappings.cache_balance import CacheBalance
 
 F64 = npt.NDArray[np.float64]
+CacheUse = tuple[int, tuple[int, ...]]
+"""Cache slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, by user."""
 I64 = npt.NDArray[np.int64]
 
 
@@ -97,11 +99,8 @@ class Fabric:
         """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
         return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
 
-    def cache_use(self, lengths: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-        """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache.
-
-        Slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, of each user.
-        """
+    def cache_use(self, lengths: Sequence[int]) -> CacheUse:
+        """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
         rows = self.program.stages[0].rect.rows
         passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
         return CacheBalance.slots_after(max(lengths) + 1, rows), passing

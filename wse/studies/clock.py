@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import I64, WORDS
-from wse.fabric.phase_cost import Fabric, PhaseCost, wafer_links
+from wse.fabric.phase_cost import CacheUse, Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
 from wse.phase import Field, Kind
 
@@ -67,12 +67,10 @@ class Clock:
         self._add(self.prefill, index, cost)
         return cost
 
-    def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[tuple[int, tuple[int, ...]], PhaseCost]:
+    def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
         """Count one decoded token of each user, after so many others of that user where they are given.
 
-        Tokens chose experts as ``pairs`` says.
-
-        Gives its cost, and what it depends on, as ``Fabric.cache_use`` says.
+        Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import wse
 from wse.errors import BadTrace
 from wse.fabric.causes import CAUSES
 from wse.fabric.layer_links import layer_links
-from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.phase_cost import CacheUse, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.instructions import KERNELS
 from wse.phase import Field, Kind
@@ -28,7 +29,6 @@ from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
 
 TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
-CacheUse = tuple[int, tuple[int, ...]]  # see Fabric.cache_use
 KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2}
 
 
@@ -68,7 +68,7 @@ class Recorder:
             model=_encodable(program.model_name),
             wafer=program.wafer_name,
             mapping=program.mapping_name,
-            seed=prepared.request.seed,
+            seed=prepared.request.sampling.seed,
             program_digest=digest,
             wafers=program.wafers,
             rows=program.wafer_rows,
@@ -217,7 +217,7 @@ def _step_names(program: Program, phase_index: int) -> list[str]:
 
 
 def _options(prepared: Prepared) -> dict[str, Any]:
-    o, s = prepared.options, prepared.request.sampling
+    o = prepared.options
     return {
         "dtype": o.dtype,
         "activations": o.activation_type,
@@ -227,11 +227,6 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "prompt_tokens": o.prompt_tokens[0] if o.batch == 1 else list(o.prompt_tokens),
         "new_tokens": prepared.new_tokens,
         "software": prepared.software.name,
-        "temperature": s.temperature,
-        "top_k": s.top_k,
-        "top_p": s.top_p,
-        "min_p": s.min_p,
-        "repetition_penalty": s.repetition_penalty,
-        "seed": s.seed,
+        **asdict(prepared.request.sampling),
         "region": list(o.region) if o.region else None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wse.codings import CODINGS
 from wse.compiler.options import Options, check_types
@@ -47,26 +47,9 @@ class Request:
     chat: bool = False
     system: str | None = None
     max_new_tokens: int | None = None
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
     logits: bool = False
     allow_nonfinite: bool = False
-
-    @property
-    def sampling(self) -> Sampling:
-        """How the next token is chosen."""
-        return Sampling(
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            min_p=self.min_p,
-            repetition_penalty=self.repetition_penalty,
-            seed=self.seed,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

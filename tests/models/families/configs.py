@@ -18,6 +18,16 @@ SIZES: dict[str, Any] = {
     "bos_token_id": 1,
     "eos_token_id": [2, 3],
 }
+GPT2: dict[str, Any] = {
+    "model_type": "gpt2",
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_positions": 32,
+    "vocab_size": 40,
+    "layer_norm_epsilon": 1e-5,
+}
+"""GPT-2 has keys of its own."""
 OLD: dict[str, Any] = {"torch_dtype": "bfloat16", "rope_theta": 5e4, "rope_scaling": None}
 NEW: dict[str, Any] = {"dtype": "bfloat16", "rope_parameters": {"rope_type": "default", "rope_theta": 5e4}}
 EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 6}

@@ -8,20 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.models.families.configs import CHUNKED, FULL, SIZES, SLIDING, SPELLINGS
+from tests.models.families.configs import CHUNKED, FULL, GPT2, SIZES, SLIDING, SPELLINGS
 from tests.models.helpers import refusal
 from wse.errors import BadModel
 from wse.models.config import read_config
 
-GPT2 = {
-    "model_type": "gpt2",
-    "n_embd": 24,
-    "n_layer": 2,
-    "n_head": 3,
-    "n_positions": 32,
-    "vocab_size": 40,
-    "layer_norm_epsilon": 1e-5,
-}
 CONFIGS = {name: SIZES | new for name, (_, new, _) in SPELLINGS.items()} | {"gpt2": GPT2}
 NOT_UNDERSTOOD = "this key is not understood and may change the mathematics; remove it if it does not"
 DROPPED = object()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.families.configs import SIZES, SPELLINGS
+from tests.models.families.configs import GPT2, SIZES, SPELLINGS
 from wse.models.config import FAMILIES, read_config
 from wse.models.spec import Layer, ModelSpec
 
@@ -29,17 +29,7 @@ def test_both_spellings_give_one_spec(tmp_path: Path, name: str) -> None:
 
 
 def test_gpt2_has_keys_of_its_own(tmp_path: Path) -> None:
-    config = {
-        "model_type": "gpt2",
-        "n_embd": 24,
-        "n_layer": 2,
-        "n_head": 3,
-        "n_positions": 32,
-        "vocab_size": 40,
-        "layer_norm_epsilon": 1e-5,
-        "bos_token_id": 39,
-        "eos_token_id": 39,
-    }
+    config = GPT2 | {"bos_token_id": 39, "eos_token_id": 39}
     old = read(tmp_path, config | {"n_ctx": 32, "torch_dtype": "float16", "summary_type": "cls_index"}, {})
     new = read(tmp_path, config | {"n_inner": None, "activation_function": "gelu_new", "dtype": "float16"}, {})
     assert old == new
