@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,3 +148,9 @@ def write_sample() -> Callable[..., Path]:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small trace that no test may change."""
     return write(tmp_path_factory.mktemp("sample") / "sample.h5")
+
+
+@pytest.fixture
+def copy(sample, tmp_path):
+    """A copy of the sample that a test may spoil."""
+    return shutil.copy(sample, tmp_path / "copy.h5")

@@ -121,7 +121,7 @@ class ConfigReader:
         for key in sorted(self._values.keys() - self._read - set(harmless)):
             if self._values[key] is None:
                 continue
-            close = [] if "." in key else difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
+            close = difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
             hint = f"did you mean {close[0]!r}? otherwise " if close else ""
             self.refuse(
                 key,

@@ -36,25 +36,24 @@ def read_packing(config: ConfigReader) -> Packing:
         return Packing()
     if not isinstance(table, dict):
         config.refuse(KEY, table, "give an object or null")
-    inner = ConfigReader(config.path, {f"{KEY}.{key}": value for key, value in table.items()})
-    method = inner.choice(f"{KEY}.quant_method", METHODS)
-    inner.any(f"{KEY}.modules_to_not_convert")  # the file tells which matrices are packed
-    inner.any(f"{KEY}.dequantize")
+    inner = ConfigReader(config.path, table, f"{KEY}.")
+    method = inner.choice("quant_method", METHODS)
+    inner.any("modules_to_not_convert")  # the file tells which matrices are packed
+    inner.any("dequantize")
     if method == "mxfp4":
         inner.finish(())
         return Packing(method=method)
-    key = f"{KEY}.weight_block_size"
-    block = inner.any(key)
+    block = inner.any("weight_block_size")
     if block is None:
         block = [128, 128]
     if not (
         isinstance(block, list) and len(block) == 2 and all(type(n) is int and 1 <= n <= LARGEST_BLOCK for n in block)
     ):
-        inner.refuse(key, block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
-    inner.require(f"{KEY}.fmt", ("e4m3",), "supported: e4m3")
-    inner.any(f"{KEY}.scale_fmt")  # how scales were chosen; they are stored as float32 all the same
+        inner.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
+    inner.require("fmt", ("e4m3",), "supported: e4m3")
+    inner.any("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
     inner.require(
-        f"{KEY}.activation_scheme",
+        "activation_scheme",
         ("dynamic",),
         "activations with scales of the file are not supported; supported: dynamic",
     )
