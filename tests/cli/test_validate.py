@@ -109,7 +109,7 @@ REFUSED = [
     (["--capacity", "some"], ["--capacity", "'some'", "report", "refuse"]),
     (["--page", "page.html"], ["--page page.html", ".md"]),
     (["--page", "no/page.md"], ["no is no folder"]),
-    (["--page", "folder.md"], ["folder.md", "cannot be written"]),
+    (["--page", "folder.md"], ["folder.md", "is a folder"]),
     (["--data"], ["'--data' requires an argument", "wse validate --help"]),
 ]
 

@@ -74,7 +74,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     write_config(tmp_path)
     assert refusal(BadModel, load_model, str(tmp_path)) == (
         f"{tmp_path}: has no model.safetensors and no model.safetensors.index.json; "
-        "save the weights as safetensors, or give the path of config.json to do without them"
+        "fetch what is missing, save the weights as safetensors, or give the path of config.json to do without them"
     )
     assert refusal(BadModel, load_model, "x" * 400).endswith("; check the path and its permissions")
 

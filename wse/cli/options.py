@@ -49,7 +49,9 @@ Accumulate = Annotated[
 Context = Annotated[
     int | None, typer.Option(metavar="N", help="Tokens that the KV cache has room for. Default: prompt + new tokens.")
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0, for each prompt anew.")
+]
 Prompt = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Several of them are answered together.")
 ]

@@ -59,7 +59,7 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry]:
         return open_sharded(index)
     msg = (
         f"{folder}: has no model.safetensors and no {index.name}; "
-        "save the weights as safetensors, or give the path of config.json to do without them"
+        "fetch what is missing, save the weights as safetensors, or give the path of config.json to do without them"
     )
     raise BadModel(msg)
 

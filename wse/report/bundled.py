@@ -45,7 +45,9 @@ def print_models(facts: Facts, stream: TextIO) -> None:
         lines(console, rows)
     console.print()
     families = ", ".join(facts["families"])
-    console.print(f"Hugging Face folders with safetensors run too: wse run FOLDER, its model_type one of {families}")
+    console.print(
+        f"Hugging Face folders and GGUF files run too: wse run FOLDER|FILE.gguf, its model_type one of {families}"
+    )
 
 
 def wafers() -> Facts:

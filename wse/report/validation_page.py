@@ -36,13 +36,16 @@ def check_page_option(path: Path) -> None:
     """Refuse what cannot be a page, before anything is predicted.
 
     Raises:
-        BadInput: the path does not end in ``.md``, or its folder is missing.
+        BadInput: the path does not end in ``.md``, is a folder, or its folder is missing.
     """
     if path.suffix != ".md":
         msg = f"--page {path}: give the name of a Markdown file, which ends in .md"
         raise BadInput(msg)
     if not path.parent.is_dir():
         msg = f"--page {path}: {path.parent} is no folder; make it, or give another name"
+        raise BadInput(msg)
+    if path.is_dir():
+        msg = f"--page {path}: is a folder; give another name"
         raise BadInput(msg)
 
 

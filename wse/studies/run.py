@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +96,10 @@ def run(
 
 
 def _draws(prepared: Prepared, program: Program) -> list[Draw]:
-    """What draws each user's ids where the host does: user u has the seed plus u, so that the first is as if alone."""
+    """What draws each user's ids where the host does: with the request's seed for each, so that all are as if alone."""
     if program.sampling != "host":
         return []
-    asked = prepared.request.sampling
-    return [
-        Sampler(replace(asked, seed=asked.seed + user), prompt).draw for user, prompt in enumerate(prepared.prompts)
-    ]
+    return [Sampler(prepared.request.sampling, prompt).draw for prompt in prepared.prompts]
 
 
 def _nothing(text: str) -> None:
