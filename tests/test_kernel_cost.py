@@ -150,3 +150,33 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
     issue = SOFTWARE.vector_issue_cycles
     assert out(P=2, M=3) - out(P=2, M=2) == math.ceil(8 / WSE2.add_fp32_per_cycle)
     assert out(P=2, M=2, weighed=1) - out(P=2, M=2) == 2 * (issue + math.ceil(6 / WSE2.add_fp32_per_cycle))
+
+
+@pytest.mark.parametrize(
+    ("coding", "per_code"),
+    [
+        # shifts at 1 a cycle, logic, adds and products of halves at 4, products of halves with float32 sums at 2
+        (0, 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
+        (1, 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2),
+        (2, 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
+    ],
+    ids=["int8", "fp8", "int4"],
+)
+@pytest.mark.parametrize("kernel", ["expert_in", "expert_out"])
+def test_each_pair_unpacks_the_codes_of_its_expert_and_multiplies_them_with_scales(
+    kernel: str, coding: int, per_code: float
+) -> None:
+    """WSE-2: two operations a row and a code's cycles more for every pair, and no more than those of whole words."""
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+
+    def cycles(name: str, **sizes: int) -> float:
+        return kernel_cycles(name, operands(name, coding=coding, weighed=0, **sizes), costs)
+
+    coded, wide = f"{kernel}_quantised", 8000
+    pair = cycles(coded, P=3, K=32, N=wide, rows=32) - cycles(coded, P=3, K=16, N=wide, rows=16)
+    assert pair == pytest.approx(3 * 16 * (wide * per_code + 2 * SOFTWARE.mapped_issue_cycles), abs=3)
+    one, three = (cycles(coded, P=P, K=10, N=6, rows=5) - cycles(kernel, P=P, K=10, N=6) for P in (1, 3))
+    assert three == pytest.approx(3 * one)
+    assert one > 0
+    odd, even = (cycles(coded, P=1, K=10, N=n, rows=5) - cycles(kernel, P=1, K=10, N=n) for n in (7, 8))
+    assert odd == even

@@ -72,6 +72,10 @@ _SIGNATURES: Final = {
     "expert_pairs": "ids:f32 weights:f32 >pairs:f32 M A P experts groups columns",
     "expert_in": "x:act w:wgt pairs:f32 >out:acc P M K N held k_stride out_stride weighed columns",
     "expert_out": "x:act w:wgt pairs:f32 >out:acc P M K N held weighed columns",
+    "expert_in_quantised": "x:act w:raw groups:raw scale:wgt pairs:f32 >codes:act >out:acc P M K N held k_stride "
+    "out_stride weighed columns coding G rows",
+    "expert_out_quantised": "x:act w:raw groups:raw scale:wgt pairs:f32 >codes:act >out:acc P M K N held weighed "
+    "columns coding G rows",
     "expert_bias": "x:acc bias:wgt pairs:f32 P M N held stride by_token weighed",
 }
 # ">" marks what a kernel makes anew: at its first use by an op nothing of the operand's old value is read, unless
@@ -132,6 +136,8 @@ _WORK: Final = {
     "expert_pairs": "M A",
     "expert_in": "P K N",
     "expert_out": "P K N",
+    "expert_in_quantised": "P K N",
+    "expert_out_quantised": "P K N",
     "expert_bias": "P N",
 }
 

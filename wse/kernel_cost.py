@@ -20,7 +20,7 @@ from typing import Final
 
 from wse.instructions import PICO
 from wse.pe_costs import PeCosts
-from wse.quantised_cost import FP8, INT4, INT8, one_scale, scale_a_group
+from wse.quantised_cost import FP8, INT4, INT8, one_scale, scale_a_group, with_one_expert
 from wse_mappings.split import ceil_div
 
 Operands = dict[str, int]
@@ -148,14 +148,14 @@ def _listed(count: int, c: PeCosts) -> float:
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
-def _expert_in(a: Operands, c: PeCosts) -> float:
+def _expert_in(a: Operands, c: PeCosts, product: float) -> float:
     weighed = c.vector(a["N"], c.acc) if a["weighed"] else 0.0
-    return _listed(a["P"], c) + a["P"] * (c.vector(a["N"], c.acc) + c.rows(a["K"], a["N"], c.mac) + weighed)
+    return _listed(a["P"], c) + a["P"] * (c.vector(a["N"], c.acc) + product + weighed)
 
 
-def _expert_out(a: Operands, c: PeCosts) -> float:
+def _expert_out(a: Operands, c: PeCosts, product: float) -> float:
     weighed = c.vector(a["K"], c.act) if a["weighed"] else 0.0
-    return c.vector(a["M"] * a["N"], c.acc) + _listed(a["P"], c) + a["P"] * (weighed + c.rows(a["K"], a["N"], c.mac))
+    return c.vector(a["M"] * a["N"], c.acc) + _listed(a["P"], c) + a["P"] * (weighed + product)
 
 
 def _expert_bias(a: Operands, c: PeCosts) -> float:
@@ -212,7 +212,9 @@ _COSTS: Final[dict[str, Callable[[Operands, PeCosts], float]]] = {
     "router_limit": _router_limit,
     "router_choose": _router_choose,
     "expert_pairs": lambda a, c: 2 * _listed(a["M"] * a["A"], c),  # compared, and written where it is held
-    "expert_in": _expert_in,
-    "expert_out": _expert_out,
+    "expert_in": lambda a, c: _expert_in(a, c, c.rows(a["K"], a["N"], c.mac)),
+    "expert_out": lambda a, c: _expert_out(a, c, c.rows(a["K"], a["N"], c.mac)),
+    "expert_in_quantised": lambda a, c: _expert_in(a, c, with_one_expert(a, c)),
+    "expert_out_quantised": lambda a, c: _expert_out(a, c, with_one_expert(a, c)),
     "expert_bias": _expert_bias,
 }

@@ -57,3 +57,14 @@ def one_scale(a: Operands, c: PeCosts, u: Unpacking) -> float:
 def scale_a_group(a: Operands, c: PeCosts, u: Unpacking) -> float:
     """Cycles of a product whose codes are multiplied with scales before."""
     return _unpacked(a, c, u) + c.rows(a["K"], a["N"], c.scale) + _products(a, c)
+
+
+def with_one_expert(a: Operands, c: PeCosts) -> float:
+    """Cycles of a token's product with an expert whose codes are multiplied with scales before, its sums not zeroed.
+
+    Codes that share a word are neighbours in a row, and an odd number of them may begin inside one.
+    """
+    words = a | {"N": a["N"] + a["N"] % 2}
+    turns = math.ceil(a["K"] / a["rows"]) * c.loop
+    products = c.rows(a["K"], a["N"], c.scale) + c.rows(a["K"], a["N"], c.mac)
+    return _unpacked(words, c, (INT8, FP8, INT4)[a["coding"]]) + turns + products

@@ -11,9 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import cgutils, config, intrinsic, ir, narrow, narrow_ir, row_pointer, types, widen, widen_ir
+from wse_kernels._jit import (
+    cgutils,
+    config,
+    intrinsic,
+    ir,
+    kernel,
+    narrow,
+    narrow_ir,
+    row_pointer,
+    types,
+    widen,
+    widen_ir,
+)
 
-__all__ = ["scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8"]
+__all__ = ["INT4", "INT8", "scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8", "unpack_scaled"]
+
+INT8, INT4 = 0, 2
+"""Codings by number; the one between them is fp8."""
 
 WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0
@@ -195,3 +210,58 @@ is rounded to float32 and then to act's type.
 
 scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compiled
 """``scale_rows(acc, wgt, block, e, s, n)``: acc[e + i] *= wgt[s + i], i < n, rounded to float32 and to acc's type."""
+
+
+@kernel
+def _code_value(byte: Any, coding: int, k: int) -> Any:
+    if coding == INT8:
+        return np.float32((np.int64(byte) ^ 128) - 128)
+    if coding == INT4:
+        return np.float32(((np.int64(byte) >> 4 * (k % 2) & 15) ^ 8) - 8)
+    bits = (np.int64(byte) & 0x80) << 8 | (np.int64(byte) & 0x7F) << 7
+    return widen(np.uint16(bits)) * np.float32(E4M3_BIAS)
+
+
+@kernel
+def unpack_scaled(
+    act: Any,
+    raw: Any,
+    wgt: Any,
+    block: int,
+    lane: int,
+    e: int,
+    w: int,
+    groups: int,
+    scale: int,
+    n: int,
+    k: int,
+    stride: int,
+    coding: int,
+    G: Any,
+) -> None:
+    """act[e + i] = code i of row k x its scale, i < n, in one lane, or in all of them where ``lane`` is negative.
+
+    Rows of codes begin at raw[w], those of the G groups' scales at wgt[scale], each ``stride`` further. raw[groups + k]
+    is the group of the row for int4 alone; otherwise there is one. Products are rounded to float32 and to act's type.
+    """
+    codes = w + (k // 2 if coding == INT4 else k) * stride
+    if lane >= 0:
+        group = np.int64(raw[block, groups + k, lane]) if coding == INT4 else 0
+        if group < G:
+            for i in range(n):
+                factor = widen(wgt[block, scale + group * stride + i, lane])
+                value = _code_value(raw[block, codes + i, lane], coding, k)
+                act[block, e + i, lane] = narrow(np.float32(value * factor), act[block, e + i, lane])
+    elif coding == INT4:
+        low, high = G, np.int64(0)  # lanes without a PE may hold anything
+        for other in range(act.shape[2]):
+            low = min(low, np.int64(raw[block, groups + k, other]))
+            high = max(high, np.int64(raw[block, groups + k, other]))
+        for g in range(low, min(high + 1, G)):
+            unpack_int4(act, raw, wgt, block, e, codes, n, k, g, groups + k, scale + g * stride)
+    else:
+        if coding == INT8:
+            unpack_int8(act, raw, block, e, codes, n)
+        else:
+            unpack_fp8(act, raw, block, e, codes, n)
+        scale_rows(act, wgt, block, e, scale, n)

@@ -17,6 +17,7 @@ from wse_kernels import (
     linear,
     norm,
     quantised,
+    quantised_experts,
     rotary,
     router,
     transfers,
@@ -82,6 +83,8 @@ COMPUTE: dict[str, Callable[..., None]] = {
         experts.expert_in,
         experts.expert_out,
         experts.expert_bias,
+        quantised_experts.expert_in_quantised,
+        quantised_experts.expert_out_quantised,
     )
 }
 """Kernels of the calling convention that the package docstring describes."""

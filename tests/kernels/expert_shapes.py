@@ -21,8 +21,12 @@ SIZES: dict[str, tuple[str, ...]] = {
     "expert_pairs": ("M", "A", "experts"),
     "expert_in": ("M", "A", "K", "N", "held"),
     "expert_out": ("M", "A", "K", "N", "held"),
+    "expert_in_quantised": ("M", "A", "K", "N", "held", "rows"),
+    "expert_out_quantised": ("M", "A", "K", "N", "held", "rows"),
     "expert_bias": ("M", "A", "N", "held"),
 }
+GROUPS = 3
+INT8, FP8, INT4 = range(3)
 SCALE_PICO = 2_500_000_000_000
 
 
@@ -47,7 +51,9 @@ def drawn(
         "k_stride": s.get("held", 1) * s.get("N", 1) + int(rng.integers(0, 3)),
         "out_stride": s.get("N", 1) + int(rng.integers(0, 3)),
         "stride": s.get("N", 1) + int(rng.integers(0, 3)),
+        "coding": int(rng.integers(INT8, INT4 + 1)),
     } | s
+    plain["G"] = GROUPS if plain["coding"] == INT4 else 1
     counts, contents = _buffers(kernel, plain, (rows, cols), rng)
     return counts, {name: plain[name] for name, view in OPERANDS[kernel] if not view}, contents
 
@@ -77,8 +83,27 @@ def _buffers(
             return {"x": M * K, "w": K * p["k_stride"], "pairs": 1 + 3 * P, "out": P * p["out_stride"]}, pairs
         case "expert_out":
             return {"x": P * K, "w": K * held * N, "pairs": 1 + 3 * P, "out": M * N}, pairs
+        case "expert_in_quantised":
+            counts, contents = _quantised(p, p["k_stride"], line, rng)
+            return counts | {"x": M * K, "pairs": 1 + 3 * P, "out": P * p["out_stride"]}, contents | pairs
+        case "expert_out_quantised":
+            counts, contents = _quantised(p, held * N, line, rng)
+            return counts | {"x": P * K, "pairs": 1 + 3 * P, "out": M * N}, contents | pairs
         case _:
             return {"x": max(M, P) * p["stride"], "bias": held * N, "pairs": 1 + 3 * P}, pairs
+
+
+def _quantised(
+    p: dict[str, int], stride: int, line: tuple[int, int], rng: np.random.Generator
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """Any codes but e4m3's two that are not numbers; groups of rows that differ from PE to PE."""
+    K = p["K"]
+    counts = {"w": (K + 1) // 2 * stride if p["coding"] == INT4 else K * stride, "groups": K}
+    codes = rng.integers(0, 256, (*line, counts["w"]))
+    if p["coding"] == FP8:
+        codes = np.where(codes % 128 == 127, 0, codes)
+    groups = np.sort(rng.integers(0, GROUPS, (*line, K)), axis=-1)
+    return counts | {"scale": p["G"] * stride, "codes": p["rows"] * p["N"]}, {"w": codes, "groups": groups}
 
 
 def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -> Array:

@@ -37,7 +37,7 @@ UNTOUCHED = 0x11
 
 ORACLES = {k: v for module in (compute, elementwise, experts, latent, norm, quantised) for k, v in vars(module).items()}
 
-OPERAND_COUNT = 18
+OPERAND_COUNT = 22
 GUARD_BYTES = 8
 
 

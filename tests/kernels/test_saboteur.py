@@ -12,7 +12,18 @@ import pytest
 
 from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
 from tests.kernels.shapes import SIZES, allowed_error, shape_of
-from wse_kernels import _jit, attention, elementwise, experts, linear, norm, quantised, router, vocabulary
+from wse_kernels import (
+    _jit,
+    attention,
+    elementwise,
+    experts,
+    linear,
+    norm,
+    quantised,
+    quantised_experts,
+    router,
+    vocabulary,
+)
 
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
@@ -37,6 +48,8 @@ SABOTAGE = [
     (experts, "expert_pairs", "min(group, fuller)", "fuller"),
     (experts, "expert_in", "min(max(np.int64(f32[block, at + 1, lane]), 0), held - 1)", "held - 1"),
     (experts, "expert_out", "np.int64(f32[block, at, lane])", "np.int64(f32[block, at, 0])"),
+    (quantised_experts, "expert_in_quantised", "scale + expert * N", "scale"),
+    (quantised_experts, "expert_out_quantised", "codes + k % rows * N", "codes"),
     (experts, "expert_bias", "(token if by_token == 1 else i)", "i"),
 ]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
+from wse.codings import CODINGS
 from wse.instructions import ACTIVATIONS, COUNTERS, FIRST_OPERAND, OPERANDS
-from wse_kernels import attention, elementwise, oracle, transfers
+from wse_kernels import _codes, attention, elementwise, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
 from wse_kernels.oracle import elementwise as elementwise_oracle
@@ -194,6 +195,12 @@ def test_activation_functions_have_one_numbering() -> None:
     assert all(ACTIVATIONS[number] == name for name, number in numbered)
     for name in ("GELU_TANH", "GELU", "CLAMPED_SILU"):
         assert ACTIVATIONS[getattr(elementwise_oracle, name)] == name.lower()
+
+
+def test_codings_have_one_numbering() -> None:
+    """The oracle and the cycle model count them as the compiler does."""
+    assert list(CODINGS) == ["int8", "fp8", "int4"]
+    assert (list(CODINGS).index("int8"), list(CODINGS).index("int4")) == (_codes.INT8, _codes.INT4)
 
 
 def test_the_rounding_rules_are_written_down() -> None:

@@ -45,6 +45,5 @@ class Dequantised:
 
     def tensor(self, name: str) -> Array:
         weights = self._tensor(name)
-        of_experts = name.split(".")[2:3] == ["experts"]
-        is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR and not of_experts
+        is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
         return dequantised(weights, self._coding, self._scale_type) if is_linear else weights

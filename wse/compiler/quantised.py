@@ -30,6 +30,8 @@ def groups_name(tile: str) -> str:
 def held(tile: Tile, weight_type: str) -> list[Tile]:
     """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
+    Its parts hold the same inputs as the first, or none where a column has fewer experts than others.
+
     Raises DoesNotFit when a PE would hold more groups than a byte can number.
     """
     coding = CODINGS.get(weight_type)

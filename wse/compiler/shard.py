@@ -97,7 +97,8 @@ def own_name(tensor: str) -> str:
 def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
     if op.kind in ("router", "experts", "experts_down"):
-        return expert_tiles(state.spec, op, cut, stage)
+        plain = expert_tiles(state.spec, op, cut, stage)
+        return [tile for whole in plain for tile in held(whole, state.options.dtype)]
     tiles = column_vectors(op, cut, state.spec, stage)
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:

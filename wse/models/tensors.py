@@ -29,8 +29,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 _ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _BLOCK = ("gate", "up", "down")
-_LINEAR = frozenset((*_ATTENTION, *_BLOCK, *(f"shared.{name}" for name in _BLOCK)))
-"""Matrices of linear layers that every token is multiplied with, whole."""
+_LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
+"""Matrices of linear layers; those of experts are stacked."""
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:

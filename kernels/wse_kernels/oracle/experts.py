@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.oracle.memory import F32, I64, Pe, Sram
+from wse_kernels.oracle.memory import F32, I64, Pe, Sram, e4m3
 
 I32 = npt.NDArray[np.int32]
 PICO = 1e-12
@@ -126,6 +126,34 @@ def expert_bias(pes: Sram, ctl: I32, a: I64) -> None:
             pe.write("acc", row, pe.read("acc", row, N) + added)
 
 
+def expert_in_quantised(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where asked for."""
+    x, w, groups, scale, pairs, scratch, out, P, M, K, N, held, stride, out_stride, weighed = a[3:18]
+    coding, G, rows = a[19:22]
+    for pe in pes.pes(a):
+        for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+            weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, stride, coding, G)
+            total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
+            _leave(pe, scratch, weights, rows)
+            if weighed:
+                total = pe.rounded("acc", total * weight)
+            pe.write("acc", out + i * out_stride, total)
+
+
+def expert_out_quantised(pes: Sram, ctl: I32, a: I64) -> None:
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ (code x scale)[expert][K, N]; x is weighed in place."""
+    x, w, groups, scale, pairs, scratch, out, P, M, K, N, held, weighed = a[3:16]
+    coding, G, rows = a[17:20]
+    for pe in pes.pes(a):
+        pe.write("acc", out, np.zeros(M * N, np.float32))
+        for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+            if weighed:
+                pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
+            weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, held * N, coding, G)
+            pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
+            _leave(pe, scratch, weights, rows)
+
+
 def _listed(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, int, np.float32]]:
     """(token, expert, weight) of the pairs in the list, each index held to what there is."""
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
@@ -135,7 +163,34 @@ def _listed(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, in
 
 def _product(pe: Pe, x: int, w: int, k_stride: int, total: F32, K: int) -> F32:
     """total[N] += act[K] @ wgt[K, N], k by k."""
-    values = pe.read("act", x, K)
-    for k in range(K):
-        total = pe.rounded("acc", total + values[k] * pe.read("wgt", w + k * k_stride, len(total)))
+    return _sums(pe, x, np.stack([pe.read("wgt", w + k * k_stride, len(total)) for k in range(K)]), total)
+
+
+def _unpacked(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, stride: int, coding: int, G: int) -> F32:
+    """The weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
+    halves = 2 if coding == 2 else 1
+    codes = np.stack([pe.bytes(w + k // halves * stride, N) for k in range(K)])
+    scales = np.stack([pe.read("wgt", scale + g * stride, N) for g in range(G)])
+    of_row = np.zeros(K, np.int64)
+    if coding == 0:
+        values = codes.view(np.int8).astype(np.float32)
+    elif coding == 1:
+        values = e4m3(codes)
+    else:
+        of_row = pe.bytes(groups, K).astype(np.int64)
+        nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF).astype(np.float32)
+        values = np.where(nibbles > 7, nibbles - 16, nibbles)
+    return pe.rounded("act", values * scales[of_row])
+
+
+def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
+    """total[N] += act[K] @ weights[K, N], k by k."""
+    for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
+        total = pe.rounded("acc", total + value * row)
     return total
+
+
+def _leave(pe: Pe, scratch: int, weights: F32, rows: int) -> None:
+    """What unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
+    for k, row in enumerate(weights):
+        pe.write("act", scratch + k % rows * len(row), row)

@@ -34,6 +34,14 @@ def narrow(values: F32, element: str) -> Bytes:
         return flat.astype(element).view(np.uint8)
 
 
+def e4m3(codes: Bytes) -> F32:
+    """e4m3: 1 sign, 4 exponent bits of bias 7, 3 mantissa bits; exponent 0 is that of 1, without the leading 1."""
+    exponent, mantissa = (codes >> 3 & 0xF).astype(np.int32), (codes & 7).astype(np.float32)
+    leading = np.where(exponent > 0, np.float32(8), np.float32(0))
+    size: F32 = np.ldexp(leading + mantissa, np.maximum(exponent, 1) - 10)
+    return np.where(codes & 0x80, -size, size)
+
+
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
     """A copy of ``count`` raw elements of one PE."""
     size = ELEMENT_BYTES[element]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.oracle.memory import F32, I64, Bytes, Pe, Sram
+from wse_kernels.oracle.memory import F32, I64, Bytes, Pe, Sram, e4m3
 
 I32 = npt.NDArray[np.int32]
 
@@ -19,7 +19,7 @@ def matmul_int8(pes: Sram, ctl: I32, a: I64) -> None:
 
 def matmul_fp8(pes: Sram, ctl: I32, a: I64) -> None:
     """acc[M, N] = scale[N] * (act[M, K] @ e4m3[K, N])."""
-    _one_scale(pes, a, _e4m3)
+    _one_scale(pes, a, e4m3)
 
 
 def matmul_int4(pes: Sram, ctl: I32, a: I64) -> None:
@@ -56,11 +56,3 @@ def _leave(pe: Pe, scratch: int, weights: F32, rows: int) -> None:
     """What unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
     for k in range(len(weights)):
         pe.write("act", scratch + k % rows * weights.shape[1], weights[k])
-
-
-def _e4m3(codes: Bytes) -> F32:
-    """1 sign, 4 exponent bits of bias 7 and 3 mantissa bits; exponent 0 is that of 1, without the leading 1."""
-    exponent, mantissa = (codes >> 3 & 0xF).astype(np.int32), (codes & 7).astype(np.float32)
-    leading = np.where(exponent > 0, np.float32(8), np.float32(0))
-    size: F32 = np.ldexp(leading + mantissa, np.maximum(exponent, 1) - 10)
-    return np.where(codes & 0x80, -size, size)

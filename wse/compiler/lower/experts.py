@@ -13,6 +13,7 @@ from typing import Any
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.feed_forward import activate
+from wse.compiler.lower.in_place import with_experts
 from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.state import At, Num, SymBuffer
 from wse.graph import Op
@@ -80,15 +81,17 @@ def experts(c: Context, op: Op) -> None:
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.temp("normed", M * d, "act")
-    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "N": F, "held": held}
+    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": held}
     for half in range(2):
         out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * held * F)
-        b.compute(
+        with_experts(
+            c,
             "expert_in",
+            w,
+            d,
+            F,
             x=normed,
-            w=w,
             out=out,
-            K=d,
             k_stride=2 * held * F,
             out_stride=2 * F,
             weighed=int(spec.weighs_input),
@@ -99,7 +102,7 @@ def experts(c: Context, op: Op) -> None:
     for group in op.vectors:
         for half in range(2):
             x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * held * F)
-            b.compute("expert_bias", x=x, bias=bias, stride=2 * F, by_token=0, weighed=0, **listed)
+            b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighed=0, **listed)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
 
@@ -109,11 +112,13 @@ def experts_down(c: Context, op: Op) -> None:
     M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
     P = _most_pairs(c)
     out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
-    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "N": d, "held": held, "weighed": weighed}
+    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": held, "weighed": weighed}
     hidden = c.temp("expert_hidden", P * F, "act")
-    b.compute("expert_out", x=hidden, w=c.tile(op.weights[0]), out=out, K=F, columns=c.cut.cols, **listed)
+    with_experts(
+        c, "expert_out", At(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
+    )
     for (vector,) in op.vectors:
-        b.compute("expert_bias", x=out, bias=c.tile(vector), stride=d, by_token=1, **listed)
+        b.compute("expert_bias", x=out, bias=c.tile(vector), N=d, stride=d, by_token=1, **listed)
     c.all_reduce(ROWS, out, M * d)
     join_stream(c, out, op.weights[0], bias=False)
 

@@ -48,9 +48,29 @@ def in_place(
         c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
 
+def with_experts(c: Context, kernel: str, w: At, K: int, N: int, **operands: Any) -> None:
+    """``expert_in`` or ``expert_out``, or its form for codes, with the experts that begin at ``w`` in a tile.
+
+    An expert is K rows of N neighbours there.
+    """
+    if w.buffer.view == "raw":
+        coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.buffer.name))
+        columns = w.buffer.elements // coding.code_bytes(K, 1)
+        groups = c.tile(groups_name(w.buffer.name)) if coding.group else w
+        operands |= {"groups": groups, "scale": At(buffer=scale, offset=w.offset), "codes": codes, "rows": rows}
+        operands |= {"G": scale.elements // columns, "coding": list(CODINGS).index(coding.name)}
+        kernel = f"{kernel}_quantised"
+    c.builder.compute(kernel, w=w, K=K, N=N, **operands)
+
+
+def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
+    """Rows of a tile ``[K, N]`` that are unpacked at once, and where to."""
+    rows = max(1, min(K, UNPACKED_CODES // N))
+    return rows, c.temp("unpacked_codes", rows * N, "act", "buffers")
+
+
 def _quantised(c: Context, x: At | SymBuffer, w: SymBuffer, out: At | SymBuffer, K: int, N: int) -> None:
-    coding, rows = CODINGS[c.options.dtype], max(1, min(K, UNPACKED_CODES // N))
-    codes, scale = c.temp("unpacked_codes", rows * N, "act", "buffers"), c.tile(scales_name(w.name))
+    coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "codes": codes, "out": out}
     product |= {"M": c.tokens, "K": K, "N": N, "rows": rows}
     if coding.group:

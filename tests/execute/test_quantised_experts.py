@@ -1,0 +1,162 @@
+"""Experts as codes on the mesh: logits are those of the weights that codes stand for, however experts are placed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dequantised import Dequantised
+from plain_decoder import plain_logits
+from plain_router import mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import tensors
+from tiny_run import tiny_session
+
+from wse.codings import CODINGS
+from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.models.spec import Experts, ModelSpec
+from wse.models.tensors import tensor_shapes
+from wse.program import ELEMENT_BYTES, Program
+from wse.studies.facts import model_facts
+from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+from wse_mappings.split import ceil_div
+
+Logits = npt.NDArray[np.float32]
+
+IDS = (1, 40, 7, 66, 23, 5, 11, 30)
+PROMPT = 5
+PROMPTS = ((1, 40, 7, 12), (66, 2))
+MIXTURES = {
+    "groups cut by columns": Experts(count=5, active=2, ffn_size=70, scoring="sigmoid", correction=True),
+    "weighed on its way in": Experts(count=3, active=1, ffn_size=37, normalised=False, weighs_input=True),
+    "biased": Experts(count=7, active=4, ffn_size=5, router_bias=True),
+}
+ALL_CHOSEN = mixture_spec(Experts(count=3, active=3, ffn_size=37))
+
+
+@pytest.mark.parametrize("mesh", [(3, 3), (4, 5)], ids=["3x3", "4x5"])
+@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_logits_are_those_of_the_experts_that_codes_stand_for(
+    coding: str, experts: str, mixture: str, mesh: tuple[int, int]
+) -> None:
+    spec = mixture_spec(MIXTURES[mixture])
+    made = tensors(spec)
+    checkpoint = Dequantised(made, made.__getitem__, coding, np.dtype(np.float32))
+    run = tiny_session(
+        spec, mesh, THIN_GEMM, IDS[:PROMPT], 3, chunk=3, dtype=coding, activations="float32", experts=experts
+    )
+    got, want = run.forced(IDS[PROMPT:]), plain_logits(spec, checkpoint.tensor, IDS[:-1])[PROMPT - 1 :]
+    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+    held = {part.tensor.removesuffix(".codes") for tile in run.program.tiles if tile.coding for part in tile.parts}
+    matrices = {name for name, shape in tensor_shapes(spec).items() if len(shape) == 2 and name.startswith("layers.")}
+    assert matrices - held == {"layers.1.router"}
+
+
+def compiled(
+    spec: ModelSpec,
+    mesh: tuple[int, int],
+    coding: str,
+    experts: str,
+    prompts: tuple[int, ...] = (PROMPT,),
+    activations: str = "float16",
+) -> Program:
+    """Prompts in chunks of 3 tokens, logits out."""
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=coding,
+        activations=activations if coding in CODINGS else None,
+        accumulate="float32",
+        context=9,
+        prompt_tokens=prompts,
+        logits_out="all",
+        experts=experts,
+    )
+    choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
+    return compile_choice(spec, wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
+
+
+def logits_of(engine: Engine) -> Logits:
+    for _ in engine.prefill(IDS[:PROMPT]):
+        pass
+    engine.decode([IDS[PROMPT]])
+    return np.asarray(engine.logits)
+
+
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_one_corrupted_byte_of_an_expert_shows_in_the_logits(coding: str, experts: str) -> None:
+    """Of its codes, its scales and its groups; every expert is chosen for every token."""
+    program, made = compiled(ALL_CHOSEN, (2, 3), coding, experts, activations="float32"), tensors(ALL_CHOSEN)
+    clean = logits_of(Engine(program, ALL_CHOSEN, made.__getitem__))
+    layer = [b for b in program.buffers if b.use == "weights" and ".experts." in b.name]
+    assert len(layer) == {"int8": 4, "fp8": 4, "int4": 6}[coding]
+    unseen = []
+    for buffer in layer:
+        engine, size = Engine(program, ALL_CHOSEN, made.__getitem__), ELEMENT_BYTES[buffer.element]
+        arena = engine.arenas[0]
+        arena.memory[arena.byte_offset(0, 0, buffer.address + size - 1, size)] ^= 0x01  # the first element's upper byte
+        if np.array_equal(logits_of(engine), clean):
+            unseen.append(buffer.name)
+    assert unseen == []
+
+
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str, experts: str) -> None:
+    """Bit for bit, though each token has experts of its own."""
+    spec = mixture_spec(MIXTURES["groups cut by columns"])
+
+    def told(*prompts: tuple[int, ...]) -> Logits:
+        program = compiled(spec, (3, 4), coding, experts, tuple(map(len, prompts)))
+        engine = Engine(program, spec, tensors(spec).__getitem__)
+        for _ in engine.prefill(*prompts):
+            pass
+        found = [np.asarray(engine.logits)]
+        for tokens in ([8, 12], [33, 1]):
+            engine.decode([token for token, prompt in zip(tokens, PROMPTS, strict=True) if prompt in prompts])
+            found.append(np.asarray(engine.logits))
+        return np.stack(found, axis=1)
+
+    together = told(*PROMPTS)
+    for user, prompt in enumerate(PROMPTS):
+        np.testing.assert_array_equal(together[user], told(prompt)[0])
+
+
+@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_pe_holds_the_codes_and_scales_of_its_experts_and_nothing_else(coding: str, experts: str) -> None:
+    """Five experts of 70 features on 3 x 5 PEs, hidden 40: 14 rows a mesh row, 14 or 70 features a column."""
+    spec = mixture_spec(MIXTURES["groups cut by columns"])
+    held, features = {SPREAD: (5, 14), OWN: (1, 70)}[experts]
+    program = compiled(spec, (3, 5), coding, experts)
+    got = {b.name: b.bytes for b in program.buffers if b.use == "weights" and ".experts." in b.name}
+    bits = CODINGS[coding].bits
+    up, down = "layers.1.experts.gate+layers.1.experts.up", "layers.1.experts.down"
+    groups = {SPREAD: (2, 2), OWN: (2, 3)}[experts] if coding == "int4" else (1, 1)  # rows 28 to 39; 28 to 41
+    want = {
+        up: ceil_div(14 * bits, 8) * 2 * held * features,
+        f"{up}.scales": 2 * groups[0] * 2 * held * features,
+        down: ceil_div(features * bits, 8) * held * 14,
+        f"{down}.scales": 2 * groups[1] * held * 14,
+    }
+    if coding == "int4":
+        want |= {"groups.experts.gate": 14, "groups.experts.down": features}
+    assert got == want
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_model_bytes_count_experts_as_they_are_held(coding: str) -> None:
+    spec = mixture_spec(MIXTURES["groups cut by columns"])
+    half, codes = (model_facts(spec, compiled(spec, (3, 4), kind, SPREAD))["bytes"] for kind in ("float16", coding))
+    saved = 0
+    for name, (outputs, inputs) in ((n, s) for n, s in tensor_shapes(spec).items() if len(s) == 2):
+        if name.startswith("layers.") and not name.endswith("router"):
+            each = ceil_div(inputs, 2) + 2 * ceil_div(inputs, 32) if coding == "int4" else inputs + 2
+            saved += outputs * (2 * inputs - each)
+    assert isinstance(half, int)
+    assert half - saved == codes
