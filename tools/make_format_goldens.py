@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import transformers
+from golden_text import golden_text
 from make_goldens import ROOT, SEEDS, clear_answers, on_disk
 from random_checkpoint import write_checkpoint
 from tiny_families import COMMON, FAMILIES
@@ -105,7 +106,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     for kind in sys.argv[1:] or ("float16", "bfloat16", "fp8", "mxfp4"):
         made = golden(kind)
-        (OUT / f"{kind}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        (OUT / f"{kind}.json").write_text(golden_text(made), encoding="utf-8")
         print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
 
 

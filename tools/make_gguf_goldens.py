@@ -8,7 +8,6 @@ Weights are not stored: tests/support/random_gguf.py draws the blocks anew.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import torch
 import transformers
+from golden_text import golden_text
 from make_goldens import ROOT, SEEDS, clear_answers
 from random_gguf import TYPE_NUMBERS, write_gguf
 
@@ -81,7 +81,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     for kind in sys.argv[1:] or TYPE_NUMBERS:
         made = golden(kind)
-        (OUT / f"{kind}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        (OUT / f"{kind}.json").write_text(golden_text(made), encoding="utf-8")
         print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from golden_text import golden_text
 from safetensors import safe_open
 from tiny_families import COMMON, FAMILIES
 
@@ -100,8 +101,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     for family in sys.argv[1:] or FAMILIES:
         made = golden(family)
-        text = json.dumps(made, indent=1)
-        (OUT / f"{family}.json").write_text(text + "\n", encoding="utf-8")
+        (OUT / f"{family}.json").write_text(golden_text(made), encoding="utf-8")
         print(f"{family}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
 
 
