@@ -223,10 +223,12 @@ def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) ->
     return wrong if np.array_equal(left, right) else [*wrong, "bytes between buffers"]
 
 
-def both(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:
-    """The serial kernel, and the parallel one where its compilation is worth it: one combination of types."""
+def builds(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:
+    """The serial kernel; for one combination of types the parallel one, alone where others look at the serial one."""
     made = compiled(kernel)
-    return [made.serial, made.parallel] if types == PARALLEL_TYPES and not BOUNDS else [made.serial]
+    if types != PARALLEL_TYPES or BOUNDS:
+        return [made.serial]
+    return [made.parallel] if len(types_of(kernel)) > 1 else [made.serial, made.parallel]
 
 
 PARALLEL_TYPES = ("float16", "float32")
