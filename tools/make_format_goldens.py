@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 import transformers
-from golden_text import golden_text
+from golden_text import write_goldens
 from make_goldens import ROOT, SEEDS, clear_answers, on_disk
 from random_checkpoint import write_checkpoint
 from tiny_families import COMMON, FAMILIES
 
 OUT = ROOT / "tests" / "data" / "formats"
+FORMATS = ("float16", "bfloat16", "fp8", "mxfp4")
 BLOCK = 48  # transformers takes blocks to divide the matrices, so they do here
 MX_BLOCK = 32
 
@@ -101,14 +102,5 @@ def golden(kind: str) -> dict[str, Any]:
     raise SystemExit(message)
 
 
-def main() -> None:
-    """Write the goldens of the formats named, or of all."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    for kind in sys.argv[1:] or ("float16", "bfloat16", "fp8", "mxfp4"):
-        made = golden(kind)
-        (OUT / f"{kind}.json").write_text(golden_text(made), encoding="utf-8")
-        print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
-
-
 if __name__ == "__main__":
-    main()
+    write_goldens(OUT, sys.argv[1:] or FORMATS, golden)

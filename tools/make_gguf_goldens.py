@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import transformers
-from golden_text import golden_text
+from golden_text import write_goldens
 from make_goldens import ROOT, SEEDS, clear_answers
 from random_gguf import TYPE_NUMBERS, write_gguf
 
@@ -76,14 +76,5 @@ def golden(kind: str) -> dict[str, Any]:
     raise SystemExit(message)
 
 
-def main() -> None:
-    """Write the goldens of the types named, or of all."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    for kind in sys.argv[1:] or TYPE_NUMBERS:
-        made = golden(kind)
-        (OUT / f"{kind}.json").write_text(golden_text(made), encoding="utf-8")
-        print(f"{kind}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
-
-
 if __name__ == "__main__":
-    main()
+    write_goldens(OUT, sys.argv[1:] or TYPE_NUMBERS, golden)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from golden_text import golden_text
+from golden_text import write_goldens
 from safetensors import safe_open
 from tiny_families import COMMON, FAMILIES
 
@@ -96,14 +96,5 @@ def golden(family: str, seeds: Iterable[int] = SEEDS, distinct: int = DISTINCT) 
     raise SystemExit(message)
 
 
-def main() -> None:
-    """Write the goldens of the families named, or of all."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    for family in sys.argv[1:] or FAMILIES:
-        made = golden(family)
-        (OUT / f"{family}.json").write_text(golden_text(made), encoding="utf-8")
-        print(f"{family}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
-
-
 if __name__ == "__main__":
-    main()
+    write_goldens(OUT, sys.argv[1:] or FAMILIES, golden)
