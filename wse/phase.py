@@ -104,7 +104,7 @@ class Phase:
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
             docstring.
-        most_pairs: Pairs of tokens and experts for which ``fixed`` holds.
+        most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
         loops: int32 ``[loops, 3]``: first step, one past the last, turns.
         over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps go by.
     """
@@ -129,7 +129,7 @@ class Phase:
     odd: I64
     per_slot_round: I64
     per_pair: I64
-    most_pairs: int
+    most_pairs: I64
     loops: I32
     over_users: npt.NDArray[np.bool_]
 
@@ -164,8 +164,8 @@ class Phase:
     def of_pairs(self, step: int, pairs: int) -> Phase:
         """One step alone, as it is where the column has so many pairs of tokens and experts."""
         one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
-        one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs - pairs)
-        return replace(self, **one, most_pairs=pairs)
+        one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs[step] - pairs)
+        return replace(self, **one, most_pairs=np.array([pairs], np.int64))
 
     def turns(self, step: int) -> int:
         """How often a step runs."""

@@ -128,7 +128,7 @@ class Program:
         logits_out: Whether logits go to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
         padding_fraction: Share of the weight elements in SRAM that are padding.
-        mixture: Where experts are, if there are any.
+        mixtures: By stage, where experts are, if there are any.
     """
 
     model_name: str
@@ -160,7 +160,7 @@ class Program:
     logits_out: bool
     sampling: str
     padding_fraction: float
-    mixture: Mixture | None
+    mixtures: tuple[Mixture | None, ...]
 
     @property
     def prefill(self) -> tuple[Phase, ...]:

@@ -1,7 +1,8 @@
-"""Rectangles for the stages of a mesh: a grid of equal regions, visited in snake order so that neighbours touch."""
+"""Rectangles for the stages of a mesh: bands of regions, visited in snake order so that neighbours touch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -14,29 +15,35 @@ class Rect(NamedTuple):
     cols: int
 
 
-def snake_regions(mesh_rows: int, mesh_cols: int, rows: int, cols: int, count: int) -> list[Rect]:
-    """The first ``count`` regions of ``rows`` x ``cols`` PEs in snake order, or fewer if the mesh holds fewer.
+def snake_bands(mesh_cols: int, rows: int, widths: Sequence[Sequence[int]]) -> list[Rect]:
+    """Regions of ``rows`` rows side by side in bands one below the other, ``widths`` of those in each band in order.
 
-    >>> [(r.row, r.col) for r in snake_regions(4, 4, 2, 2, 4)]
-    [(0, 0), (0, 2), (2, 2), (2, 0)]
+    A band begins below the end of the one before and goes back from there, or on where there is more room, so that
+    neighbours touch; where neither way has room it is set against a side of the mesh. Each band has at least one region
+    and no more columns than the mesh.
+
+    >>> [(r.row, r.col, r.cols) for r in snake_bands(4, 2, [[3, 1], [2, 2]])]
+    [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
     """
-    across = mesh_cols // cols
-    regions = []
-    for index in range(min(count, across * (mesh_rows // rows))):
-        band, place = divmod(index, across)
-        place = place if band % 2 == 0 else across - 1 - place
-        regions.append(Rect(band * rows, place * cols, rows, cols))
+    regions: list[Rect] = []
+    for band, across in enumerate(widths):
+        west, east = (regions[-1].col, regions[-1].col + regions[-1].cols) if regions else (0, 0)
+        eastward = sum(across) > east
+        begin = min(west, mesh_cols - sum(across)) if eastward else east
+        for cols in across:
+            regions.append(Rect(band * rows, begin if eastward else begin - cols, rows, cols))
+            begin += cols if eastward else -cols
     return regions
 
 
-def even_regions(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
-    """Rows and columns of ``count`` equal regions on a mesh: most PEs in use, then nearest to a square.
+def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
+    """Bands and regions in a band for ``count`` equal regions on a mesh: most PEs in use, then nearest to a square.
 
     Raises:
         ValueError: the mesh has fewer PEs than regions are asked for.
 
-    >>> even_regions(16, 16, 4)
-    (8, 8)
+    >>> even_bands(16, 16, 4)
+    (2, 2)
     """
     best = (0, 0.0, 0, 0)
     for down in range(1, min(count, mesh_rows) + 1):
@@ -44,8 +51,7 @@ def even_regions(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
         if across > mesh_cols:
             continue
         rows, cols = mesh_rows // down, mesh_cols // across
-        squareness = min(rows, cols) / max(rows, cols)
-        best = max(best, (rows * cols, squareness, rows, cols))
+        best = max(best, (rows * cols, min(rows, cols) / max(rows, cols), down, across))
     if best[0] == 0:
         message = f"{count} regions on {mesh_rows}x{mesh_cols} PEs"
         raise ValueError(message)

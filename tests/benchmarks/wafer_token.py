@@ -29,7 +29,7 @@ def fabric(config: Path, side: int, context: int, *, prompt_tokens: int = 0) -> 
         phases=(PREFILL, DECODE) if prompt_tokens else (DECODE,),
         capacity=REPORT,
     )
-    choice = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=max(1, prompt_tokens), head_chunk=1000)
+    choice = Choice(prefill="mesh-gemm", prefill_chunk=max(1, prompt_tokens), head_chunk=1000)
     return Fabric(compile_choice(read_config(config), wafer, software, options, choice), wafer, software)
 
 

@@ -23,7 +23,7 @@ from wse.studies.facts import sram_facts
 SPEC = tiny_spec()
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 TOLD = replace(OPTIONS, capacity=REPORT)
-CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 ENOUGH, TOO_LITTLE = 1 << 20, 24_000
 
 

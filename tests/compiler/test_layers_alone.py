@@ -21,7 +21,7 @@ from wse.program import Program
 SPEC = tiny_spec()
 WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 ALONE = replace(WHOLE, scope=LAYERS)
-CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 MESH = wafer(6, 6, 1 << 20)
 
 

@@ -30,7 +30,7 @@ MATMULS = ("matmul", "matmul_act")
 
 
 def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) -> Program:
-    choice = Choice(stages_per_wafer=1, prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
+    choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
     return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
 
 
@@ -179,7 +179,7 @@ def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
 
 def test_decodes_steps_do_not_depend_on_the_weights_of_prefill() -> None:
     own = compiled(5).decode
-    choice = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+    choice = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
     shared = compile_choice(ONE_HEAD, wafer(5, 5, 1 << 20), SOFTWARE, OPTIONS, choice).decode
     for name in ("kind", "axis", "view", "op", "loop", "together"):
         assert np.array_equal(getattr(own, name), getattr(shared, name)), name

@@ -29,7 +29,7 @@ SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9
 def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True, prefill: str = "") -> Program:
     square = mesh[0] == mesh[1] and stages == 1
     choice = Choice(
-        stages_per_wafer=stages,
+        per_band=stages,
         prefill=prefill or ("mesh-gemm" if square else "thin-gemm"),
         prefill_chunk=9,
         head_chunk=5,
@@ -65,9 +65,9 @@ def test_every_matrix_element_is_held_by_exactly_one_pe(
         if tile.view == "wgt":
             held = arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner)
             np.add.at(seen, held.astype(np.int64).ravel(), 1)
-    cols = program.stages[0].rect.cols
+    cols = {part.tensor: program.stages[tile.stage].rect.cols for tile in program.tiles for part in tile.parts}
     for name, tensor in numbers.items():
-        copies = cols if tensor.ndim == 1 else 1  # a norm's gain is held by every PE of its row
+        copies = cols[name] if tensor.ndim == 1 else 1  # a norm's gain is held by every PE of its row
         assert (seen[tensor.astype(np.int64)] == copies).all(), name
 
 
@@ -120,7 +120,7 @@ def test_a_broken_placement_is_caught_at_its_pass(saboteur: object, complaint: s
     saboteur.__name__ = "place"  # type: ignore[attr-defined]
     at = [step.__name__ for step in PIPELINE].index("place") + 1
     pipeline = (*PIPELINE[:at], saboteur, *PIPELINE[at:])
-    choice = Choice(stages_per_wafer=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
+    choice = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
     options = replace(OPTIONS, mapping="pipeline")
     with pytest.raises(WseBug, match=f"after place: .*{complaint}"):
         compile_choice(tiny_spec(), wafer(4, 8, 1 << 20), SOFTWARE, options, choice, pipeline)  # type: ignore[arg-type]

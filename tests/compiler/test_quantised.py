@@ -40,7 +40,7 @@ OPTIONS = Options(
 
 def compiled(dtype: str, rows: int, cols: int, spec: ModelSpec = SPEC) -> Program:
     activations = "float16" if dtype in CODINGS else None
-    choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=9, head_chunk=16)
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=9, head_chunk=16)
     options = replace(OPTIONS, dtype=dtype, activations=activations)
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
 

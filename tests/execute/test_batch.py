@@ -32,7 +32,7 @@ from wse_mappings.expert_groups import OWN, SPREAD
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
 STEPS = 10
-THIN = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 TRAITS = replace(
     tiny_spec(),
     layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "4x5": ((4, 5), {}, THIN),
     "1x1": ((1, 1), {}, THIN),
     "two wafers": ((5, 3), {"wafers": 2}, THIN),
-    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, stages_per_wafer=2)),
+    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
     "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
     "drawn": ((4, 5), {"sampling": "host"}, THIN),
     "float16": ((3, 3), {"dtype": "float16"}, THIN),

@@ -137,7 +137,7 @@ def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
     )
 
     def bytes_of(placement: str) -> int:
-        choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=1, head_chunk=16)
+        choice = Choice(prefill=THIN_GEMM, prefill_chunk=1, head_chunk=16)
         chosen = replace(options, experts=placement, prompt_tokens=(1,))
         return compile_choice(spec, wafer(2, 4, 1 << 20), SOFTWARE, chosen, choice).stages[0].sram_top_byte
 

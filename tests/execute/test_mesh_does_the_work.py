@@ -74,7 +74,7 @@ def test_a_prompt_in_chunks_gives_what_it_gives_at_once(
     prompt = case["token_ids"][:23]
     results = []
     for size in (chunk, len(prompt)):
-        choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=size, head_chunk=7)
+        choice = Choice(prefill=prefill, prefill_chunk=size, head_chunk=7)
         part = session(folder, mesh, prompt=prompt, new_tokens=9, sram_bytes=1 << 18, choice=choice, logits=True)
         assert part.greedy(9) == case["token_ids"][23:32]
         results.append(part.engine.logits[0])

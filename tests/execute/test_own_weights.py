@@ -44,7 +44,7 @@ def program_of(
         logits_out="all",
         phases=phases,
     )
-    choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk, head_chunk=9)
+    choice = Choice(prefill=prefill, prefill_chunk=chunk, head_chunk=9)
     return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
 
 
@@ -123,6 +123,6 @@ def test_stories260k_gives_its_golden_tokens(shared: Path, side: int, chunk: int
     prompt = case["prompt_ids"]
     answer = case["token_ids"][len(prompt) :]
     size = min(chunk, len(prompt))
-    choice = Choice(stages_per_wafer=1, prefill=MESH_GEMM_OWN, prefill_chunk=size, head_chunk=40)
+    choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=size, head_chunk=40)
     run = session(folder, (side, side), prompt=prompt, new_tokens=len(answer), choice=choice, sram_bytes=1 << 18)
     assert run.greedy(len(answer)) == answer

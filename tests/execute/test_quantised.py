@@ -45,7 +45,7 @@ def compiled(rows: int, cols: int, coding: str, wafers: int = 1, activations: st
         prompt_tokens=(PROMPT,),
         logits_out="all",
     )
-    choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
     return compile_choice(SPEC, wafer(rows, cols, 1 << 18), SOFTWARE, options, choice)
 
 
@@ -118,7 +118,7 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> N
             prompt_tokens=tuple(map(len, prompts)),
             logits_out="all",
         )
-        choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
+        choice = Choice(prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
         program = compile_choice(SPEC, wafer(3, 4, 1 << 18), SOFTWARE, options, choice)
         engine = Engine(program, SPEC, tensors(SPEC).__getitem__)
         for _ in engine.prefill(*prompts):

@@ -77,7 +77,7 @@ def compiled(
         logits_out="all",
         experts=experts,
     )
-    choice = Choice(stages_per_wafer=1, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
     return compile_choice(spec, wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
 
 

@@ -20,11 +20,11 @@ CASES = [
     ("region", 1, (16, 16), None),
     ("region", 2, (16, 16), None),
     ("region", 1, (7, 5), None),
-    ("pipeline", 1, (16, 16), Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)),
-    ("region", 1, (9, 9), Choice(stages_per_wafer=1, prefill="mesh-gemm-own-weights", prefill_chunk=9, head_chunk=40)),
-    ("region", 3, (9, 9), Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=40)),
+    ("pipeline", 1, (16, 16), Choice(bands=2, per_band=2, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)),
+    ("region", 1, (9, 9), Choice(prefill="mesh-gemm-own-weights", prefill_chunk=9, head_chunk=40)),
+    ("region", 3, (9, 9), Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=40)),
     ("pipeline", 3, (6, 9), None),
-    ("pipeline", 1, (15, 13), Choice(stages_per_wafer=5, prefill="thin-gemm", prefill_chunk=3, head_chunk=40)),
+    ("pipeline", 1, (15, 13), Choice(bands=5, prefill="thin-gemm", prefill_chunk=3, head_chunk=40)),
 ]
 NEW_TOKENS = 30
 
@@ -108,7 +108,7 @@ def test_untied_models_agree_as_well_with_their_ids_going_back(stages: int) -> N
         prompt_tokens=(7,),
         logits_out="all",
     )
-    choice = Choice(stages_per_wafer=stages, prefill="thin-gemm", prefill_chunk=3, head_chunk=2)
+    choice = Choice(per_band=stages, prefill="thin-gemm", prefill_chunk=3, head_chunk=2)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
     for _ in engine.prefill(range(3, 10)):

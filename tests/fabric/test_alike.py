@@ -18,7 +18,7 @@ from wse.phase import Field, Kind
 from wse.program import Program
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
-CHOICE = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
+CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 MACHINE = wafer(6, 6, 1 << 20)
 
 

@@ -21,11 +21,11 @@ from wse.program import Program
 from wse_mappings.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
-CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
+CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 SMALL, LARGE = wafer(6, 5, 1 << 20), wafer(9, 8, 1 << 20)
 CASES = {
     "one region": (SMALL, OPTIONS, CHOICE),
-    "three regions": (LARGE, replace(OPTIONS, mapping="pipeline"), replace(CHOICE, stages_per_wafer=3)),
+    "three regions": (LARGE, replace(OPTIONS, mapping="pipeline"), replace(CHOICE, bands=3)),
     "two wafers": (
         wafer(6, 6, 1 << 20),
         replace(OPTIONS, wafers=2),
@@ -34,7 +34,7 @@ CASES = {
     "two wafers of two regions": (
         LARGE,
         replace(OPTIONS, mapping="pipeline", wafers=2, region=(4, 4)),
-        replace(CHOICE, stages_per_wafer=2),
+        replace(CHOICE, per_band=2),
     ),
     "a line": (wafer(1, 7, 1 << 20), OPTIONS, CHOICE),
     "one PE": (wafer(1, 1, 1 << 20), OPTIONS, CHOICE),

@@ -21,7 +21,7 @@ from wse.phase import HOST, Field, HostStream, Kind, Phase
 from wse.program import Program
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
-CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
+CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 MACHINE = wafer(6, 5, 1 << 20)
 
 
@@ -79,7 +79,7 @@ def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
 def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
     """Two regions side by side: one column sends d words a row, one hop east."""
     options = replace(OPTIONS, wafers=1)
-    program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, stages_per_wafer=2))
+    program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
     assert [s.rect.col for s in program.stages] == [0, 5]
     cost, steps = fabric.decode_cost(9), np.flatnonzero(program.decode.kind == Kind.HAND_OVER)
     words = -(-40 // 6)
@@ -116,7 +116,7 @@ def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> Non
 
 
 def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
-    choice = Choice(stages_per_wafer=1, prefill="mesh-gemm", prefill_chunk=4, head_chunk=67)
+    choice = Choice(prefill="mesh-gemm", prefill_chunk=4, head_chunk=67)
     program, fabric = compiled(wafer(5, 5, 1 << 20), options=replace(OPTIONS, wafers=1), choice=choice)
     cost, phase = fabric.prefill_cost(0), program.prefill[0]
     alone = np.flatnonzero((phase.loop < 0) & (cost.by_cause.sum(axis=1) > 0))

@@ -12,7 +12,7 @@ from wse.fabric.phase_cost import Fabric
 from wse.studies.clock import Clock
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
-CHOICE = Choice(stages_per_wafer=1, prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
+CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 
 
 def test_totals_are_the_sums_over_all_runs() -> None:

@@ -42,7 +42,7 @@ def tiny_session(
         logits_out="all",
         experts=experts,
     )
-    choice = Choice(stages_per_wafer=1, prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)
+    choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)
     machine = wafer(*mesh, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)

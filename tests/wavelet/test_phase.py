@@ -27,8 +27,8 @@ from wse_mappings.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
-FOUR_STAGES = Choice(stages_per_wafer=4, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)
-FIVE_STAGES = Choice(stages_per_wafer=5, prefill="thin-gemm", prefill_chunk=5, head_chunk=40)
+FOUR_STAGES = Choice(bands=2, per_band=2, prefill="mesh-gemm", prefill_chunk=8, head_chunk=40)
+FIVE_STAGES = Choice(bands=5, prefill="thin-gemm", prefill_chunk=5, head_chunk=40)
 CASES = [
     ("region", 1, (8, 8), None),
     ("region", 1, (7, 5), None),

@@ -26,8 +26,8 @@ def check(state: State, after: str) -> None:
 def _partition(state: State) -> str | None:
     if not nx.is_directed_acyclic_graph(state.graph):
         return "the op graph has a cycle"
-    if len(state.plans) > state.spec.layer_count:
-        return f"{len(state.plans)} stages for {state.spec.layer_count} layers"
+    if len({plan.rows for plan in state.plans}) > 1:
+        return "regions differ in rows"
     layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
     if layers != list(range(state.spec.layer_count)):
         return f"stages hold layers {layers}"
@@ -55,16 +55,17 @@ def _place(state: State) -> str | None:
 
 
 def _shard(state: State) -> str | None:
-    cut, choice = state.shard, state.choice
-    if cut is None or choice.prefill == THIN_GEMM:
+    choice = state.choice
+    if choice.prefill == THIN_GEMM:
         return None
     what = needs_thin(state.spec, state.options)
     if what:
         return f"{choice.prefill} is not known for {what}"
-    if cut.rows != cut.cols:
-        return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
-    if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
-        return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
+    for cut in state.shards:
+        if cut.rows != cut.cols:
+            return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
+        if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
+            return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
     return None
 
 

@@ -18,7 +18,6 @@ from wse_mappings.patterns.k_tree import root_of
 
 def emit(state: State) -> State:
     """Fill ``program``."""
-    assert state.shard is not None
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     place = {op.name: i for i, op in enumerate(ops)}
@@ -49,11 +48,11 @@ def emit(state: State) -> State:
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
-        root_row=root_of(state.shard.rows),
+        root_row=root_of(state.shards[0].rows),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
-        mixture=state.shard.mixture,
+        mixtures=tuple(cut.mixture for cut in state.shards),
     )
     return replace(state, program=program)
 
@@ -77,8 +76,6 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
-    assert state.shard is not None
-    mixture = state.shard.mixture
     count = len(phase.steps)
     fixed, per_slot, per_round, odd, per_slot_round, per_pair = (
         np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(6)
@@ -96,6 +93,8 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
                 per_slot_round[index, place] = operand.per_slot_round
                 if operand.other is not None:
                     odd[index, place] = _element(state, operand.other) - _element(state, operand.buffer)
+
+    most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.shards]
 
     def column(values: list[int]) -> I32:
         return np.array(values, np.int32)
@@ -121,7 +120,7 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
         odd=odd,
         per_slot_round=per_slot_round,
         per_pair=per_pair,
-        most_pairs=0 if mixture is None else mixture.most_pairs(phase.tokens),
+        most_pairs=np.array([most[s.stage] for s in phase.steps], np.int64),
         loops=np.array(phase.loops, np.int32).reshape(-1, 3),
         over_users=np.array([loop in phase.over_users for loop in range(len(phase.loops))], np.bool_),
     )
@@ -129,13 +128,14 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
 
 def _padding(state: State) -> float:
     """Share of the weight elements in SRAM that are padding."""
-    assert state.shard is not None
-    lines = (state.shard.cols, state.shard.rows)  # how many places an index of each axis stands at
     tiles = [t.tile for t in state.tiles if t.tile.view == "wgt" or t.tile.coding]
-    held = sum(tile.outer * tile.inner for tile in tiles) * state.shard.rows * state.shard.cols
-    real = 0
-    for part in (part for tile in tiles for part in tile.parts):
-        inner = int((part.inner >= 0).sum())
-        places = lines[1 - part.inner_axis] if part.offset is None else int((part.offset >= 0).sum())
-        real += inner * (places if part.outer is None else int((part.outer >= 0).sum()))
+    held = real = 0
+    for tile in tiles:
+        cut = state.shards[tile.stage]
+        lines = (cut.cols, cut.rows)  # how many places an index of each axis stands at
+        held += tile.outer * tile.inner * cut.rows * cut.cols
+        for part in tile.parts:
+            inner = int((part.inner >= 0).sum())
+            places = lines[1 - part.inner_axis] if part.offset is None else int((part.offset >= 0).sum())
+            real += inner * (places if part.outer is None else int((part.outer >= 0).sum()))
     return 1.0 - real / held

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from wse.codings import CODINGS
 from wse.element_types import DTYPES
 from wse.errors import BadInput, UnknownName
-from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse_mappings.expert_groups import SPREAD
-from wse_mappings.placement import even_regions
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -36,11 +34,11 @@ class Options:
     ``dtype`` is how the weights of linear layers are held. ``activations`` is the element type of everything else:
     activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
     ``prompt_tokens`` has the length of each user's prompt, which are compiled as prefill one after another; then all
-    users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` None
-    lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host`` sends the logits out and takes
-    the id back. ``logits_out`` sends them out besides: ``none``, those after the ``prompt``, or ``all``. ``capacity``
-    ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report`` lets addresses run on past its end, for
-    a Program to be timed, never executed (``Program.fits`` tells which it is).
+    users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` is
+    the shape of every region; None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
+    sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
+    ``prompt``, or ``all``. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
+    lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
     holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
@@ -87,10 +85,14 @@ class Options:
 class Choice:
     """What the compiler chooses by trying.
 
-    ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary entries a column are projected at once.
+    A wafer's mesh is cut into ``bands`` one below the other, of ``rows`` rows each (None: as many as there are), and
+    a band into at most ``per_band`` regions. ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
+    entries a column are projected at once.
     """
 
-    stages_per_wafer: int
+    bands: int = 1
+    per_band: int = 1
+    rows: int | None = None
     prefill: str
     prefill_chunk: int
     head_chunk: int
@@ -108,11 +110,6 @@ def check_types(dtype: str, activations: str | None) -> None:
             f"or quantise with --dtype {' or '.join(CODINGS)}"
         )
         raise BadInput(message)
-
-
-def region_shape(options: Options, wafer: WaferSpec, stages: int) -> tuple[int, int]:
-    """Rows and columns of every region: as asked for, or ``stages`` equal rectangles that use most of the mesh."""
-    return options.region or even_regions(wafer.mesh_rows, wafer.mesh_cols, stages)
 
 
 def needs_thin(spec: ModelSpec, options: Options) -> str:

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
-from wse.compiler.options import region_shape
 from wse.compiler.state import State
-from wse.errors import BadMesh
 from wse.program import Stage
-from wse_mappings.placement import snake_regions
+from wse_mappings.placement import snake_bands
 
 
 def place(state: State) -> State:
-    """Fill ``stages`` (SRAM bounds come with allocation). Raises BadMesh when the regions do not fit the mesh."""
-    wafer, per_wafer = state.wafer, state.choice.stages_per_wafer
-    rows, cols = region_shape(state.options, wafer, per_wafer)
-    regions = snake_regions(wafer.mesh_rows, wafer.mesh_cols, rows, cols, per_wafer)
-    if len(regions) < per_wafer:
-        message = (
-            f"region {rows}x{cols}: {per_wafer} of them on each wafer do not fit its mesh of "
-            f"{wafer.mesh_rows}x{wafer.mesh_cols}; {len(regions)} do: choose a smaller --region or a larger --mesh"
+    """Fill ``stages`` (SRAM bounds come with allocation)."""
+    rects = [
+        rect
+        for _, mine in groupby(state.plans, key=lambda plan: plan.wafer)
+        for rect in snake_bands(
+            state.wafer.mesh_cols,
+            state.plans[0].rows,
+            [[plan.cols for plan in across] for _, across in groupby(mine, key=lambda plan: plan.band)],
         )
-        raise BadMesh(message)
+    ]
     stages = tuple(
         Stage(
             wafer=plan.wafer,
-            rect=regions[index % per_wafer],
+            rect=rect,
             first_layer=plan.first_layer,
             last_layer=plan.last_layer,
             has_embedding=plan.has_embedding,
@@ -33,6 +32,6 @@ def place(state: State) -> State:
             sram_base_byte=0,
             sram_top_byte=0,
         )
-        for index, plan in enumerate(state.plans)
+        for plan, rect in zip(state.plans, rects, strict=True)
     )
     return replace(state, stages=stages)

@@ -49,7 +49,6 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
 
 def schedule(state: State) -> State:
     """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
-    assert state.shard is not None
     buffers, patterns = Buffers(), Patterns()
     tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
     phases: list[SymPhase] = []
@@ -62,9 +61,9 @@ def schedule(state: State) -> State:
             spec=state.spec,
             options=state.options,
             choice=state.choice,
-            cut=state.shard,
+            cuts=state.shards,
             plans=state.plans,
-            builder=PhaseBuilder(state.shard.rows, state.shard.cols),
+            builder=PhaseBuilder(state.plans[0].rows),
             buffers=buffers,
             patterns=patterns,
             tiles=tiles,

@@ -21,7 +21,6 @@ from wse.compiler.options import (
     Options,
     check_types,
     needs_thin,
-    region_shape,
 )
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import compile_choice
@@ -32,10 +31,13 @@ from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import Program
+from wse_mappings.placement import even_bands
 from wse_mappings.recipe import recipes
 from wse_mappings.split import ceil_div
 
 Cost = Callable[[Program], float]
+Layout = tuple[int, int]
+"""Bands of a wafer's mesh, and the most regions in one."""
 
 SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
 MOST_STAGES = 16  # stages on a wafer that are tried when the region is not given
@@ -57,10 +59,10 @@ def compile_model(
     _check_mesh(spec, wafer, options)
     programs: list[Program] = []
     failures: list[DoesNotFit] = []
-    for stages in _stage_counts(spec, wafer, options):
-        for prefill in _prefills(spec, wafer, options, stages):
+    for layout in _layouts(spec, wafer, options):
+        for prefill in _prefills(spec, wafer, options, layout):
             try:
-                programs.append(_largest_chunks(spec, wafer, software, options, stages, prefill))
+                programs.append(_largest_chunks(spec, wafer, software, options, layout, prefill))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
@@ -88,11 +90,13 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    for stages in _stage_counts(spec, wafer, options):
-        products = _prefills(spec, wafer, options, stages)
+    for bands, per_band in _layouts(spec, wafer, options):
+        products = _prefills(spec, wafer, options, (bands, per_band))
         if not products:
             continue
-        choice = Choice(stages_per_wafer=stages, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK)
+        choice = Choice(
+            bands=bands, per_band=per_band, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK
+        )
         least = replace(options, prompt_tokens=(1,) * options.batch, capacity=REFUSE)
         if not _weights_fit(spec, wafer, software, least, choice):
             continue
@@ -142,41 +146,52 @@ def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
         raise BadMesh(message)
 
 
-def _stage_counts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[int]:
-    """Stages on each wafer to try, the fewest first."""
+def _layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
+    """Layouts of each wafer to try, the fewest regions first."""
     if recipes()[options.mapping].regions == "one":
-        yield 1
+        yield 1, 1
         return
     per_wafer = spec.layer_count // options.wafers
     if options.region is not None:
         rows, cols = options.region
-        most = min(per_wafer, (wafer.mesh_rows // rows) * (wafer.mesh_cols // cols))
-    else:
-        most = min(per_wafer, wafer.mesh_rows * wafer.mesh_cols, MOST_STAGES)
-    yield from range(min(2, most), most + 1)
+        down, across = wafer.mesh_rows // rows, wafer.mesh_cols // cols
+        most = min(per_wafer, down * across)
+        yield from ((ceil_div(count, across), across) for count in range(min(2, most), most + 1))
+        return
+    most = min(per_wafer, wafer.mesh_rows * wafer.mesh_cols, MOST_STAGES)
+    counts = range(min(2, most), most + 1)
+    yield from dict.fromkeys(even_bands(wafer.mesh_rows, wafer.mesh_cols, count) for count in counts)
 
 
-def _prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, stages: int) -> tuple[str, ...]:
+def _prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout) -> tuple[str, ...]:
     """The products to try on regions of that shape, the least demanding last; none where only another was asked for.
 
     Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
     """
-    rows, cols = region_shape(options, wafer, stages)
+    rows, cols = _region(wafer, options, layout)
     unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
     wanted = unasked if options.prefill is None else [options.prefill]
     squares = rows == cols and not needs_thin(spec, options)
     return tuple(product for product in wanted if squares or product == THIN_GEMM)
 
 
+def _region(wafer: WaferSpec, options: Options, layout: Layout) -> tuple[int, int]:
+    """Rows and columns of a region, the columns where all of a band have as many."""
+    return options.region or (wafer.mesh_rows // layout[0], wafer.mesh_cols // layout[1])
+
+
 def _largest_chunks(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, stages: int, prefill: str
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, layout: Layout, prefill: str
 ) -> Program:
     """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
-    rows, cols = region_shape(options, wafer, stages)
+    rows, cols = _region(wafer, options, layout)
     step = 1 if prefill == THIN_GEMM else rows
+    bands, per_band = layout
 
     def attempt(head_chunk: int, prefill_chunk: int) -> Program:
-        choice = Choice(stages_per_wafer=stages, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk)
+        choice = Choice(
+            bands=bands, per_band=per_band, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk
+        )
         return compile_choice(spec, wafer, software, options, choice)
 
     longest = max(options.prompt_tokens)

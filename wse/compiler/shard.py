@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse.compiler.expert_tiles import expert_tiles
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, region_shape
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT
 from wse.compiler.quantised import held
 from wse.compiler.shard_latent import cut_latent, latent_tiles, tables
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
@@ -24,37 +24,15 @@ from wse_mappings.split import padded_blocks
 
 
 def shard(state: State) -> State:
-    """Fill ``shard`` and ``tiles``."""
+    """Fill ``shards`` and ``tiles``."""
+    by_cols = {plan.cols: _cut(state, plan.rows, plan.cols) for plan in state.plans}
+    cuts = tuple(by_cols[plan.cols] for plan in state.plans)
     spec = state.spec
-    rows, cols = region_shape(state.options, state.wafer, state.choice.stages_per_wafer)
-    mixture = spec.experts
-    groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None
-    cut = Shard(
-        rows=rows,
-        cols=cols,
-        hidden=padded_blocks(spec.hidden_size, rows),
-        ffn=padded_blocks(spec.ffn_size, cols),
-        vocab=padded_blocks(spec.vocab_size, cols),
-        positions=padded_blocks(spec.learned_positions, cols),
-        heads=head_groups(
-            cols,
-            spec.kv_head_count,
-            spec.head_size if spec.latent is None else spec.latent.rope_size,
-            0 if spec.rope is None else 2 * len(spec.rope.frequencies),
-            whole_pairs=state.options.scope != LAYERS or spec.latent is not None,
-        ),
-        latent=cut_latent(spec, rows, cols),
-        router=padded_blocks(mixture.count if mixture else 0, cols),
-        experts=groups,
-        mixture=_mixture(mixture, groups),
-        shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
-    )
-    queries, keys = (cut.heads.rows(spec.head_size, shared) for shared in (spec.queries_per_kv, 1))
     tiles = []
     seen: set[tuple[int, str]] = set()
     for op in ops_in_order(state.graph):
         stage = stage_of(state, op)
-        for tile in _wanted(state, op, cut, queries, keys, stage):
+        for tile in _wanted(state, op, cuts[stage], stage):
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
                 buffer = SymBuffer(
@@ -66,12 +44,43 @@ def shard(state: State) -> State:
                     kept=True,
                 )
                 tiles.append(SymTile(buffer=buffer, tile=tile))
-    for stage, plan in enumerate(state.plans):
+    for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
         rotates = any(layer.rotary for layer in spec.layers[plan.first_layer : plan.last_layer])
         if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
             tiles.append(_frequencies(cut, stage))
-        tiles += tables(cut, stage)
-    return replace(state, shard=cut, tiles=tuple(tiles))
+        if plan.last_layer > plan.first_layer:
+            tiles += tables(cut, stage)
+    return replace(state, shards=cuts, tiles=tuple(tiles))
+
+
+def _cut(state: State, rows: int, cols: int) -> Shard:
+    """The cut over a region of that shape."""
+    spec = state.spec
+    mixture = spec.experts
+    groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None
+    heads = head_groups(
+        cols,
+        spec.kv_head_count,
+        spec.head_size if spec.latent is None else spec.latent.rope_size,
+        0 if spec.rope is None else 2 * len(spec.rope.frequencies),
+        whole_pairs=state.options.scope != LAYERS or spec.latent is not None,
+    )
+    return Shard(
+        rows=rows,
+        cols=cols,
+        hidden=padded_blocks(spec.hidden_size, rows),
+        ffn=padded_blocks(spec.ffn_size, cols),
+        vocab=padded_blocks(spec.vocab_size, cols),
+        positions=padded_blocks(spec.learned_positions, cols),
+        heads=heads,
+        queries=heads.rows(spec.head_size, spec.queries_per_kv),
+        keys=heads.rows(spec.head_size, 1),
+        latent=cut_latent(spec, rows, cols),
+        router=padded_blocks(mixture.count if mixture else 0, cols),
+        experts=groups,
+        mixture=_mixture(mixture, groups),
+        shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
+    )
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
@@ -94,7 +103,7 @@ def own_name(tensor: str) -> str:
     return f"prefill.{tensor}"
 
 
-def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
+def _wanted(state: State, op: Op, cut: Shard, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
     if op.kind in ("router", "experts", "experts_down"):
         plain = expert_tiles(state.spec, op, cut, stage)
@@ -102,24 +111,24 @@ def _wanted(state: State, op: Op, cut: Shard, queries: I32, keys: I32, stage: in
     tiles = column_vectors(op, cut, state.spec, stage)
     apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
     if not apart or DECODE in state.options.phases:
-        plain = _tiles(op, cut, queries, keys, stage)
+        plain = _tiles(op, cut, stage)
         tiles += [tile for whole in plain for tile in held(whole, state.options.dtype)]
         tiles += hidden_vectors(op, cut, stage, COLUMNS)
     if apart and PREFILL in state.options.phases:
-        tiles += _own_tiles(op, cut, queries, keys, stage)
+        tiles += _own_tiles(op, cut, stage)
         tiles += [replace(tile, name=own_name(tile.name)) for tile in hidden_vectors(op, cut, stage, ROWS)]
     return tiles
 
 
-def _own_tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
+def _own_tiles(op: Op, cut: Shard, stage: int) -> list[Tile]:
     """MeshGEMM's tiles, one for each tensor: contraction skewed, outputs and gains cut over columns."""
     match op.kind:
         case "norm" | "post_norm":
             contraction, outputs = None, [cut.hidden]
         case "qkv":
-            contraction, outputs = cut.hidden, [queries, keys, keys]
+            contraction, outputs = cut.hidden, [cut.queries, cut.keys, cut.keys]
         case "output":
-            contraction, outputs = queries, [cut.hidden]
+            contraction, outputs = cut.queries, [cut.hidden]
         case "product":
             contraction, outputs = cut.hidden, [cut.ffn]
         case "gate_up":
@@ -141,7 +150,7 @@ def _unknown(op: Op) -> WseBug:
     return WseBug(f"no tiles are known for ops of kind {op.kind}")
 
 
-def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile]:
+def _tiles(op: Op, cut: Shard, stage: int) -> list[Tile]:
     """The tiles that decode and the products in place use."""
     by_row, by_col = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     match op.kind:
@@ -152,9 +161,17 @@ def _tiles(op: Op, cut: Shard, queries: I32, keys: I32, stage: int) -> list[Tile
         case "norm" | "post_norm":
             return [_tile(op.weights, stage, None, [by_row], transposed=False)]
         case "qkv":
-            return [_tile(op.weights, stage, by_row, [(queries, ROWS), (keys, ROWS), (keys, ROWS)], transposed=True)]
+            return [
+                _tile(
+                    op.weights,
+                    stage,
+                    by_row,
+                    [(cut.queries, ROWS), (cut.keys, ROWS), (cut.keys, ROWS)],
+                    transposed=True,
+                )
+            ]
         case "output":
-            return [_tile(op.weights, stage, (queries, ROWS), [by_row], transposed=True)]
+            return [_tile(op.weights, stage, (cut.queries, ROWS), [by_row], transposed=True)]
         case "gate_up" | "shared_gate_up":
             return [_tile(op.weights, stage, by_row, [by_col] * len(op.weights), transposed=True)]
         case "down" | "shared_down":

@@ -20,7 +20,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shard:
-    """How extents are cut over the region of one stage (all regions have one shape).
+    """How extents are cut over the region of one stage. All regions have one number of rows.
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
     the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.
@@ -33,6 +33,8 @@ class Shard:
     vocab: I32  # [cols, V]
     positions: I32  # [cols, learned positions of a column]
     heads: HeadGroups  # of the rotated features alone where attention is latent
+    queries: I32  # [cols, heads * F]: rows of the projections to queries, and to keys and values, of a column
+    keys: I32
     router: I32  # [cols, n]; no entries without experts
     experts: ExpertGroups | None
     mixture: Mixture | None
@@ -138,9 +140,12 @@ class SymTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """Which layers a stage holds, and on which wafer."""
+    """Which layers a stage holds, on which wafer, in which of its bands, and the rows and columns of its region."""
 
     wafer: int
+    band: int
+    rows: int
+    cols: int
     first_layer: int
     last_layer: int
     has_embedding: bool
@@ -158,7 +163,7 @@ class State:
     choice: Choice
     graph: nx.DiGraph[str]
     plans: tuple[StagePlan, ...] = ()  # partition
-    shard: Shard | None = None  # shard
+    shards: tuple[Shard, ...] = ()  # shard: one a stage
     tiles: tuple[SymTile, ...] = ()  # shard
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule

@@ -118,7 +118,7 @@ class Binder:
         if phase.per_pair[step, Field.ELEMENTS]:
             assert not varies
             operands[5], operands[6] = phase.per_pair[step, Field.ELEMENTS], view.itemsize
-            operands = np.append(operands, (a[Field.COUNT], phase.most_pairs))
+            operands = np.append(operands, (a[Field.COUNT], phase.most_pairs[step]))
             launch = _launch("along_columns_counted", n * arena.blocks * arena.lanes)
             counts = arena.view("float32")
             return launch, (view, counts, arena.links, pattern.messages, pattern.first, variant, operands)

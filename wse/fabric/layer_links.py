@@ -114,8 +114,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs) 
 
 def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs) -> I64:
     """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
-    assert fabric.program.mixture is not None
-    columns = by_column(fabric.program, fabric.program.mixture, phase, step, pairs)
+    columns = by_column(fabric.program, phase, step, pairs)
     return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
 
 

@@ -16,7 +16,6 @@ from wse.fabric.causes import Cycles
 from wse.fabric.link_map import I64
 from wse.fabric.step_cost import StepCosts
 from wse.fabric.traffic import Traffic
-from wse.mixture import Mixture
 from wse.phase import Kind, Phase
 from wse.program import Program
 
@@ -48,12 +47,12 @@ class RoutedCosts:
     def added(self, cost: PhaseCost, phase: Phase, like: I64, slots: int, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
         steps = np.flatnonzero(phase.routed)
-        if self.program.mixture is None or not len(steps):
+        if not len(steps):
             return cost
         start, by_cause, words, hops = cost.start.copy(), cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
         contention, streams, rectangles = cost.contention.copy(), cost.streams.copy(), [cost.shifts]
         for step in steps.tolist():
-            columns = by_column(self.program, self.program.mixture, phase, step, pairs)
+            columns = by_column(self.program, phase, step, pairs)
             most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
             found = self._cost(phase, step, int(like[step]), slots, most)
             by_cause[step] += found.cycles[1:]
@@ -88,14 +87,16 @@ class RoutedCosts:
         return self._known[key]
 
 
-def by_column(program: Program, mixture: Mixture, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """int64 ``[cols]``: pairs on each column at a step."""
+def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
+    """int64 ``[cols]``: pairs on each column at a step that works on some."""
+    mixture = program.mixtures[int(phase.stage[step])]
+    assert mixture is not None
     layer = program.op_layers[int(phase.op[step])]
     return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
 
 
 def evenly(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
     """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
-    if program.mixture is None or not phase.routed[step]:
+    if not phase.routed[step]:
         return phase, step
-    return phase.of_pairs(step, int(by_column(program, program.mixture, phase, step, EVEN).max())), 0
+    return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0

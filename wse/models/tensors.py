@@ -83,15 +83,17 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
 
     ``float_bytes`` are those of an element of what is not quantised.
     """
+    tensors = tensor_shapes(spec).items()
+    return sum(tensor_bytes(shape, weight_type if is_linear(name) else "", float_bytes) for name, shape in tensors)
+
+
+def tensor_bytes(shape: tuple[int, ...], weight_type: str, float_bytes: int) -> int:
+    """Bytes of a tensor's values, or of its codes and scales where ``weight_type`` is a coding."""
     coding = CODINGS.get(weight_type)
-    total = 0
-    for name, shape in tensor_shapes(spec).items():
-        if coding is None or not is_linear(name):
-            total += math.prod(shape) * float_bytes
-        else:
-            outputs, inputs = shape
-            total += coding.code_bytes(inputs, outputs) + outputs * coding.groups(inputs) * float_bytes
-    return total
+    if coding is None:
+        return math.prod(shape) * float_bytes
+    outputs, inputs = shape
+    return coding.code_bytes(inputs, outputs) + outputs * coding.groups(inputs) * float_bytes
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:

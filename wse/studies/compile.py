@@ -57,7 +57,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
 
 def _routing(program: Program) -> Report:
     """``routing``: how tokens are taken to choose experts where nothing is executed."""
-    return {} if program.mixture is None else {"routing": "even"}
+    return {} if program.mixtures[0] is None else {"routing": "even"}
 
 
 def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:

@@ -65,11 +65,11 @@ def system_facts(program: Program) -> Report:
 
 def _experts(program: Program) -> Report:
     """``experts`` of a layer, those that a token uses, and of how many a column holds a share at most."""
-    mixture = program.mixture
-    if mixture is None:
+    mixtures = [mixture for mixture in program.mixtures if mixture is not None]
+    if not mixtures:
         return {}
-    held = int(mixture.by_column.shape[1])
-    return {"experts": {"count": mixture.count, "active": mixture.active, "on_a_column": held}}
+    held = max(int(mixture.by_column.shape[1]) for mixture in mixtures)
+    return {"experts": {"count": mixtures[0].count, "active": mixtures[0].active, "on_a_column": held}}
 
 
 def cut_bytes_per_token(program: Program) -> int:

@@ -57,8 +57,8 @@ class Buffers:
 class PhaseBuilder:
     """Collects the steps of one phase. ``stage`` and ``op`` are set by the caller as it goes."""
 
-    def __init__(self, rows: int, cols: int) -> None:
-        self.rows, self.cols = rows, cols
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
         self.stage = 0
         self.op = 0
         self.steps: list[SymStep] = []

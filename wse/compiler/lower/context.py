@@ -43,7 +43,7 @@ class Context:
     spec: ModelSpec
     options: Options
     choice: Choice
-    cut: Shard
+    cuts: tuple[Shard, ...]
     plans: tuple[StagePlan, ...]
     builder: PhaseBuilder
     buffers: Buffers
@@ -61,6 +61,11 @@ class Context:
     def __post_init__(self) -> None:
         self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
         self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
+
+    @property
+    def cut(self) -> Shard:
+        """How extents are cut over the current stage's region."""
+        return self.cuts[self.builder.stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:

@@ -13,12 +13,13 @@ from wse_mappings.placement import Rect
 def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Move the residual stream from the current stage to stage ``target`` and go on there.
 
-    Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions stand
-    above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its tile.
+    Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions are
+    alike and stand above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its
+    tile.
     """
     source, elements = c.builder.stage, c.tokens * c.cut.d
     payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
-    everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source].col == rects[target].col)
+    everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source][1::2] == rects[target][1::2])
     _stream(c, source, target, rects, elements, payload, everyone=everyone)
 
 
@@ -51,11 +52,20 @@ def _stream(
         _move(c, source, target, at, there, elements, payload, leave=0, enter=0, cols=cols)
         c.builder.stage = target
         return
-    eastward = not _same_wafer(c, source, target) or rects[target].col > rects[source].col
-    leave, enter = (cols - 1, 0) if eastward else (0, cols - 1)
+    leave, enter = _nearest(rects[source], rects[target]) if _same_wafer(c, source, target) else (cols - 1, 0)
     _move(c, source, target, at, there, elements, payload, leave=leave, enter=enter, cols=1)
     c.builder.stage = target
     spread(c, there, elements, col=enter)
+
+
+def _nearest(source: Rect, target: Rect) -> tuple[int, int]:
+    """Columns of two regions between which words go: one that both have, near the middle of the target, or their
+    sides that face each other."""
+    low, high = max(source.col, target.col), min(source.col + source.cols, target.col + target.cols)
+    if low < high:
+        col = min(max(target.col + target.cols // 2, low), high - 1)
+        return col - source.col, col - target.col
+    return (source.cols - 1, 0) if target.col > source.col else (0, target.cols - 1)
 
 
 def _move(

@@ -162,7 +162,7 @@ def _options(
 def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
     """One compilation; what its software costs plays no part in it but for the bytes of code."""
     chunk = max(*options.prompt_tokens, 1)
-    choice = Choice(stages_per_wafer=1, prefill=product, prefill_chunk=chunk, head_chunk=1)
+    choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
     profile = software(PROFILE, grid.wafer.generation)
     return compile_choice(_one_head(shape), grid.wafer, profile, options, choice)
 
