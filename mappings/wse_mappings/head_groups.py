@@ -1,8 +1,9 @@
 """Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
 
-With at least as many columns as kv heads, each kv head owns a contiguous group of columns (sizes differ by at
-most one), and a column of the group holds the same features, whole rotary pairs and a share of those that do not
-rotate, of the head's keys, values and all its queries. With fewer columns, each holds whole kv heads. Cut evenly
+With at least as many columns as kv heads, each kv head, or several together where that leaves fewer places empty, owns
+a contiguous group of columns (sizes differ by at most one), and a column of the group holds the same features, whole
+rotary pairs and a share of those that do not rotate, of each head's keys, values and all its queries. With fewer
+columns, each holds whole kv heads. Cut evenly
 instead, as the kernels of WaferLLM (OSDI 2025) that were measured do, features may part from their rotary partners:
 right for times, wrong for values.
 """
@@ -63,29 +64,37 @@ def head_groups(
 ) -> HeadGroups:
     """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns.
 
-    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2.
+    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. Of the
+    ways to let heads share a group that with the fewest places for features on a column is taken.
     """
     if cols < kv_head_count:
         held = padded_blocks(kv_head_count, cols)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         alone = tuple((c, 1) for c in range(cols))
         return HeadGroups(kv_heads=held, features=features, rotated=rotary_size, segments=alone)
-    segments = balanced_segments(cols, kv_head_count)
-    kv_heads = np.repeat(np.arange(kv_head_count, dtype=np.int32), [count for _, count in segments])[:, None]
-    if whole_pairs:
-        features, rotated = _pairs(head_size, rotary_size, segments)
-    else:
-        features = _even(head_size, segments)
-        rotated = 2 * (features.shape[1] * rotary_size // head_size // 2)
+    if not whole_pairs:
+        return _grouped(cols, kv_head_count, 1, *_even(head_size, rotary_size, balanced_segments(cols, kv_head_count)))
+    ways = []
+    for sharing in (n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0):
+        segments = balanced_segments(cols, kv_head_count // sharing)
+        ways.append((sharing, *_pairs(head_size, rotary_size, segments)))
+    return _grouped(cols, kv_head_count, *min(ways, key=lambda way: way[0] * way[1].shape[1]))
+
+
+def _grouped(cols: int, kv_head_count: int, sharing: int, features: I32, rotated: int) -> HeadGroups:
+    """So many heads in each group of columns."""
+    segments = balanced_segments(cols, kv_head_count // sharing)
+    heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
+    kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
     return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
 
 
-def _even(head_size: int, segments: list[tuple[int, int]]) -> I32:
-    """The features of every column in blocks of one size."""
+def _even(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+    """The features of every column in blocks of one size; how many rotate."""
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
     index = place[:, None] * width + np.arange(width, dtype=np.int32)
-    return np.where(index < head_size, index, np.int32(-1))
+    return np.where(index < head_size, index, np.int32(-1)), 2 * (width * rotary_size // head_size // 2)
 
 
 def _pairs(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
