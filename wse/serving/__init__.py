@@ -1,0 +1,1 @@
+"""Questions of serving, as pure functions over numbers: no Program, no files."""

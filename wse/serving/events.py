@@ -1,0 +1,146 @@
+"""Tokens and chunks of prompts on their way through stages, event by event: what the closed forms are tested against.
+
+Two kinds of event: a job comes to a server, and a server is done with a job. A server takes jobs in the order in which
+they come.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wse.serving.route import Route
+
+COMES, DONE = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One pass of a stream, or one chunk of a prompt.
+
+    Attributes:
+        route: Its visits.
+        after: The job that has to be over before this one begins, by its number; -1 for none.
+        behind: The job whose visit of the same number has to be over before one of this one begins, and which has to be
+            over before this one is; -1 for none.
+    """
+
+    route: Route
+    after: int = -1
+    behind: int = -1
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a job is."""
+
+    visit: int = 0  # its next, or that it is in
+    over: bool = False
+    held: bool = False  # waits for the job that it is behind
+    followers: list[int] = field(default_factory=list)
+    behind_it: list[int] = field(default_factory=list)
+
+
+def run(jobs: Sequence[Job]) -> list[float]:
+    """When each job is over, its last latency included. Those that wait for none begin at 0, in order."""
+    return _Run(jobs).ended
+
+
+class _Run:
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.ended = [0.0] * len(jobs)
+        self._progress = [_Progress() for _ in jobs]
+        self._queues: dict[int, deque[int]] = {visit.server: deque() for job in jobs for visit in job.route}
+        self._events: list[tuple[float, int, int, int]] = []
+        self._count = 0
+        for number, job in enumerate(jobs):
+            if job.behind >= 0:
+                self._progress[job.behind].behind_it.append(number)
+            if job.after >= 0:
+                self._progress[job.after].followers.append(number)
+            else:
+                self._at(0.0, COMES, number)
+        while self._events:
+            now, _, what, number = heapq.heappop(self._events)
+            (self._comes if what == COMES else self._done)(now, number)
+
+    def _at(self, time: float, what: int, job: int) -> None:
+        heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first asked for first
+        self._count += 1
+
+    def _comes(self, now: float, number: int) -> None:
+        """A job is at its next server, or at its end."""
+        route, progress = self._route(number), self._progress[number]
+        if self._waits(number):
+            progress.held = True
+        elif progress.visit == len(route):
+            progress.over, self.ended[number] = True, now
+            self._release(now, progress)
+            for follower in progress.followers:
+                self._at(now, COMES, follower)
+        else:
+            queue = self._queues[route[progress.visit].server]
+            queue.append(number)
+            if len(queue) == 1:
+                self._begin(now, number)
+
+    def _waits(self, number: int) -> bool:
+        """Whether the job that it is behind has not gone where it is about to go."""
+        visit, behind = self._progress[number].visit, self.jobs[number].behind
+        if behind < 0 or self._progress[behind].over:
+            return False
+        if visit == len(self._route(number)):
+            return True
+        return self._progress[behind].visit <= visit < len(self._route(behind))
+
+    def _release(self, now: float, progress: _Progress) -> None:
+        for other in progress.behind_it:
+            if self._progress[other].held:
+                self._progress[other].held = False
+                self._at(now, COMES, other)
+
+    def _route(self, number: int) -> Route:
+        return self.jobs[number].route
+
+    def _begin(self, now: float, number: int) -> None:
+        self._at(now + self._route(number)[self._progress[number].visit].busy_cycles, DONE, number)
+
+    def _done(self, now: float, number: int) -> None:
+        """A server is done with the first job of its queue."""
+        progress = self._progress[number]
+        visit = self._route(number)[progress.visit]
+        queue = self._queues[visit.server]
+        queue.popleft()
+        if queue:
+            self._begin(now, queue[0])
+        progress.visit += 1
+        self._at(now + visit.latency_cycles, COMES, number)
+        self._release(now, progress)
+
+
+def passes(route: Route, streams: int, count: int) -> list[Job]:
+    """``count`` passes of each stream; job ``n * streams + m`` is the n-th of stream m."""
+    return [Job(route, after=number - streams if number >= streams else -1) for number in range(streams * count)]
+
+
+def chunks(routes: Sequence[Route]) -> list[Job]:
+    """The chunks of prompts, each behind the one before."""
+    return [Job(route, behind=number - 1) for number, route in enumerate(routes)]
+
+
+def requests(prompt: Sequence[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
+    """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
+
+    The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.
+    """
+    jobs: list[Job] = []
+    each = len(prompt) + tokens
+    for number in range(streams * count):
+        first = len(jobs)
+        before = first - streams * each + each - 1 if number >= streams else -1
+        jobs += [Job(route, after=before, behind=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
+        jobs += [Job(token, after=len(jobs) + i - 1) for i in range(tokens)]
+    return jobs
