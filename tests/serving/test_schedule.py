@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.serving.events import Job, chunks, passes, requests, run
+from wse.serving.events import Job, chunks, one_after_another, passes, run
 from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
 from wse.serving.schedule import (
     chunks_cycles,
     cycles_between_passes,
-    cycles_between_requests,
     idle_fraction,
+    requests,
     run_cycles,
     streams_to_saturate,
 )
@@ -156,8 +156,8 @@ def test_prompts_and_tokens_that_mix_stay_behind_the_bound(
     prompt: list[Route], token: Route, tokens: int, streams: int
 ) -> None:
     count = 3
-    found = cycles_between_requests(prompt, token, tokens, streams)
-    ended = run(requests(prompt, token, tokens, streams, count))
+    found = requests(prompt, token, tokens).cycles_between(streams)
+    ended = run(one_after_another(prompt, token, tokens, streams, count))
     assert max(ended) >= found.cycles * streams * count - 1e-6
     if streams == 1:
         assert found.exact

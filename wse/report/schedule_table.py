@@ -38,9 +38,9 @@ def _facts(schedule: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("event by event", f"{several(found['streams'], 'stream')}: {both}"))
     if "prefill" in schedule:
         prefill = schedule["prefill"]
-        both = f"{seconds(prefill['pipelined_s'])}, one after another {seconds(prefill['sequential_s'])}"
+        both = f"{seconds(prefill['pipelined_s'])}, one by one {seconds(prefill['sequential_s'])}"
         facts += [
-            ("prompt", f"{several(prefill['chunks'], 'chunk')} through the stages: {both}"),
+            ("prompt", f"{several(prefill['chunks'], 'chunk')} behind each other {both}"),
             ("first token", f"after {seconds(schedule['ttft_s'])}"),
         ]
     return facts

@@ -131,7 +131,7 @@ def chunks(routes: Sequence[Route]) -> list[Job]:
     return [Job(route, behind=number - 1) for number, route in enumerate(routes)]
 
 
-def requests(prompt: Sequence[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
+def one_after_another(prompt: Sequence[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
     """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
 
     The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.

@@ -93,15 +93,27 @@ def _in_line(routes: Sequence[Route]) -> bool:
     return all(b[: len(a)] == a and len(set(a)) == len(a) for a, b in pairwise(servers))
 
 
-def cycles_between_requests(prompt: Sequence[Route], token: Route, tokens: int, streams: int) -> Timed:
-    """Cycles from one finished request to the next when each stream reads a prompt, makes tokens and begins again.
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests that streams make one after another: how long one takes alone, and the work of the busiest server."""
 
-    Streams' prompts and tokens mix on the servers, so this is a bound: no stream is faster than alone, no server does
-    more than one thing at a time. For one stream it is exact if `chunks_cycles` is.
-    """
-    reading = chunks_cycles(prompt)
-    alone = reading.cycles + tokens * alone_cycles(token)
-    work = busy_cycles(prompt)
+    alone: Timed
+    busiest_cycles: float
+
+    def cycles_between(self, streams: int) -> Timed:
+        """Cycles from one finished request to the next, of any stream, in the steady state.
+
+        Prompts and tokens of different streams mix on the servers, so this is a bound: no stream is faster than alone,
+        no server does more than one thing at a time. For one stream it is exact if ``alone`` is.
+        """
+        cycles = max(self.alone.cycles / streams, self.busiest_cycles)
+        return Timed(cycles, exact=streams == 1 and self.alone.exact)
+
+
+def requests(prompt: Sequence[Route], token: Route, tokens: int) -> Requests:
+    """Requests that read a prompt in chunks and then make tokens."""
+    reading, work = chunks_cycles(prompt), busy_cycles(prompt)
     for server, cycles in busy_cycles([token]).items():
         work[server] = work.get(server, 0.0) + tokens * cycles
-    return Timed(max(alone / streams, *work.values()), exact=streams == 1 and reading.exact)
+    alone = Timed(reading.cycles + tokens * alone_cycles(token), reading.exact)
+    return Requests(alone, max(work.values()))

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.serving import events
 from wse.serving.route import Route, alone_cycles, as_loop, busy_cycles, slowest
 from wse.serving.schedule import (
+    Requests,
     chunks_cycles,
     cycles_between_passes,
-    cycles_between_requests,
     idle_fraction,
+    requests,
     run_cycles,
     streams_to_saturate,
 )
 from wse.studies.facts import Report
 from wse.studies.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, Server, stage_times, streams_in_cache
 
-MOST_VISITS: Final = 20_000
+MOST_VISITS: Final = 40_000
 """Visits of the longest discrete-event run of a report: some 0.1 s."""
 PASSES: Final = 4  # of each stream in an event run: two until it is steady, two that are measured
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
@@ -49,6 +51,10 @@ class _Schedule:
         self._regions = self._times.of_kind(REGION)
         self._enough = streams_to_saturate(self._route)
         self._in_cache = streams_in_cache(fabric.program)
+
+    @cached_property
+    def _requests(self) -> Requests:
+        return requests(self._times.prefill, self._route, self._new_tokens)
 
     def facts(self) -> Report:
         number, work = slowest(self._route)
@@ -110,7 +116,7 @@ class _Schedule:
             "exact": found.exact,
         }
         if self._times.prefill:
-            between = cycles_between_requests(self._times.prefill, self._route, self._new_tokens, streams).cycles
+            between = self._requests.cycles_between(streams).cycles
             row["tokens_per_s_with_prompts_at_most"] = self._new_tokens * self._tokens_per_s(between)
         return row
 

@@ -90,6 +90,7 @@ class _Reader:
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
         self._busy: dict[tuple[int, int], int] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
         stages: dict[tuple[object, ...], list[int]] = {}
         for number, stage in enumerate(self._program.stages):
             stages.setdefault((REGION, stage.wafer, stage.rect), []).append(number)
@@ -101,6 +102,12 @@ class _Reader:
 
     def route(self, phase: Phase, cost: PhaseCost) -> Route:
         """The visits of one run of a phase; those to one server without latency between are one."""
+        key = (id(phase.fixed), id(cost.by_cause))  # chunks with the same steps and cycles share their arrays
+        if key not in self._routes:
+            self._routes[key] = self._route(phase, cost)
+        return self._routes[key]
+
+    def _route(self, phase: Phase, cost: PhaseCost) -> Route:
         streams = self._streams(phase)
         at = self._of_stage[phase.stage]
         cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, streams, streams + 1]))
