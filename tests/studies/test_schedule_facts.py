@@ -146,7 +146,8 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert "Streams through the stages  4 stages; each a user" in text
     assert f"by {section['streams_to_saturate']} streams" in text
     assert "limited by" in text
-    assert "3 chunks behind each other" in text
+    assert "prompt          3 chunks: " in text
+    assert " behind each other, " in text
     last = next(line for line in text.splitlines() if line.split()[:1] == [f"{section['kv_limited_streams']:,}"])
     assert last.endswith(section["limited_by"])
     assert max(map(len, text.splitlines())) <= 100

@@ -38,9 +38,11 @@ def _facts(schedule: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("event by event", f"{several(found['streams'], 'stream')}: {both}"))
     if "prefill" in schedule:
         prefill = schedule["prefill"]
-        both = f"{seconds(prefill['pipelined_s'])}, one by one {seconds(prefill['sequential_s'])}"
+        text = f"{several(prefill['chunks'], 'chunk')}: {seconds(prefill['pipelined_s'])}"
+        if prefill["chunks"] > 1:
+            text += f" behind each other, {seconds(prefill['sequential_s'])} one by one"
         facts += [
-            ("prompt", f"{several(prefill['chunks'], 'chunk')} behind each other {both}"),
+            ("prompt", text),
             ("first token", f"after {seconds(schedule['ttft_s'])}"),
         ]
     return facts
