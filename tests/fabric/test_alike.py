@@ -22,8 +22,11 @@ CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 MACHINE = wafer(6, 6, 1 << 20)
 
 
-def compiled(layers: int = 6) -> Program:
-    return compile_choice(tiny_spec(layers=layers, tied=False), MACHINE, SOFTWARE, OPTIONS, CHOICE)
+REGIONS = Choice(stages_per_wafer=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
+
+
+def compiled(layers: int = 6, choice: Choice = CHOICE) -> Program:
+    return compile_choice(tiny_spec(layers=layers, tied=False), MACHINE, SOFTWARE, OPTIONS, choice)
 
 
 def test_more_layers_are_no_new_steps() -> None:
@@ -33,10 +36,11 @@ def test_more_layers_are_no_new_steps() -> None:
         assert len(set(alike(b).tolist())) == len(set(alike(a).tolist())) < len(a)
 
 
-def test_costs_are_those_of_every_step_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled()
+@pytest.mark.parametrize("choice", [CHOICE, REGIONS])
+def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
-    monkeypatch.setattr(phase_cost, "alike", lambda phase: np.arange(len(phase)))
+    monkeypatch.setattr(phase_cost, "alike", lambda phase, *_: np.arange(len(phase)))
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):
         for name in ("start", "by_cause", "words", "hops", "bytes", "links"):
@@ -56,3 +60,13 @@ def test_any_number_but_an_address_tells_steps_apart() -> None:
         changed = getattr(phase, name).copy()
         changed[step] += 1000
         assert alike(replace(phase, **{name: changed}))[step] == step
+
+
+def test_stages_of_one_shape_differ_in_streams_alone() -> None:
+    program = compiled()
+    for phase in program.phases:
+        one_shape, all_shapes = alike(phase, np.zeros(2, np.int64)), alike(phase, np.arange(2))
+        assert np.array_equal(all_shapes, alike(phase))
+        streams = np.isin(phase.kind, (Kind.HAND_OVER, Kind.CROSS))
+        assert np.array_equal(one_shape[streams], all_shapes[streams])
+        assert len(set(one_shape[~streams].tolist())) < len(set(all_shapes[~streams].tolist()))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES
+from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.link_map import WORDS, link_map
 from wse.fabric.routed import EVEN, Pairs, RoutedCosts
 from wse.fabric.step_cost import StepCosts
@@ -87,6 +88,17 @@ class Fabric:
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._alike: dict[int, I64] = {}
+        self._anywhere: dict[int, I64] = {}
+        rects = [stage.rect for stage in program.stages]
+        shapes = [(rect.rows, rect.cols) for rect in rects]
+        self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
+        self._corners = np.array(
+            [
+                (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0)
+                for stage, rect in zip(program.stages, rects, strict=True)
+            ],
+            np.int64,
+        )
         self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -117,7 +129,7 @@ class Fabric:
         if key not in self._without_shift:
             self._without_shift[key] = self._evaluate(phase, slots)
         shifted = self._with_shift(self._without_shift[key], phase, slots, passing)
-        return self._routed.added(shifted, phase, self.like(phase), slots, pairs)
+        return self._routed.added(shifted, phase, self._like_anywhere(phase), slots, pairs)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
@@ -131,67 +143,63 @@ class Fabric:
         return replace(cost, words=words, hops=hops, shifts=_of_all(moved, often))
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
-        count = len(phase)
-        like = self.like(phase)
-        start, by_cause = np.zeros(count), np.zeros((count, len(CAUSES)))
-        contention, streams = np.zeros(count), np.ones(count, np.int64)
-        step_cycles = cache(lambda step, turn: self._steps.cycles(phase, step, slots, turn).whole())
-        at_once = cache(lambda steps, turn: self._steps.at_once(phase, steps, slots, turn))
-        launch = CAUSES.index("launch")
-        now = 0.0
-        step = 0
-        while step < count:
-            end = step + 1
-            if phase.loop[step] >= 0:
-                end = int(phase.loops[phase.loop[step], 1])
-            turns = phase.turns(step)
-            begin = now
-            start[step:end] = begin
-            for group in [] if phase.routed[step] else _groups(phase, step, end):  # routed ones differ from run to run
-                start[group] = begin  # in the first turn
-                for turn, repeat in self._steps.distinct_turns(phase, group, turns):
-                    times = [step_cycles(int(like[s]), turn) for s in group]
-                    longest = max(range(len(group)), key=lambda i: times[i])
-                    moving = [i for i, s in enumerate(group) if self._steps.moves(phase, s)]
-                    if moving:
-                        together = at_once(tuple(int(like[group[i]]) for i in moving), turn)
-                        if len(group) > 1 and together.cycles > times[longest]:
-                            longest = max(moving, key=lambda i: times[i])
-                            times[longest] = together.cycles
-                        if longest in moving:
-                            contention[group[longest]] += together.contention_cycles * repeat
-                            streams[group[longest]] = max(streams[group[longest]], together.streams)
-                    if phase.together[group[0]] >= 0:
-                        times[longest] = times[longest].plus(launch=self._steps.sync)
-                    by_cause[group[longest]] += times[longest].times(repeat)[1:]
-                    begin += times[longest].total if turn == 0 else 0.0
-            by_cause[step:end, launch] += phase.repaints[step:end] * self.software.route_rewrite_cycles
-            now += float(by_cause[step:end].sum())
-            step = end
+        like = self._like_anywhere(phase)
+        first = first_steps(phase)
+        cost = group_costs(self._steps, phase, slots, like, first)
+        cost.by_cause[:, CAUSES.index("launch")] += phase.repaints * self.software.route_rewrite_cycles
         words, hops, payload, rectangles = self._moved(phase, slots, like)
         program = self.program
         return PhaseCost(
-            start=start,
-            by_cause=by_cause,
+            start=_starts(phase, first, cost),
+            by_cause=cost.by_cause,
             words=words,
             hops=hops,
             bytes=payload,
-            contention=contention,
-            streams=streams,
+            contention=cost.contention,
+            streams=cost.streams,
             rectangles=rectangles,
             shifts=NOTHING,
             mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
         )
 
+    def _like_anywhere(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
+        if id(phase.fixed) not in self._anywhere:
+            self._anywhere[id(phase.fixed)] = alike(phase, self._shapes)
+        return self._anywhere[id(phase.fixed)]
+
     def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
-        counted = ~phase.routed
-        kinds, which, often = np.unique(like[counted], return_inverse=True, return_counts=True)
+        counted = np.flatnonzero(~phase.routed)
+        kinds, which = np.unique(like[counted], return_inverse=True)
         moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
         found = np.zeros((3, len(phase)), np.int64)
         found[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
         words, hops, payload = found
-        return words, hops, payload, _of_all(moved, often)
+        often = np.zeros((len(kinds), len(self._corners)), np.int64)
+        np.add.at(often, (which, phase.stage[counted]), 1)
+        placed = [
+            self._placed(each.rectangles, int(phase.stage[step]), times)
+            for step, each, times in zip(kinds.tolist(), moved, often, strict=True)
+            if len(each.rectangles)
+        ]
+        return words, hops, payload, np.concatenate([NOTHING, *placed])
+
+    def _placed(self, rectangles: I64, stage: int, often: I64) -> I64:
+        """The rectangles of a step of one stage as they are in all stages that have such steps, each so often."""
+        stages = np.flatnonzero(often)
+        placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
+        placed[:, :, WORDS] *= often[stages, None]
+        return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
+
+
+def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
+    """Cycle at which each step first starts: in a loop after the first turns of the groups before it."""
+    steps = np.arange(len(phase))
+    of_group = np.repeat(first, np.diff(first, append=len(phase)))
+    of_loop = np.where(phase.loop < 0, steps, np.append(phase.loops[:, 0], 0)[phase.loop])
+    before, turned = (np.append(0.0, each.cumsum())[:-1] for each in (cost.by_cause.sum(axis=1), cost.first_turn))
+    return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
 
 
 def _of_all(moved: list[Moved], often: I64) -> I64:
@@ -199,14 +207,3 @@ def _of_all(moved: list[Moved], often: I64) -> I64:
     for each, times in zip(moved, often, strict=True):
         each.rectangles[:, WORDS] *= times
     return np.concatenate([each.rectangles for each in moved])
-
-
-def _groups(phase: Phase, first: int, end: int) -> list[list[int]]:
-    """Steps that run together, in order."""
-    groups: list[list[int]] = []
-    for step in range(first, end):
-        if groups and phase.together[step] >= 0 and phase.together[step] == phase.together[groups[-1][0]]:
-            groups[-1].append(step)
-        else:
-            groups.append([step])
-    return groups

@@ -36,7 +36,7 @@ class StepCosts:
         """Whether a step is a LINE step that sends words over links."""
         return self._lines.moves(phase, step)
 
-    def distinct_turns(self, phase: Phase, group: list[int], turns: int) -> list[tuple[int, int]]:
+    def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
         patterns = [self.program.patterns[phase.code[s]] for s in group if phase.kind[s] == Kind.LINE]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):

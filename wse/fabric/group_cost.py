@@ -1,0 +1,79 @@
+"""Cycles of a group of steps that run at the same time, over all turns of its loop, and of all groups of a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.step_cost import StepCosts
+from wse.phase import I64, Phase
+
+F64 = npt.NDArray[np.float64]
+
+
+class GroupCost(NamedTuple):
+    """What a group adds to its phase: one row for each of its steps.
+
+    by_cause: float64 ``[steps, causes]``, contention: float64 ``[steps]``, streams: int64 ``[steps]``, all as in
+    ``phase_cost.PhaseCost``; first_turn: float64 ``[steps]``: cycles of its first turn, at its first step.
+    """
+
+    by_cause: F64
+    contention: F64
+    streams: I64
+    first_turn: F64
+
+
+def group_costs(costs: StepCosts, phase: Phase, slots: int, like: I64, first: I64) -> GroupCost:
+    """That of all groups of a phase, ``first`` ``[groups]`` being their first steps, one after another.
+
+    Groups of steps that are ``like`` each other cost the same. Routed steps, whose work differs from run to run, cost
+    nothing here.
+    """
+    known: dict[tuple[int, ...], GroupCost] = {}
+    found = []
+    numbers = like.tolist()
+    for begin, end in pairwise([*first.tolist(), len(phase)]):
+        key = tuple(numbers[begin:end])
+        if key not in known:
+            known[key] = _nothing(end - begin) if phase.routed[begin] else _cost(costs, phase, range(begin, end), slots)
+        found.append(known[key])
+    return GroupCost(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def first_steps(phase: Phase) -> I64:
+    """int64 ``[groups]``: the first step of each group. Only steps of one loop run together."""
+    alone = (phase.loop < 0) | (phase.together < 0)
+    same = (phase.together[1:] == phase.together[:-1]) & (phase.loop[1:] == phase.loop[:-1])
+    return np.flatnonzero(np.append(True, alone[1:] | ~same))
+
+
+def _nothing(steps: int) -> GroupCost:
+    return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
+
+
+def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
+    found = _nothing(len(group))
+    moving = [i for i, step in enumerate(group) if costs.moves(phase, step)]
+    for turn, repeat in costs.distinct_turns(phase, group, phase.turns(group[0])):
+        times = [costs.cycles(phase, step, slots, turn).whole() for step in group]
+        longest = max(range(len(group)), key=lambda i: times[i])
+        if moving:
+            together = costs.at_once(phase, [group[i] for i in moving], slots, turn)
+            if len(group) > 1 and together.cycles > times[longest]:
+                longest = max(moving, key=lambda i: times[i])
+                times[longest] = together.cycles
+            if longest in moving:
+                found.contention[longest] += together.contention_cycles * repeat
+                found.streams[longest] = max(found.streams[longest], together.streams)
+        if phase.together[group[0]] >= 0:
+            times[longest] = times[longest].plus(launch=costs.sync)
+        found.by_cause[longest] += times[longest].times(repeat)[1:]
+        if turn == 0:
+            found.first_turn[0] = times[longest].total
+    return found
