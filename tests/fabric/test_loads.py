@@ -131,7 +131,7 @@ def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving
 
 
 def test_a_cache_shift_loads_one_link_of_each_row_that_passes_an_entry() -> None:
-    got = link_map(loads.cache_shift(Rect(2, 1, 4, 5), 3, 7), 4, 8, 8)
+    got = link_map(loads.cache_shift(Rect(2, 1, 4, 5), [3], 7), 4, 8, 8)
     expected = np.zeros_like(got)
     expected[loads.NORTH, 3:6, 1:6] = 7
     assert np.array_equal(got, expected)

@@ -10,6 +10,7 @@ from typer.main import get_command
 
 import wse
 from wse.cli import compile as compile_command
+from wse.cli import estimate as estimate_command
 from wse.cli import inspect as inspect_command
 from wse.cli import mappings, models, run, validate, wafers
 from wse.errors import BadInput, UnknownName
@@ -19,6 +20,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "run": run.run,
     "compile": compile_command.compile_,
+    "estimate": estimate_command.estimate,
     "inspect": inspect_command.inspect,
     "validate": validate.validate,
     "models": models.models,

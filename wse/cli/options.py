@@ -99,7 +99,7 @@ def request(**given: Any) -> Any:
     """
     from wse.studies.request import Request
 
-    given["wafers"] = _wafers(given["wafers"])
+    given["wafers"] = wafer_count(given["wafers"])
     texts, ids, file = (given.pop(name, None) for name in ("prompt", "prompt_ids", "prompts"))
     return Request(**given, **_prompts(texts or [], ids or [], file))
 
@@ -132,7 +132,8 @@ def trace_path(text: str) -> Path | None:
     return Path(text)
 
 
-def _wafers(text: str) -> int | None:
+def wafer_count(text: str) -> int | None:
+    """The number of ``--wafers``; None for ``auto``. Raises BadInput where it is no number."""
     if text == "auto":
         return None
     number = _whole(text)

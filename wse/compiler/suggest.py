@@ -66,10 +66,23 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     return most if fewest is None else fewest
 
 
+def fewer_prompts(users: int) -> str:
+    """How to ask for so many users where each brings a prompt."""
+    return "a single prompt" if users == 1 else f"at most {users} prompts"
+
+
 def remedies(
-    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+    spec: ModelSpec,
+    whole: WaferSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size."""
+    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size.
+
+    ``fewer_users`` says how to ask for so many users.
+    """
     found = []
     larger = _larger(spec, whole, wafer, software, options)
     if larger is not None:
@@ -93,7 +106,7 @@ def remedies(
         lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
     )
     if users is not None:
-        found.append("a single prompt" if users == 1 else f"at most {users} prompts")
+        found.append(fewer_users(users))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -123,7 +125,14 @@ def edge_streams(rect: Rect, first_row: int, rows: int, cols: int, words: int, *
     return found
 
 
-def cache_shift(rect: Rect, passing: int, words: int) -> I64:
-    """The northward words of the last ``passing`` rows of a region."""
+def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
+    """The northward words of the last rows of a region, so many of them in each of some shifts."""
     bottom = rect.row + rect.rows
-    return np.array([[NORTH, bottom - passing, bottom, rect.col, rect.col + rect.cols, words]], np.int64)
+    over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
+    ends = np.append(np.flatnonzero(np.diff(over)) + 1, len(over))
+    found = np.zeros((len(ends) if len(over) else 0, 6), np.int64)
+    if len(found):
+        found[:, PLANE], found[:, COL], found[:, END_COL] = NORTH, rect.col, rect.col + rect.cols
+        found[:, ROW], found[:, END_ROW] = bottom - ends, bottom - np.append(0, ends[:-1])
+        found[:, WORDS] = words * over[ends - 1]
+    return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +75,14 @@ class PhaseCost:
         return float(self.by_cause[:, CAUSES.index(name)].sum())
 
 
+class AlikeTokens(NamedTuple):
+    """Decoded tokens of each user that cost the same: the cost of one without cache shifts, and all of their shifts."""
+
+    tokens: int
+    cost: PhaseCost
+    shifted: Moved
+
+
 def wafer_links(rectangles: I64, mesh: tuple[int, int, int]) -> I64:
     """int64 ``[wafers, 4, mesh rows, mesh cols]`` of the rectangles of costs."""
     wafers, rows, cols = mesh
@@ -111,6 +121,27 @@ class Fabric:
         """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
         return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
 
+    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
+        """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
+        found: dict[int, list[int]] = {}
+        often: Counter[int] = Counter()
+        for token in range(tokens):
+            slots, passing = self.cache_use([length + token for length in lengths])
+            found.setdefault(slots, []).extend(passing)
+            often[slots] += 1
+        phase, index = self.program.decode, len(self.program.phases) - 1
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        costs = []
+        for slots, rows in found.items():
+            moved = Moved(0, 0, 0, NOTHING)
+            if any(rows) and len(steps):
+                each, which, rectangles = self._shifted(phase, steps, slots, rows)
+                words, hops = each[which].sum(axis=0).tolist()
+                moved = Moved(words, hops, 0, rectangles)
+            cost = self._cost(index, slots, (), pairs)
+            costs.append(AlikeTokens(tokens=often[slots], cost=cost, shifted=moved))
+        return costs
+
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
         rows = self.program.stages[0].rect.rows
@@ -136,11 +167,16 @@ class Fabric:
         steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
         if not any(passing) or len(steps) == 0:
             return cost
+        moved, which, rectangles = self._shifted(phase, steps, slots, passing)
+        words, hops = cost.words.copy(), cost.hops.copy()
+        words[steps], hops[steps] = moved[which].T
+        return replace(cost, words=words, hops=hops, shifts=rectangles)
+
+    def _shifted(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
+        """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
         kinds, which, often = np.unique(self.like(phase)[steps], return_inverse=True, return_counts=True)
         moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
-        words, hops = cost.words.copy(), cost.hops.copy()
-        words[steps], hops[steps] = np.array([each[:2] for each in moved])[which].T
-        return replace(cost, words=words, hops=hops, shifts=_of_all(moved, often))
+        return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, often)
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
         like = self._like_anywhere(phase)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -70,11 +69,10 @@ class Traffic:
         return Moved(sum(part.words for part in parts), sum(part.hops for part in parts), 0, found)
 
     def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
-        """The traffic of a cache shift for each user, in which the last ``passing`` rows take part."""
+        """The traffic of cache shifts, of users or tokens, in each of which the last ``passing`` rows take part."""
         stage = self.program.stages[phase.stage[step]]
         words = self.words(phase, step, slots)
-        each = [cache_shift(stage.rect, rows, words * users) for rows, users in Counter(passing).items()]
-        return _moved(words * sum(passing) * stage.rect.cols, stage.wafer, np.concatenate(each))
+        return _moved(words * sum(passing) * stage.rect.cols, stage.wafer, cache_shift(stage.rect, passing, words))
 
     def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)

@@ -9,23 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.link_map import I64, WORDS
+from wse.fabric.link_map import I64, WORDS, most_words
 from wse.fabric.phase_cost import CacheUse, Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
-from wse.phase import Field, Kind
+from wse.fabric.traffic import Moved
+from wse.phase import Field, Kind, Phase
 
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
     """Sums over the runs of prefill or of decode.
 
-    ``layer_cycles`` are those of ops inside layers; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
+    ``layer_cycles`` are those of ops inside layers; ``words`` those of all messages, ``hops`` the same times the links
+    that each crosses; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
     """
 
     runs: int = 0
     cycles: float = 0.0
     layer_cycles: float = 0.0
     by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
+    words: int = 0
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _mesh: tuple[int, int, int] = (0, 0, 0)
@@ -34,16 +37,40 @@ class PhaseTotals:
     @property
     def links(self) -> I64 | None:
         """Words by link, int64 ``[wafers, 4, mesh rows, mesh cols]``; None when nothing has run."""
-        if not self.runs:
-            return None
-        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
-        return wafer_links(np.concatenate(parts), self._mesh)
+        return wafer_links(self._rectangles(), self._mesh) if self.runs else None
 
-    def add_links(self, cost: PhaseCost) -> None:
-        """Count the words on links of one more run."""
+    @property
+    def busiest_link_words(self) -> int:
+        """Words on the busiest link, found without a map of all."""
+        return most_words(self._rectangles()) if self.runs else 0
+
+    def _rectangles(self) -> I64:
+        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
+        return np.concatenate(parts)
+
+    def add(self, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1) -> None:
+        """Count some more runs of a phase, which cost the same; ``in_layers`` tells which ops are in layers."""
+        self.runs += runs
+        self.cycles += cost.cycles * runs
+        self.layer_cycles += float(cost.by_cause[in_layers[phase.op]].sum()) * runs
+        self.by_cause += cost.by_cause.sum(axis=0) * runs
+        self.words += int(cost.words.sum()) * runs
+        self.hops += int(cost.hops.sum()) * runs
+        for step in np.flatnonzero(phase.kind == Kind.CROSS):
+            ends = (int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER]))
+            self.crossed[ends] += int(cost.bytes[step]) * runs
         self._mesh = cost.mesh
-        for key, found in ((id(cost.rectangles), cost.rectangles), (cost.shifts.tobytes(), cost.shifts)):
-            self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + 1)
+        self._add_links(id(cost.rectangles), cost.rectangles, runs)
+        self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
+
+    def add_moved(self, moved: Moved) -> None:
+        """Count what moves besides."""
+        self.words += moved.words
+        self.hops += moved.hops
+        self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)
+
+    def _add_links(self, key: int | bytes, found: I64, times: int) -> None:
+        self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + times)
 
 
 class Clock:
@@ -78,14 +105,12 @@ class Clock:
         self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
         return key, cost
 
-    def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost) -> None:
-        phase = self.fabric.program.phases[index]
-        totals.runs += 1
-        totals.cycles += cost.cycles
-        totals.layer_cycles += float(cost.by_cause[self._layers[phase.op]].sum())
-        totals.by_cause += cost.by_cause.sum(axis=0)
-        totals.hops += int(cost.hops.sum())
-        for step in np.flatnonzero(phase.kind == Kind.CROSS):
-            ends = (int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER]))
-            totals.crossed[ends] += int(cost.bytes[step])
-        totals.add_links(cost)
+    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> None:
+        """Count so many decoded tokens of each user at once: the sums are those of ``decoded``, one after another."""
+        for alike in self.fabric.decode_costs(self.lengths, tokens, pairs):
+            self._add(self.decode, len(self.fabric.program.phases) - 1, alike.cost, alike.tokens)
+            self.decode.add_moved(alike.shifted)
+        self.lengths = [length + tokens for length in self.lengths]
+
+    def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
+        totals.add(self.fabric.program.phases[index], self._layers, cost, runs)

@@ -164,9 +164,10 @@ def decode_facts(totals: PhaseTotals, layers: int, clock_hz: float, batch: int) 
 def fabric_facts(program: Program, totals: PhaseTotals) -> Report:
     """``fabric``: wavelet-hops and the busiest link of a mean token of all users, colours of the busiest stage."""
     facts: Report = {"colours_used": colours_used(program)}
-    if totals.runs and totals.links is not None:
+    if totals.runs:
+        facts["words_per_token"] = totals.words / totals.runs
         facts["wavelet_hops_per_token"] = totals.hops / totals.runs
-        facts["busiest_link_words_per_token"] = float(totals.links.max()) / totals.runs
+        facts["busiest_link_words_per_token"] = totals.busiest_link_words / totals.runs
     return facts
 
 

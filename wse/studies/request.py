@@ -5,42 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from wse.codings import CODINGS
-from wse.compiler.options import Options, check_types
+from wse.compiler.options import Options
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput
 from wse.execute.sampling import Sampling
-from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.load import BUNDLED, LoadedModel, load_model
+from wse.models.load import BUNDLED, LoadedModel
 from wse.models.spec import ModelSpec
+from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
 from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
-from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
-from wse_mappings.recipe import recipes
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 NEW_TOKENS = 256
-ACCUMULATORS = ("float16", "float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(PlacementRequest):
     """The options of ``wse run`` and ``wse compile`` as given; None where the default is to be found."""
 
-    model: str = "story"
-    wafer: str = "wse2"
-    mesh: str | None = None
-    wafers: int | None = 1  # None: the fewest that hold the model
-    mapping: str = "region"
-    region: str | None = None
-    experts: str = SPREAD
-    software: str = "tuned"
-    dtype: str | None = None
-    activations: str | None = None
-    accumulate: str | None = None
-    context: int | None = None
     prompt: str | None = None
     prompt_ids: Sequence[int] | None = None  # in place of the text
     prompts: Sequence[str | Sequence[int]] = ()  # of several users, in place of one prompt
@@ -51,25 +35,20 @@ class Request:
     logits: bool = False
     allow_nonfinite: bool = False
 
+    def shorter(self, context: int, prompt_tokens: int) -> str:
+        """Fewer new tokens too, where as many were asked for."""
+        if self.max_new_tokens is not None and prompt_tokens + self.max_new_tokens > context:
+            return f"--context {context} --max-new-tokens {context - prompt_tokens}"
+        return f"--context {context}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
-    """A request with everything loaded and decided but the Program. ``whole`` is the wafer at full size."""
+class Prepared(Placeable):
+    """A request with everything loaded and decided but the Program."""
 
     request: Request
-    loaded: LoadedModel
-    whole: WaferSpec
-    wafer: WaferSpec
-    software: SoftwareProfile
-    options: Options
     prompts: tuple[tuple[int, ...], ...]  # token ids, a user each
-    new_tokens: int
     end_ids: tuple[int, ...]  # that generation stops at
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
-        return self.loaded.spec
 
 
 def prepare(request: Request) -> Prepared:
@@ -79,45 +58,38 @@ def prepare(request: Request) -> Prepared:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
     """
-    if request.mapping not in recipes():
-        raise UnknownName("mapping", request.mapping, recipes())
-    _check_numbers(request)
+    check_counts(wafers=request.wafers, max_new_tokens=request.max_new_tokens, context=request.context)
     check_sampling(request.sampling)
-    whole = load_wafer(request.wafer)
-    software = load_software(request.software, whole.generation)
-    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
-    region = None if request.region is None else parse_mesh(request.region)
-    loaded = load_model(request.model)
-    spec = loaded.spec
-    dtype, activations = _types(request, spec)
-    prompts = tuple(prompt_ids(one, loaded) for one in _by_user(request))
+    basis = load_basis(request)
+    spec, whole, software = basis.spec, basis.whole, basis.software
+    prompts = tuple(prompt_ids(one, basis.loaded) for one in _by_user(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
-        dtype=dtype,
-        activations=activations,
-        accumulate=_accumulator(request.accumulate, dtype),
+        dtype=basis.dtype,
+        activations=basis.activations,
+        accumulate=basis.accumulate,
         context=context,
         prompt_tokens=tuple(map(len, prompts)),
-        region=region,
+        region=basis.region,
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
-        experts=_placement_of_experts(request.experts),
+        experts=request.experts,
     )
     if request.wafers is None:
-        options = replace(options, wafers=fewest_wafers(spec, mesh or whole, software, options))
-    wafer = mesh or _smallest(spec, whole, software, options)
+        options = replace(options, wafers=fewest_wafers(spec, basis.mesh or whole, software, options))
+    wafer = basis.mesh or _smallest(spec, whole, software, options)
     return Prepared(
         request=request,
-        loaded=loaded,
+        loaded=basis.loaded,
         whole=whole,
         wafer=wafer,
         software=software,
         options=options,
         prompts=prompts,
         new_tokens=new_tokens,
-        end_ids=end_ids(loaded, chat=request.chat),
+        end_ids=end_ids(basis.loaded, chat=request.chat),
     )
 
 
@@ -172,52 +144,10 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _check_numbers(request: Request) -> None:
-    for name, value in (
-        ("--wafers", request.wafers),
-        ("--max-new-tokens", request.max_new_tokens),
-        ("--context", request.context),
-    ):
-        if value is not None and value < 1:
-            message = f"{name} {value}: give a number of at least 1"
-            raise BadInput(message)
-
-
-def _types(request: Request, spec: ModelSpec) -> tuple[str, str | None]:
-    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
-    dtype = spec.dtype if request.dtype is None else request.dtype
-    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
-    check_types(dtype, activations)
-    return dtype, activations
-
-
-def _placement_of_experts(name: str) -> str:
-    if name not in EXPERT_PLACEMENTS:
-        raise UnknownName("placement of experts", name, EXPERT_PLACEMENTS)
-    return name
-
-
-def _accumulator(name: str | None, dtype: str) -> str:
-    if name is None:
-        return "float32"
-    if name not in ACCUMULATORS:
-        raise UnknownName("accumulator type", name, ACCUMULATORS)
-    if name == "float16" and dtype != "float16":
-        message = (
-            f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
-        )
-        raise BadInput(message)
-    return name
-
-
 def _lengths(request: Request, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
     """Context and new tokens."""
     limit = min(request.context or spec.context_limit, spec.context_limit)
-    if request.context is not None and request.context > spec.context_limit:
-        message = (
-            f"--context {request.context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
-        )
-        raise BadInput(message)
+    check_context(request.context, spec)
     room = limit - prompt_tokens
     if room < (request.max_new_tokens or 1):
         wanted = request.max_new_tokens or 1

@@ -1,0 +1,73 @@
+"""``wse estimate``: cycles, traffic and SRAM of a model from its config alone."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def estimate(
+    model: opt.Model,
+    wafer: opt.Wafer = "wse3",
+    mesh: Annotated[
+        str | None,
+        typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the whole wafer."),
+    ] = None,
+    wafers: opt.Wafers = "auto",
+    mapping: opt.Mapping = "region",
+    region: opt.Region = None,
+    experts: opt.Experts = "spread",
+    software: opt.Software = "production",
+    dtype: opt.Dtype = None,
+    activations: opt.Activations = None,
+    accumulate: opt.Accumulate = None,
+    prompt_len: Annotated[int, typer.Option(metavar="N", help="Tokens of each user's prompt.")] = 1024,
+    new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")] = 1024,
+    batch: Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")] = 1,
+    context: opt.Context = None,
+    capacity: Annotated[
+        str, typer.Option(metavar="refuse|report", help="Whether a model that does not fit is timed all the same.")
+    ] = "refuse",
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Estimate a model on full-size wafers, from its config alone: speed, SRAM, traffic. Nothing is executed.
+
+    Examples:
+
+    \b
+      wse estimate story --prompt-len 64 --new-tokens 64
+      wse estimate story --mesh 24x24 --wafers 2 --mapping pipeline --new-tokens 64 --prompt-len 64 --batch 4
+    """
+    from wse.report.as_json import as_json
+    from wse.report.estimate_summary import print_estimate
+    from wse.studies.estimate import estimate as estimated
+    from wse.studies.estimate_request import EstimateRequest
+
+    report = estimated(
+        EstimateRequest(
+            model=model,
+            wafer=wafer,
+            mesh=mesh,
+            wafers=opt.wafer_count(wafers),
+            mapping=mapping,
+            region=region,
+            experts=experts,
+            software=software,
+            dtype=dtype,
+            activations=activations,
+            accumulate=accumulate,
+            prompt_len=prompt_len,
+            new_tokens=new_tokens,
+            batch=batch,
+            context=context,
+            capacity=capacity,
+        )
+    )
+    if json:
+        sys.stdout.write(as_json(report))
+    else:
+        print_estimate(report, sys.stdout)

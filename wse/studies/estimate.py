@@ -1,0 +1,114 @@
+"""Cycles, traffic and SRAM of a model from its config alone: what ``wse estimate`` reports. Nothing is executed.
+
+The same compiler, Program and fabric model as of a run. What a decoded token costs depends on the tokens before it only
+through the cache slots in use and the rows that pass an entry up, so tokens alike in that are timed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse.fabric.phase_cost import Fabric
+from wse.fabric.routed import EVEN, Pairs
+from wse.program import Program
+from wse.studies.choose import compiled
+from wse.studies.clock import Clock
+from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.studies.facts import (
+    Report,
+    crossing_facts,
+    decode_facts,
+    fabric_facts,
+    model_facts,
+    prefill_facts,
+    sram_facts,
+    stage_bytes,
+    system_facts,
+    wafer_facts,
+)
+from wse.studies.latency import latency_facts
+from wse.studies.users import user_facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """Which experts the tokens of a run chose: of each chunk of the prompts, and of each decoded token."""
+
+    prefill: Sequence[Pairs]
+    decode: Sequence[Pairs]
+
+
+def estimate(request: EstimateRequest) -> Report:
+    """The report of a request, with the JSON keys that the command line promises.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
+    """
+    prepared = prepare_estimate(request)
+    return estimate_of(prepared, compiled(prepared))
+
+
+def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:
+    """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
+    clock = timed(prepared, program, routing)
+    wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
+    report: Report = {
+        "inputs": inputs(prepared),
+        "batch": program.batch,
+        "model": model_facts(spec, program),
+        "wafer": {**wafer_facts(wafer), "sram_bytes_per_pe": wafer.sram_bytes_per_pe},
+        "system": {**system_facts(program), "context": program.context},
+        "sram": {
+            **sram_facts(program, wafer.sram_bytes_per_pe),
+            "stages": [stage_bytes(program, i, wafer.sram_bytes_per_pe) for i in range(len(program.stages))],
+            "users": user_facts(program, wafer.sram_bytes_per_pe, spec.context_limit),
+        },
+        "prefill": prefill_facts(clock.prefill, tokens, wafer.clock_hz),
+        "fabric": fabric_facts(program, clock.decode),
+        "latency": latency_facts(clock, program, wafer),
+    }
+    if clock.decode.runs:
+        report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
+        report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
+    if program.mixture is not None:
+        report["routing"] = "even" if routing is None else "given"
+    return report
+
+
+def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Clock:
+    """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
+    clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+    for index in range(len(program.prefill)):
+        clock.prefill_chunk(index, EVEN if routing is None else routing.prefill[index])
+    if routing is None:
+        clock.decode_all(prepared.new_tokens - 1)
+    else:
+        for pairs in routing.decode:
+            clock.decoded(pairs=pairs)
+    return clock
+
+
+def inputs(prepared: PreparedEstimate) -> Report:
+    """``inputs``: what was asked for, with defaults filled in; a region that the mapping chose is left out."""
+    request, options, wafer = prepared.request, prepared.options, prepared.wafer
+    asked = {
+        "model": request.model,
+        "wafer": request.wafer,
+        "mesh": f"{wafer.mesh_rows}x{wafer.mesh_cols}",
+        "wafers": "auto" if request.wafers is None else request.wafers,
+        "mapping": options.mapping,
+        "region": request.region,
+        "experts": None if prepared.spec.experts is None else options.experts,
+        "software": request.software,
+        "dtype": options.dtype,
+        "activations": options.activation_type,
+        "accumulate": options.accumulate,
+        "prompt_len": request.prompt_len,
+        "new_tokens": request.new_tokens,
+        "batch": request.batch,
+        "context": options.context,
+        "capacity": options.capacity,
+    }
+    return {name: value for name, value in asked.items() if value is not None}

@@ -1,0 +1,108 @@
+"""What ``wse estimate`` is asked for, checked, with its defaults filled in: lengths in place of prompts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wse.compiler.options import REFUSE, REPORT, Options
+from wse.compiler.suggest import fewest_wafers
+from wse.errors import BadInput, UnknownName
+from wse.models.spec import ModelSpec
+from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
+
+MOST_USERS = 65_536
+"""Users of one batch; more are a slip."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest(PlacementRequest):
+    """The options of ``wse estimate`` as given; None where the default is to be found.
+
+    ``prompt_len`` and ``new_tokens`` are those of each of ``batch`` users. ``capacity`` ``report`` times what does not
+    fit as well.
+    """
+
+    wafer: str = "wse3"
+    wafers: int | None = None
+    software: str = "production"
+    prompt_len: int = 1024
+    new_tokens: int = 1024
+    batch: int = 1
+    capacity: str = REFUSE
+
+    def shorter(self, context: int, prompt_tokens: int) -> str:
+        """Fewer new tokens too, where as many were asked for."""
+        if prompt_tokens + self.new_tokens > context:
+            return f"--context {context} --new-tokens {context - prompt_tokens}"
+        return f"--context {context}"
+
+    def fewer_users(self, users: int) -> str:
+        """A smaller batch."""
+        return f"--batch {users}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedEstimate(Placeable):
+    """A request with everything loaded and decided but the Program."""
+
+    request: EstimateRequest
+
+
+def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
+    """Load and check all that a request names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
+    check_counts(
+        wafers=request.wafers,
+        prompt_len=request.prompt_len,
+        new_tokens=request.new_tokens,
+        batch=request.batch,
+        context=request.context,
+    )
+    if request.batch > MOST_USERS:
+        message = f"--batch {request.batch}: give at most {MOST_USERS:,} users"
+        raise BadInput(message)
+    if request.capacity not in (REFUSE, REPORT):
+        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
+    basis = load_basis(request)
+    wafer = basis.mesh or basis.whole
+    options = Options(
+        mapping=request.mapping,
+        wafers=request.wafers or 1,
+        dtype=basis.dtype,
+        activations=basis.activations,
+        accumulate=basis.accumulate,
+        context=_context(request, basis.spec),
+        prompt_tokens=(request.prompt_len,) * request.batch,
+        region=basis.region,
+        capacity=request.capacity,
+        experts=request.experts,
+    )
+    if request.wafers is None:
+        options = replace(options, wafers=fewest_wafers(basis.spec, wafer, basis.software, options))
+    return PreparedEstimate(
+        request=request,
+        loaded=basis.loaded,
+        whole=basis.whole,
+        wafer=wafer,
+        software=basis.software,
+        options=options,
+        new_tokens=request.new_tokens,
+    )
+
+
+def _context(request: EstimateRequest, spec: ModelSpec) -> int:
+    """Tokens of a user's cache."""
+    check_context(request.context, spec)
+    wanted = request.prompt_len + request.new_tokens
+    limit = request.context or spec.context_limit
+    if wanted > limit:
+        whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
+        message = (
+            f"--prompt-len {request.prompt_len} --new-tokens {request.new_tokens}: {wanted} tokens are more than "
+            f"{whose}; give at most {limit} together"
+        )
+        raise BadInput(message)
+    return request.context or wanted

@@ -1,0 +1,146 @@
+"""What every request for a placement names: a model, wafers, a mapping, software, element types; and what it loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wse.codings import CODINGS
+from wse.compiler.options import Options, check_types
+from wse.compiler.suggest import fewer_prompts
+from wse.errors import BadInput, UnknownName
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.load import LoadedModel, load_model
+from wse.models.spec import ModelSpec
+from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
+from wse_mappings.recipe import recipes
+
+ACCUMULATORS = ("float16", "float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """Options as given, None where the default is to be found. Defaults are those of ``wse run``."""
+
+    model: str = "story"
+    wafer: str = "wse2"
+    mesh: str | None = None
+    wafers: int | None = 1  # None: the fewest that hold the model
+    mapping: str = "region"
+    region: str | None = None
+    experts: str = SPREAD
+    software: str = "tuned"
+    dtype: str | None = None
+    activations: str | None = None
+    accumulate: str | None = None
+    context: int | None = None
+
+    def shorter(self, context: int, prompt_tokens: int) -> str:
+        """The options that ask for no more than a context that is too short for what was asked."""
+        return f"--context {context}"
+
+    def fewer_users(self, users: int) -> str:
+        """How to ask for fewer users."""
+        return fewer_prompts(users)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Basis:
+    """What a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
+
+    whole: WaferSpec
+    mesh: WaferSpec | None
+    region: tuple[int, int] | None
+    software: SoftwareProfile
+    loaded: LoadedModel
+    dtype: str
+    activations: str | None
+    accumulate: str
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Shape and mathematics of the model."""
+        return self.loaded.spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Placeable:
+    """A request with everything loaded and decided that a compilation wants. ``whole`` is the wafer at full size."""
+
+    request: PlacementRequest
+    loaded: LoadedModel
+    whole: WaferSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+    new_tokens: int
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Shape and mathematics of the model."""
+        return self.loaded.spec
+
+
+def load_basis(request: PlacementRequest) -> Basis:
+    """Load and check what every request names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
+    if request.mapping not in recipes():
+        raise UnknownName("mapping", request.mapping, recipes())
+    if request.experts not in EXPERT_PLACEMENTS:
+        raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
+    whole = load_wafer(request.wafer)
+    software = load_software(request.software, whole.generation)
+    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
+    region = None if request.region is None else parse_mesh(request.region)
+    loaded = load_model(request.model)
+    dtype, activations = _types(request, loaded.spec)
+    return Basis(
+        whole=whole,
+        mesh=mesh,
+        region=region,
+        software=software,
+        loaded=loaded,
+        dtype=dtype,
+        activations=activations,
+        accumulate=_accumulator(request.accumulate, dtype),
+    )
+
+
+def check_counts(**counts: int | None) -> None:
+    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
+            raise BadInput(message)
+
+
+def check_context(context: int | None, spec: ModelSpec) -> None:
+    """Raise BadInput for a context that is longer than the model was made for."""
+    if context is not None and context > spec.context_limit:
+        message = f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
+        raise BadInput(message)
+
+
+def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
+    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
+    dtype = spec.dtype if request.dtype is None else request.dtype
+    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
+    check_types(dtype, activations)
+    return dtype, activations
+
+
+def _accumulator(name: str | None, dtype: str) -> str:
+    if name is None:
+        return "float32"
+    if name not in ACCUMULATORS:
+        raise UnknownName("accumulator type", name, ACCUMULATORS)
+    if name == "float16" and dtype != "float16":
+        message = (
+            f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
+        )
+        raise BadInput(message)
+    return name
