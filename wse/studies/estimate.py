@@ -72,7 +72,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     if clock.decode.runs:
         report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
         report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
-    if program.mixture is not None:
+    if program.mixtures[0] is not None:
         report["routing"] = "even" if routing is None else "given"
     return report
 
