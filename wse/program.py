@@ -110,6 +110,7 @@ class Program:
     Attributes:
         model_name, mapping_name, wafer_name: For people.
         wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
+        turned: Whether rows of the mesh, as the Program counts them, are columns of the wafer.
         sram_bytes_per_pe: What a PE has, whether or not the stages need more.
         prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view, in the order of ``instructions.VIEWS``.
@@ -137,6 +138,7 @@ class Program:
     wafer_rows: int
     wafer_cols: int
     wafers: int
+    turned: bool
     sram_bytes_per_pe: int
     prefill_name: str
     element_types: tuple[str, ...]

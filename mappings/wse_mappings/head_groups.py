@@ -60,12 +60,19 @@ class HeadGroups:
 
 
 def head_groups(
-    cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, whole_pairs: bool = True
+    cols: int,
+    kv_head_count: int,
+    head_size: int,
+    rotary_size: int,
+    *,
+    whole_pairs: bool = True,
+    together: bool = True,
 ) -> HeadGroups:
     """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns.
 
     The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. Of the
-    ways to let heads share a group that with the fewest places for features on a column is taken.
+    ways to let heads share a group, where they may be ``together``, that with the fewest places for features on a
+    column is taken.
     """
     if cols < kv_head_count:
         held = padded_blocks(kv_head_count, cols)
@@ -75,7 +82,7 @@ def head_groups(
     if not whole_pairs:
         return _grouped(cols, kv_head_count, 1, *_even(head_size, rotary_size, balanced_segments(cols, kv_head_count)))
     ways = []
-    for sharing in (n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0):
+    for sharing in (n for n in range(1, (kv_head_count if together else 1) + 1) if kv_head_count % n == 0):
         segments = balanced_segments(cols, kv_head_count // sharing)
         ways.append((sharing, *_pairs(head_size, rotary_size, segments)))
     return _grouped(cols, kv_head_count, *min(ways, key=lambda way: way[0] * way[1].shape[1]))

@@ -47,7 +47,7 @@ def latent_cut(
 
     Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own.
     """
-    groups = {size: head_groups(rows, heads, size, 0) for size in (nope, rope, value)}
+    groups = {size: head_groups(rows, heads, size, 0, together=False) for size in (nope, rope, value)}
     return LatentCut(
         source=padded_blocks(source, cols),
         latent=padded_blocks(latent, cols),

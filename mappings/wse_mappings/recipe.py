@@ -11,12 +11,12 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One mapping. ``regions`` says whether a wafer is one region or several that layers pass through."""
+    """One mapping. ``regions``: a wafer is one region, or several that layers pass through, or what a search finds."""
 
     name: str
     summary: str
     source: str
-    regions: Literal["one", "several"]
+    regions: Literal["one", "several", "searched"]
 
 
 @cache

@@ -86,13 +86,15 @@ class Choice:
     """What the compiler chooses by trying.
 
     A wafer's mesh is cut into ``bands`` one below the other, of ``rows`` rows each (None: as many as there are), and
-    a band into at most ``per_band`` regions. ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
+    a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
+    ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
     entries a column are projected at once.
     """
 
     bands: int = 1
     per_band: int = 1
     rows: int | None = None
+    turned: bool = False
     prefill: str
     prefill_chunk: int
     head_chunk: int

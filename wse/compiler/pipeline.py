@@ -16,6 +16,7 @@ from wse.compiler.schedule import schedule
 from wse.compiler.shard import shard
 from wse.compiler.state import State
 from wse.graph import op_graph
+from wse.hardware.mesh import turned
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import Program
@@ -23,6 +24,13 @@ from wse.program import Program
 Pass = Callable[[State], State]
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, schedule, route, allocate, emit)
+
+
+def beginning(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice) -> State:
+    """What the first pass starts from."""
+    mesh = turned(wafer) if choice.turned else wafer
+    graph = op_graph(spec, options.scope)
+    return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 
 
 def compile_choice(
@@ -34,8 +42,7 @@ def compile_choice(
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
     """One compilation with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
-    graph = op_graph(spec, options.scope)
-    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=graph)
+    state = beginning(spec, wafer, software, options, choice)
     for step in pipeline:
         state = step(state)
         check(state, after=step.__name__)

@@ -1,52 +1,57 @@
-"""What the compiler chooses by trying: regions, the prefill product, and how much is processed at once.
+"""What the compiler chooses by trying: mapping, regions, the prefill product, and how much is processed at once.
 
-Every trial is a full compilation, so what is chosen fits. A cost function, given by the caller, decides between
-those that do.
+Every layout is tried in small (`wse.compiler.condense`). The most promising are compiled whole, so what is chosen fits;
+a cost function, given by the caller, decides between them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from wse.compiler.allocate import element_bytes, reserved_bytes
-from wse.compiler.options import (
-    DECODE,
-    MESH_GEMM_OWN,
-    PREFILL_PRODUCTS,
-    REFUSE,
-    THIN_GEMM,
-    Choice,
-    Options,
-    check_types,
-    needs_thin,
-)
-from wse.compiler.partition import partition
+from wse.compiler.layouts import Layout, layouts, prefills
+from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.shard import shard
-from wse.compiler.state import State
+from wse.compiler.trials import Bench, ByOp, Trial
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
-from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program import Program
-from wse_mappings.placement import even_bands
 from wse_mappings.recipe import recipes
-from wse_mappings.split import ceil_div
 
 Cost = Callable[[Program], float]
-Layout = tuple[int, int]
-"""Bands of a wafer's mesh, and the most regions in one."""
 
-SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
-MOST_STAGES = 16  # stages on a wafer that are tried when the region is not given
+FINALISTS = 2
+"""Layouts of a mapping that are compiled whole, those with the fastest tokens in small; of those that none has too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """The Program that was chosen, and the trials in small, in the order of layouts."""
+
+    program: Program
+    trials: tuple[Trial, ...]
 
 
 def compile_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
 ) -> Program:
+    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits. As `search`."""
+    return search(spec, wafer, software, options, cost).program
+
+
+def search(
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    cost: Cost | None = None,
+    by_op: ByOp | None = None,
+) -> Found:
     """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
+
+    With ``by_op``, of many layouts only the fastest in small are compiled whole: ``FINALISTS`` of each mapping.
 
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
@@ -57,68 +62,91 @@ def compile_model(
     """
     _check_names(options)
     _check_mesh(spec, wafer, options)
+    bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
+    trials = _trials(bench, by_op)
+    fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
     programs: list[Program] = []
     failures: list[DoesNotFit] = []
-    for layout in _layouts(spec, wafer, options):
-        for prefill in _prefills(spec, wafer, options, layout):
-            try:
-                programs.append(_largest_chunks(spec, wafer, software, options, layout, prefill))
-            except DoesNotFit as error:
-                failures.append(error)
-                continue
-            if cost is None:
-                return programs[0]
-    what = needs_thin(spec, options)
-    if not programs and not failures and what:
-        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
-        raise BadInput(message)
-    if not programs and not failures:
-        message = (
-            f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
-            f"choose a square --region, or prefill by {THIN_GEMM}"
-        )
-        raise BadMesh(message)
-    if not programs:
-        raise min(failures, key=lambda error: getattr(error, "needed", 0))
-    return programs[0] if cost is None else min(programs, key=cost)
+    for trial in _finalists(fitting):
+        try:
+            choice = bench.largest_chunks(trial)
+            programs.append(compile_choice(spec, wafer, software, bench.of(trial.layout), choice))
+        except DoesNotFit as error:
+            failures.append(error)
+            continue
+        if cost is None:
+            break
+    if programs:
+        best = programs[0] if cost is None else min(programs, key=cost)
+        return Found(program=best, trials=tuple(trials))
+    raise failures[0] if failures else _refusal(bench, trials)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
-    """Whether any choice fits: the least demanding one of every region count is tried."""
+    """Whether any choice fits: the least demanding one of every layout is tried."""
     _check_names(options)
+    bench = Bench(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    for bands, per_band in _layouts(spec, wafer, options):
-        products = _prefills(spec, wafer, options, (bands, per_band))
-        if not products:
-            continue
-        choice = Choice(
-            bands=bands, per_band=per_band, prefill=products[-1], prefill_chunk=1, head_chunk=SMALLEST_HEAD_CHUNK
-        )
-        least = replace(options, prompt_tokens=(1,) * options.batch, capacity=REFUSE)
-        if not _weights_fit(spec, wafer, software, least, choice):
-            continue
-        try:
-            compile_choice(spec, wafer, software, least, choice)
-        except DoesNotFit:
-            continue
-        return True
+    for layout in layouts(spec, wafer, options):
+        for product in prefills(spec, wafer, options, layout)[-1:]:
+            try:
+                if bench.tried(layout, product).fits:
+                    return True
+            except BadMesh:
+                continue
     return False
 
 
-def _weights_fit(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
-) -> bool:
-    """Whether code and padded weights alone fit: a tenth of the work of a compilation."""
-    graph = op_graph(spec, options.scope)
-    state = State(spec=spec, wafer=wafer, software=software, options=options, choice=choice, graph=graph)
-    state = shard(partition(state))
-    held = Counter[int]()
-    for tile in state.tiles:
-        held[tile.buffer.stage] += tile.buffer.elements * element_bytes(state, tile.buffer.view)
-    return reserved_bytes(state) + max(held.values()) <= wafer.sram_bytes_per_pe
+def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
+    """Every layout and product in small. Raises BadMesh where the mesh has room for none of the layouts."""
+    trials, misfits = [], []
+    for layout in layouts(bench.spec, bench.wafer, bench.options):
+        for product in prefills(bench.spec, bench.wafer, bench.options, layout):
+            try:
+                trials.append(bench.tried(layout, product, by_op))
+            except BadMesh as error:
+                misfits.append(error)
+    if misfits and not trials:
+        raise misfits[0]
+    return trials
+
+
+def _finalists(trials: list[Trial]) -> list[Trial]:
+    """Those that are compiled whole: of each mapping the fastest layouts in small, with all their products."""
+    groups: dict[object, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        groups[trial.layout.mapping].append(trial)
+    chosen: dict[Layout, None] = {}
+    for group in groups.values():
+        if any(trial.token_cycles is None for trial in group):
+            chosen |= dict.fromkeys(trial.layout for trial in group)
+            continue
+        order = sorted(group, key=lambda trial: (trial.token_cycles or 0.0, trial.layout))
+        chosen |= dict.fromkeys(list(dict.fromkeys(trial.layout for trial in order))[:FINALISTS])
+    return [trial for trial in trials if trial.layout in chosen]
+
+
+def _refusal(bench: Bench, trials: list[Trial]) -> Exception:
+    """Why nothing that was tried can be."""
+    spec, wafer, options = bench.spec, bench.wafer, bench.options
+    if trials:
+        least = min(trials, key=lambda trial: trial.needed_bytes)
+        try:
+            compile_choice(spec, wafer, bench.software, *bench.smallest(least.layout, least.prefill))
+        except DoesNotFit as error:
+            return error
+    what = needs_thin(spec, options)
+    if what:
+        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
+        return BadInput(message)
+    message = (
+        f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
+        f"choose a square --region, or prefill by {THIN_GEMM}"
+    )
+    return BadMesh(message)
 
 
 def _check_names(options: Options) -> None:
@@ -144,84 +172,3 @@ def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
             f"choose at most {spec.layer_count}"
         )
         raise BadMesh(message)
-
-
-def _layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
-    """Layouts of each wafer to try, the fewest regions first."""
-    if recipes()[options.mapping].regions == "one":
-        yield 1, 1
-        return
-    per_wafer = spec.layer_count // options.wafers
-    if options.region is not None:
-        rows, cols = options.region
-        down, across = wafer.mesh_rows // rows, wafer.mesh_cols // cols
-        most = min(per_wafer, down * across)
-        yield from ((ceil_div(count, across), across) for count in range(min(2, most), most + 1))
-        return
-    most = min(per_wafer, wafer.mesh_rows * wafer.mesh_cols, MOST_STAGES)
-    counts = range(min(2, most), most + 1)
-    yield from dict.fromkeys(even_bands(wafer.mesh_rows, wafer.mesh_cols, count) for count in counts)
-
-
-def _prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout) -> tuple[str, ...]:
-    """The products to try on regions of that shape, the least demanding last; none where only another was asked for.
-
-    Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
-    """
-    rows, cols = _region(wafer, options, layout)
-    unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
-    wanted = unasked if options.prefill is None else [options.prefill]
-    squares = rows == cols and not needs_thin(spec, options)
-    return tuple(product for product in wanted if squares or product == THIN_GEMM)
-
-
-def _region(wafer: WaferSpec, options: Options, layout: Layout) -> tuple[int, int]:
-    """Rows and columns of a region, the columns where all of a band have as many."""
-    return options.region or (wafer.mesh_rows // layout[0], wafer.mesh_cols // layout[1])
-
-
-def _largest_chunks(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, layout: Layout, prefill: str
-) -> Program:
-    """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
-    rows, cols = _region(wafer, options, layout)
-    step = 1 if prefill == THIN_GEMM else rows
-    bands, per_band = layout
-
-    def attempt(head_chunk: int, prefill_chunk: int) -> Program:
-        choice = Choice(
-            bands=bands, per_band=per_band, prefill=prefill, prefill_chunk=prefill_chunk, head_chunk=head_chunk
-        )
-        return compile_choice(spec, wafer, software, options, choice)
-
-    longest = max(options.prompt_tokens)
-    smallest = min(step, longest)
-    head = _first_that_fits(
-        lambda n: attempt(n, smallest), _halvings(ceil_div(spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
-    )[0]
-    return _first_that_fits(lambda n: attempt(head, n), _chunks(longest, step))[1]
-
-
-def _first_that_fits(attempt: Callable[[int], Program], sizes: list[int]) -> tuple[int, Program]:
-    for size in sizes[:-1]:
-        try:
-            return size, attempt(size)
-        except DoesNotFit:
-            continue
-    return sizes[-1], attempt(sizes[-1])
-
-
-def _halvings(largest: int, smallest: int) -> list[int]:
-    sizes = [largest]
-    while sizes[-1] > smallest:
-        sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
-    return sizes
-
-
-def _chunks(prompt_tokens: int, step: int) -> list[int]:
-    """Chunk sizes to try: the whole prompt, then fewer and fewer multiples of ``step``."""
-    sizes = [prompt_tokens]
-    for size in _halvings(ceil_div(prompt_tokens, step), 1):
-        if size * step < sizes[-1]:
-            sizes.append(size * step)
-    return sizes

@@ -41,10 +41,15 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
         msg = f"mesh {rows}x{cols}: each side must be at least 1"
         raise BadMesh(msg)
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
-        turned = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
-        hint = f"rows come first: {cols}x{rows} fits" if turned else "give a smaller mesh, or use more wafers"
+        swapped = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
+        hint = f"rows come first: {cols}x{rows} fits" if swapped else "give a smaller mesh, or use more wafers"
         msg = (
             f"mesh {rows}x{cols} is larger than {wafer.name}, which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
         )
         raise BadMesh(msg)
     return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)
+
+
+def turned(wafer: WaferSpec) -> WaferSpec:
+    """``wafer`` with rows and columns of its mesh in each other's place: links along both are alike."""
+    return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

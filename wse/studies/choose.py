@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wse.compiler.search import compile_model
+import numpy as np
+
+from wse.compiler.search import Found, search
 from wse.compiler.suggest import remedies
 from wse.errors import DoesNotFit
 from wse.fabric.phase_cost import Fabric
@@ -11,26 +13,36 @@ from wse.studies.placement_request import Placeable
 
 
 def compiled(prepared: Placeable) -> Program:
-    """The Program with the fewest cycles for the whole request.
+    """The Program with the fewest cycles for the whole request; as `found`."""
+    return found(prepared).program
+
+
+def found(prepared: Placeable) -> Found:
+    """The Program with the fewest cycles for the whole request, and what was tried besides.
 
     Raises:
         DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
     """
     p = prepared
+    middle = [min(tokens + p.new_tokens // 2, p.options.context - 1) for tokens in p.options.prompt_tokens]
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
-        middle = [min(tokens + p.new_tokens // 2, p.options.context - 1) for tokens in p.options.prompt_tokens]
         return prompt + fabric.decode_cost(*middle).cycles * p.new_tokens
 
+    def by_op(program: Program) -> list[float]:
+        cost = Fabric(program, p.wafer, p.software).decode_cost(*middle)
+        cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
+        return [float(each) for each in cycles]
+
     try:
-        return compile_model(p.spec, p.wafer, p.software, p.options, cycles)
+        return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
     except DoesNotFit as error:
         wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
-        found = [_whole(r, p) for r in wanted]
+        named = [_whole(r, p) for r in wanted]
         nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
-        remedy = f"any of these would make it fit: {', '.join(found)}" if found else nothing
+        remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
         message = f"{error}; {remedy}"
         raise DoesNotFit(message) from error
 

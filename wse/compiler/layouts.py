@@ -1,0 +1,84 @@
+"""The ways to cut wafers into regions that the search tries, and the products that prefill may use on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL_PRODUCTS, THIN_GEMM, Options, needs_thin
+from wse.hardware.mesh import turned
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse_mappings.placement import even_bands
+from wse_mappings.recipe import recipes
+from wse_mappings.split import ceil_div
+
+AUTO = "auto"
+"""The mapping that is the best of all others, and of layouts that none of them has."""
+
+MOST_STAGES = 16  # stages on a wafer that are tried when the region is not given
+MOST_BANDS = 12  # bands that are tried where layouts are searched, and as many regions in a band as there are layers
+
+
+class Layout(NamedTuple):
+    """How a mapping cuts each wafer: bands, the most regions in one, and whether rows and columns change places."""
+
+    mapping: str
+    bands: int
+    per_band: int
+    turned: bool = False
+
+    def region(self, wafer: WaferSpec, options: Options) -> tuple[int, int]:
+        """Rows and columns of a region, the columns where all of a band have as many."""
+        mesh = turned(wafer) if self.turned else wafer
+        return options.region or (mesh.mesh_rows // self.bands, mesh.mesh_cols // self.per_band)
+
+
+def layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> list[Layout]:
+    """Those of the mapping that was asked for, the fewest regions first; with ``auto`` those of all, and more."""
+    if options.mapping != AUTO:
+        return list(_of_mapping(options.mapping, spec, wafer, options))
+    named = [name for name, recipe in recipes().items() if recipe.regions != "searched"]
+    every = [layout for name in named for layout in _of_mapping(name, spec, wafer, options)]
+    return [*every, *_searched(spec, wafer, options)]
+
+
+def _of_mapping(name: str, spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
+    if recipes()[name].regions == "one":
+        yield Layout(name, 1, 1)
+        return
+    per_wafer = spec.layer_count // options.wafers
+    if options.region is not None:
+        rows, cols = options.region
+        down, across = wafer.mesh_rows // rows, wafer.mesh_cols // cols
+        most = min(per_wafer, down * across)
+        yield from (Layout(name, ceil_div(count, across), across) for count in range(min(2, most), most + 1))
+        return
+    most = min(per_wafer, wafer.mesh_rows * wafer.mesh_cols, MOST_STAGES)
+    counts = range(min(2, most), most + 1)
+    found = dict.fromkeys(even_bands(wafer.mesh_rows, wafer.mesh_cols, count) for count in counts)
+    yield from (Layout(name, *bands) for bands in found)
+
+
+def _searched(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
+    """Every number of bands and of regions in one, as the mesh lies and turned."""
+    if options.region is not None:
+        return
+    most = ceil_div(spec.layer_count + 2, options.wafers)
+    for is_turned in (False, True):
+        mesh = turned(wafer) if is_turned else wafer
+        for bands in range(1, min(MOST_BANDS, most, mesh.mesh_rows) + 1):
+            for per_band in range(1, min(ceil_div(most, bands), mesh.mesh_cols) + 1):
+                yield Layout(AUTO, bands, per_band, is_turned)
+
+
+def prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout) -> tuple[str, ...]:
+    """The products to try on regions of that shape, the least demanding last; none where only another was asked for.
+
+    Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
+    """
+    rows, cols = layout.region(wafer, options)
+    unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
+    wanted = unasked if options.prefill is None else [options.prefill]
+    squares = rows == cols and not needs_thin(spec, options)
+    return tuple(product for product in wanted if squares or product == THIN_GEMM)
