@@ -54,7 +54,17 @@ def test_software_files_work_alike(tmp_path: Path) -> None:
     mine = load_software(path, "wse2")
     assert (mine.vector_issue_cycles, mine.loop_cycles) == (9, 10)
     assert provenance(path)["vector_issue_cycles"].value == 9
-    assert refusal(UnknownName, load_wafer, path) == (f"{path}: unknown base wafer 'tuned': known: wse2, wse3")
+    assert refusal(UnknownName, load_wafer, path) == (f"{path}: unknown base wafer 'tuned': known: cs4, wse2, wse3")
+
+
+def test_a_wafer_says_that_nobody_has_measured_it(tmp_path: Path) -> None:
+    assert load_wafer(write_toml(tmp_path, 'base = "cs4"\nhop_cycles = 1\n')).announced
+    assert not load_wafer(write_toml(tmp_path, 'base = "cs4"\nannounced = false\n')).announced
+    assert not load_wafer(write_toml(tmp_path, 'base = "wse3"\n')).announced
+    path = write_toml(tmp_path, 'base = "wse3"\nannounced = 2026\n')
+    assert refusal(BadWafer, load_wafer, path) == (
+        f"{path}: announced = 2026: give true (nobody has measured such a wafer) or false"
+    )
 
 
 def test_a_wafer_says_whose_software_costs_apply(tmp_path: Path) -> None:
@@ -84,7 +94,7 @@ def test_a_cost_may_be_given_by_generation(tmp_path: Path) -> None:
     assert refusal(BadWafer, load_software, path, "wse2").startswith(f"{path}: loop_cycles.wse3 = -7: give a number")
 
 
-KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generation"]))
+KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generation", "announced"]))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +172,9 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
 
 
 def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert refusal(UnknownName, load_wafer, "wse4") == ("unknown wafer 'wse4': did you mean 'wse3'? known: wse2, wse3")
+    assert refusal(UnknownName, load_wafer, "wse4") == (
+        "unknown wafer 'wse4': did you mean 'wse3'? known: cs4, wse2, wse3"
+    )
     assert refusal(UnknownName, load_software, "tunned", "wse2") == (
         "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
     )
@@ -170,7 +182,7 @@ def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
     refusal(UnknownName, load_wafer, "x" * 400)
     path = write_toml(tmp_path, 'base = "wse-2"\n')
     assert refusal(UnknownName, load_wafer, path) == (
-        f"{path}: unknown base wafer 'wse-2': did you mean 'wse2'? known: wse2, wse3"
+        f"{path}: unknown base wafer 'wse-2': did you mean 'wse2'? known: cs4, wse2, wse3"
     )
 
 

@@ -67,7 +67,7 @@ PRESETS: list[tuple[str, type[Any]]] = [
 
 
 def test_the_presets_are_these() -> None:
-    assert known_wafers() == ("wse2", "wse3")
+    assert known_wafers() == ("cs4", "wse2", "wse3")
     assert known_software() == ("academic", "production", "tuned")
 
 
@@ -101,7 +101,10 @@ def test_preset_files_spell_everything_out(path: Path) -> None:
     """No base, no plain number: the file can be read without the code."""
     for field, given in tomllib.loads(path.read_text()).items():
         if field == "generation":
-            assert given == path.stem
+            assert given == {"cs4": "wse3"}.get(path.stem, path.stem)
+            continue
+        if field == "announced":
+            assert given is True
             continue
         for each in (given[g] for g in GENERATIONS) if GENERATIONS[0] in given else (given,):
             assert each.keys() == {"value", "unit", "grade", "source"}, field
@@ -114,6 +117,37 @@ def test_the_visible_meshes_hold_the_published_sram() -> None:
         wafer = load_wafer(name)
         assert wafer.mesh_rows * wafer.mesh_cols == expected_pes
         assert 0.9 < wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe / marketed < 1
+
+
+def test_the_presets_are_the_whole_usable_fabric() -> None:
+    """The fabric less 7 columns and 2 rows (Cerebras SDK: dim_x >= width + 7, dim_y >= height + 2)."""
+    for name, fabric_cols, fabric_rows in (("wse2", 757, 996), ("wse3", 762, 1172), ("cs4", 762, 1172)):
+        wafer = load_wafer(name)
+        assert (wafer.mesh_cols, wafer.mesh_rows) == (fabric_cols - 7, fabric_rows - 2), name
+
+
+def test_cs4_is_as_announced_and_says_so() -> None:
+    """A wafer: 250 PFLOPS with a factor 10 for sparsity, 43.2 PB/s of SRAM, 44 GB, 2.4 Tb/s, 2 us to another."""
+    cs4, wse3 = load_wafer("cs4"), load_wafer("wse3")
+    assert [name for name in known_wafers() if load_wafer(name).announced] == ["cs4"]
+    fabric_pes, marketed_cores = 762 * 1172, 900_000
+    assert 10 * fabric_pes * 2 * cs4.mac_fp16_per_cycle * cs4.clock_hz == pytest.approx(250e15, rel=0.002)
+    marketed_clock_hz = 1e9 * cs4.clock_hz / wse3.clock_hz
+    assert marketed_cores * cs4.sram_bytes_per_cycle * marketed_clock_hz == pytest.approx(43.2e15)
+    assert fabric_pes * cs4.sram_bytes_per_pe == pytest.approx(44e9, rel=0.01)
+    assert (cs4.wafer_link_bytes_per_s, cs4.wafer_link_latency_s) == (2.4e12 / 8, 2e-6)
+
+
+def test_what_was_not_announced_is_carried_over_and_graded_so() -> None:
+    ours, theirs = provenance("cs4"), provenance("wse3")
+    for key, number in ours.items():
+        if "carried over from WSE-3" in number.source:
+            assert (number.value, number.grade) == (theirs[key].value, "I"), key
+        else:
+            assert "introduction of the CS-4" in number.source, key
+    assert {key for key in ours if ours[key].value != theirs[key].value} == {
+        *("clock_hz", "wafer_link_bytes_per_s", "wafer_link_latency_s", "host_bytes_per_s"),
+    }
 
 
 def test_hops_and_streams_differ_by_generation() -> None:

@@ -2,8 +2,8 @@
 
 A user's file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in
 the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``. A wafer
-says in ``generation`` whose software costs apply to it; a software profile may give a number by generation:
-``relay_cycles = { wse2 = 14, wse3 = 5 }``.
+says in ``generation`` whose software costs apply to it, and with ``announced = true`` that nobody has measured one; a
+software profile may give a number by generation: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ class _Kind(Generic[Spec]):
     word: str
     folder: Path
     spec: type[Spec]
+    base: str  # what a message suggests to begin with
     texts: tuple[str, ...] = ()
 
     def known(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
 
-_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, ("generation",))
-_SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile)
+_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, "wse2", ("generation", "announced"))
+_SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile, "academic")
 
 
 class _Entry(pydantic.BaseModel):
@@ -75,7 +76,7 @@ def load_wafer(name_or_path: str | Path) -> WaferSpec:
     where = str(name_or_path)
     texts, numbers = _read(_WAFER, where)
     values: dict[str, Any] = {key: number.value for key, number in numbers.items()}
-    wafer = WaferSpec(name=texts["name"], generation=texts["generation"], **values)
+    wafer = WaferSpec(**texts, **values)
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
@@ -119,8 +120,8 @@ def provenance(name_or_path: str | Path) -> dict[str, Source]:
     return _read(_WAFER, where)[1]
 
 
-def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, str], dict[str, Source]]:
-    """The fields that are texts, and every field's number in the order of the dataclass."""
+def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
+    """The fields that are no numbers, and every field's number in the order of the dataclass."""
     if where in kind.known():
         path, default_source = kind.folder / f"{where}.toml", ""
     elif _is_path(where):
@@ -133,7 +134,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, str], dict[str, Sourc
         msg = f"{path}: name = {_short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
     wanted = numeric_fields(kind.spec)
-    texts: dict[str, str] = {}
+    texts: dict[str, Any] = {}
     numbers: dict[str, Source] = {}
     base = table.pop("base", None)
     if base is not None:
@@ -142,6 +143,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, str], dict[str, Sourc
         texts, numbers = _read(kind, base)
     if kind is _WAFER:
         texts["generation"] = _generation(path, table.pop("generation", texts.get("generation")))
+        texts["announced"] = _announced(path, table.pop("announced", texts.get("announced", False)))
     for key, given in table.items():
         if key not in wanted:
             raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
@@ -155,7 +157,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, str], dict[str, Sourc
         more = f" and {len(missing) - 1} more keys" if len(missing) > 1 else ""
         msg = (
             f"{path}: has no {missing[0]}{more}; add them, "
-            f'or begin with base = "{kind.known()[0]}" and give only what differs'
+            f'or begin with base = "{kind.base}" and give only what differs'
         )
         raise BadWafer(msg)
     keys = [k for key in wanted for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
@@ -169,6 +171,14 @@ def _generation(path: Path, given: Any) -> str:
         raise BadWafer(msg)
     if not isinstance(given, str) or given not in GENERATIONS:
         raise UnknownName("generation", str(given), GENERATIONS, where=str(path))
+    return given
+
+
+def _announced(path: Path, given: Any) -> bool:
+    """Whether nobody has measured a wafer."""
+    if not isinstance(given, bool):
+        msg = f"{path}: announced = {_short(given)}: give true (nobody has measured such a wafer) or false"
+        raise BadWafer(msg)
     return given
 
 

@@ -13,11 +13,13 @@ GENERATIONS: Final = ("wse2", "wse3")
 class WaferSpec:
     """One wafer as programs see it. Every number's unit is in its name; its source is in the preset file.
 
-    ``generation`` is the generation whose software costs apply, one of ``GENERATIONS``.
+    ``generation`` is the generation whose software costs apply, one of ``GENERATIONS``. ``announced``: this is what its
+    vendor announced, and nobody has measured one.
     """
 
     name: str
     generation: str
+    announced: bool = False
     mesh_rows: int  # usable PEs, north to south
     mesh_cols: int  # usable PEs, west to east
     clock_hz: float
