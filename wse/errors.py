@@ -40,8 +40,9 @@ class UnknownName(BadInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        close = difflib.get_close_matches(name, self.known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        by_letters = {each.casefold(): each for each in reversed(self.known)}
+        close = difflib.get_close_matches(name.casefold(), by_letters, n=1)
+        hint = f"did you mean {by_letters[close[0]]!r}? " if close else ""
         place = f"{where}: " if where else ""
         super().__init__(f"{place}unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
 

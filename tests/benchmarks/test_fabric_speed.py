@@ -19,6 +19,7 @@ import pytest
 import wafer_token
 
 from wse.fabric.link_map import I64, link_map
+from wse.models.bundled import CONFIGURATIONS
 
 SIDE, REPEATS = 660, 7
 MESHES = [(757, 996), (994, 750)]
@@ -41,8 +42,8 @@ def show(capsys: pytest.CaptureFixture[str], line: str) -> None:
 
 
 @pytest.fixture
-def config(shared: Path) -> Path:
-    return shared / "reference" / "model_configs" / "llama-3-8b.json"
+def config() -> Path:
+    return CONFIGURATIONS["llama-3-8b"]
 
 
 def test_a_decoded_token_of_8b_from_a_cold_start(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 from session import Session, golden, model, session
 
-from wse.models.load import BUNDLED
+from wse.models.bundled import BUNDLED
 
 MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]
 STOCK_SRAM = {(16, 16), (33, 20)}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from wse.errors import BadModel, UnknownName
 from wse.models.config import FAMILIES, read_config
 from wse.models.config_reader import ConfigReader
 from wse.models.rope import plain_rope
-from wse.models.tensors import parameter_count
 
 KNOWN = ", ".join(sorted(FAMILIES))
 
@@ -262,15 +260,6 @@ def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path) -> None:
     path = write_config(tmp_path, model_type="lama")
     message = refusal(UnknownName, read_config, path)
     assert message == f"{path}: unknown architecture 'lama': did you mean 'llama'? known: {KNOWN}"
-
-
-def test_counts_of_published_models(shared: Path) -> None:
-    counts = json.loads((shared / "reference" / "model_params.json").read_text())
-    paths = sorted((shared / "reference" / "model_configs").glob("*.json"))
-    assert {path.stem: parameter_count(read_config(path)) for path in paths} == {
-        path.stem: counts[path.stem]["total_params"] for path in paths
-    }
-    assert len(paths) == 27
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -7,7 +7,8 @@ import pytest
 
 from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
 from wse.errors import BadModel, UnknownName
-from wse.models.load import BUNDLED, load_model
+from wse.models.bundled import BUNDLED, CONFIGURATIONS
+from wse.models.load import load_model
 
 
 def test_a_folder_gives_spec_checkpoint_and_tokenizer(tmp_path: Path) -> None:
@@ -37,8 +38,6 @@ def test_an_unstated_element_type_is_that_of_the_weights(tmp_path: Path) -> None
 
 
 def test_the_bundled_model_loads_by_name() -> None:
-    if not (BUNDLED["story"] / "model.safetensors").exists():
-        pytest.skip("the bundled model is not in the tree yet")
     model = load_model("story")
     assert model.spec.name == "story"
     assert model.checkpoint is not None
@@ -54,19 +53,40 @@ def test_a_bundled_model_without_its_files_asks_for_a_new_installation(
     )
 
 
-def test_an_unknown_name_tells_the_nearest() -> None:
-    assert refusal(UnknownName, load_model, "storry") == (
-        "unknown model or folder 'storry': did you mean 'story'? known: story"
+KNOWN = ", ".join(sorted([*BUNDLED, *CONFIGURATIONS]))
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("storry", "story"),
+        ("llama-3-8B", "llama-3-8b"),
+        ("LLAMA-3.1-70B", "llama-3.1-70b"),
+        ("Qwen3_32B", "qwen3-32b"),
+        ("gpt-oss120b", "gpt-oss-120b"),
+        ("DeepSeek-V3.1", "deepseek-v3"),
+    ],
+)
+def test_an_unknown_name_tells_the_nearest(name: str, nearest: str) -> None:
+    assert refusal(UnknownName, load_model, name) == (
+        f"unknown model or folder {name!r}: did you mean {nearest!r}? known: {KNOWN}"
     )
+
+
+def test_a_bundled_configuration_loads_by_name_without_weights() -> None:
+    model = load_model("llama-3.1-405b")
+    assert (model.spec.name, model.spec.layer_count) == ("llama-3.1-405b", 126)
+    assert (model.checkpoint, model.tokenizer) == (None, None)
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert refusal(BadModel, load_model, str(missing)) == (
-        f"'{missing}': no such file or folder; give a model folder, a GGUF file, a config.json, or story"
+        f"'{missing}': no such file or folder; "
+        "give a model folder, a GGUF file, a config.json, or a name of `wse models`"
     )
     assert refusal(BadModel, load_model, "") == (
-        "'': no such file or folder; give a model folder, a GGUF file, a config.json, or story"
+        "'': no such file or folder; give a model folder, a GGUF file, a config.json, or a name of `wse models`"
     )
     assert refusal(BadModel, load_model, str(tmp_path)) == (
         f"{tmp_path}: has no config.json; give the folder of a Hugging Face model, or a config file"
@@ -83,7 +103,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     ("name", "tail"),
     [
         ("m.gguf", "is empty; fetch the file again"),
-        ("m.txt", "is neither a folder, a config.json nor a GGUF file; give one of them, or a name (story)"),
+        ("m.txt", "is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, name: str, tail: str) -> None:

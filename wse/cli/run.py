@@ -99,7 +99,7 @@ def run(
         allow_nonfinite=allow_nonfinite,
     )
     path = opt.trace_path(trace)
-    prepared = prepare(request)
+    prepared = prepare(request, to_run=True)
     if path is not None:
         check_trace_path(path)
     program = compiled(prepared)

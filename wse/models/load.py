@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from wse.errors import BadModel, UnknownName
+from wse.models.bundled import BUNDLED, CONFIGURATIONS, names
 from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config, read_weight_packing
 from wse.models.gguf.file import GgufFile
@@ -18,8 +18,6 @@ from wse.models.spec import ModelSpec
 from wse.models.tensor_entry import FLOATS
 from wse.models.token_text import Tokenizer
 from wse.models.tokenizer import load_tokenizer
-
-BUNDLED: Final[dict[str, Path]] = {"story": Path(__file__).parents[1] / "data" / "story"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,14 +33,14 @@ class LoadedModel:
 def load_model(where: str | Path) -> LoadedModel:
     """The model at ``where``: a bundled name, a folder with config.json and safetensors, a GGUF or a config file.
 
-    A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file
-    gives the spec alone. A folder's tokenizer is None where it has none of a known form.
+    A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file, or the name of
+    a bundled configuration, gives the spec alone. A folder's tokenizer is None where it has none of a known form.
 
     Raises:
         UnknownName: it looks like a name and is not one.
         BadModel: there is no such folder or file, or what is in it cannot be used.
     """
-    path = BUNDLED.get(str(where), Path(where))
+    path = (BUNDLED | CONFIGURATIONS).get(str(where), Path(where))
     config = path / "config.json"
     try:
         is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
@@ -74,16 +72,15 @@ def _one_file(path: Path) -> LoadedModel:
         spec, entries = read_gguf(gguf)
         tokenizer = gguf_tokenizer(gguf, spec)
         return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=tokenizer, path=path)
-    names = ", ".join(BUNDLED)
-    msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name ({names})"
+    msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"
     raise BadModel(msg)
 
 
 def _not_found(where: str, path: Path) -> Exception:
     if where in BUNDLED:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
-    if where and path.name == where and not path.suffix:  # looks like a name
-        return UnknownName("model or folder", where, BUNDLED)
+    if where and path.name == where and not path.suffix[1:].isalpha():  # looks like a name; "llama-3.1-8b" does too
+        return UnknownName("model or folder", where, names())
     return BadModel(
-        f"{where!r}: no such file or folder; give a model folder, a GGUF file, a config.json, or {', '.join(BUNDLED)}"
+        f"{where!r}: no such file or folder; give a model folder, a GGUF file, a config.json, or a name of `wse models`"
     )

@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
-from wse.models.config import FAMILIES
-from wse.models.load import BUNDLED, load_model
+from wse.hardware.number import numeric_fields
+from wse.hardware.spec import WaferSpec
+from wse.models.bundled import BUNDLED, CONFIGURATIONS, origins
+from wse.models.config import FAMILIES, read_config
+from wse.models.counts import kv_bytes_per_token, parameters_per_token
+from wse.models.load import load_model
+from wse.models.spec import ModelSpec
 from wse.models.tensors import parameter_count
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
 from wse_mappings.recipe import recipes
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"
 
+KV_ELEMENT_BYTES: Final = 2
+
+ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried over: see sources"
+
 Facts = dict[str, Any]
 
 
 def models() -> Facts:
-    """The bundled models: shape, size, and the folder they are in; and the families (``model_type``) that are read."""
+    """What can be named where a model goes, and the families (``model_type``) that are read.
+
+    ``models``: those with weights, with shape, size and folder. ``configurations``: those without, in short.
+    """
     found = []
     for name in BUNDLED:
         loaded = load_model(name)
         spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
         found.append({**spec, "name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)})
-    return {"models": found, "families": sorted(FAMILIES)}
+    configurations = [_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()]
+    return {"models": found, "configurations": configurations, "families": sorted(FAMILIES)}
+
+
+def _configuration(name: str, spec: ModelSpec) -> Facts:
+    """Sizes of a configuration, and where it comes from. Bytes of the cache are those of 16-bit elements."""
+    origin = origins()[name]
+    experts = {"count": spec.experts.count, "active": spec.experts.active} if spec.experts else None
+    return {
+        "name": name,
+        "family": spec.family,
+        "parameters": parameter_count(spec),
+        "parameters_per_token": parameters_per_token(spec),
+        "dtype": spec.dtype,
+        "layer_count": spec.layer_count,
+        "hidden_size": spec.hidden_size,
+        "head_count": spec.head_count,
+        "kv_head_count": spec.kv_head_count,
+        "head_size": spec.head_size,
+        "ffn_size": spec.ffn_size,
+        **({"experts": experts} if experts else {}),
+        "vocab_size": spec.vocab_size,
+        "kv_bytes_per_token": kv_bytes_per_token(spec, KV_ELEMENT_BYTES),
+        "context_limit": spec.context_limit,
+        "source": f"huggingface.co/{origin.repository}",
+        "licence_of_weights": origin.licence,
+        **({"note": origin.note} if origin.note else {}),
+    }
 
 
 def print_models(facts: Facts, stream: TextIO) -> None:
@@ -43,6 +82,24 @@ def print_models(facts: Facts, stream: TextIO) -> None:
             ("source", f"this project's own, see {shown(model['folder'])}/README.md"),
         ]
         lines(console, rows)
+    heading(console, "Configurations", "without weights: wse estimate NAME, wse compile NAME")
+    table = plain_table(header=True)
+    for column in ("name", "size", "layers", "hidden", "experts", "KV/token", "context"):
+        table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
+    for model in facts["configurations"]:
+        experts = model.get("experts")
+        table.add_row(
+            model["name"],
+            _parameters(model["parameters"]),
+            count(model["layer_count"]),
+            count(model["hidden_size"]),
+            f"{experts['active']}/{experts['count']}" if experts else "",
+            in_bytes(model["kv_bytes_per_token"]),
+            count(model["context_limit"]),
+        )
+    show(console, table)
+    console.print()
+    console.print("Experts: of a token / of a layer. KV: 16-bit elements. wse models --json names each one's source.")
     console.print()
     families = ", ".join(facts["families"])
     console.print(
@@ -50,9 +107,18 @@ def print_models(facts: Facts, stream: TextIO) -> None:
     )
 
 
+def _parameters(number: int) -> str:
+    """Parameters with three digits that matter."""
+    return f"{number / 1e9:.3g} B" if number >= 1e9 else f"{number / 1e6:.3g} M"
+
+
 def wafers() -> Facts:
-    """The wafer presets and the software profiles, each number with unit, grade and source."""
+    """The wafer presets and the software profiles, each number with unit, grade and source.
+
+    ``announced``: the wafers that nobody has measured.
+    """
     return {
+        "announced": [name for name in known_wafers() if load_wafer(name).announced],
         "wafers": {name: _numbers(name) for name in known_wafers()},
         "software": {name: _numbers(name) for name in known_software()},
     }
@@ -60,7 +126,9 @@ def wafers() -> Facts:
 
 def one(name: str) -> Facts:
     """One wafer or software profile, bundled or from a file. Errors as of ``load_wafer``."""
-    return {"name": name, "numbers": _numbers(name)}
+    numbers = _numbers(name)
+    is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
+    return {"name": name, **({"announced": load_wafer(name).announced} if is_wafer else {}), "numbers": numbers}
 
 
 def _numbers(name: str) -> Facts:
@@ -78,7 +146,7 @@ def print_wafers(facts: Facts, stream: TextIO) -> None:
         w = load_wafer(name)
         pes = w.mesh_rows * w.mesh_cols
         table.add_row(
-            name,
+            f"{name} *" if w.announced else name,
             f"{w.mesh_rows}x{w.mesh_cols}",
             count(pes),
             f"{w.sram_bytes_per_pe / 1024:g} KiB",
@@ -87,6 +155,7 @@ def print_wafers(facts: Facts, stream: TextIO) -> None:
             f"{in_bytes(w.wafer_link_bytes_per_s)}/s",
         )
     show(console, table)
+    console.print(f"  * {ANNOUNCED}")
     heading(console, "Software profiles", "what launches, loops and messages cost; --software NAME")
     table = plain_table(header=True)
     shown_keys = ("code_bytes_per_pe", "task_dispatch_cycles", "vector_issue_cycles", "reduce_gap_cycles")
@@ -102,6 +171,8 @@ def print_one(facts: Facts, stream: TextIO) -> None:
     """Print every number of one wafer or software profile."""
     console = console_on(stream)
     heading(console, shown(facts["name"]), GRADES)
+    if facts.get("announced"):
+        console.print(ANNOUNCED)
     table = plain_table(header=True)
     table.add_column("number", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)

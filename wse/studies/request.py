@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from wse.compiler.options import Options
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
-from wse.errors import BadInput
+from wse.errors import BadInput, BadModel
 from wse.execute.sampling import Sampling
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.load import BUNDLED, LoadedModel
+from wse.models.bundled import BUNDLED
+from wse.models.checkpoint import Checkpoint
+from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
 from wse.studies.prompt import end_ids, text_ids
@@ -51,16 +53,19 @@ class Prepared(Placeable):
     end_ids: tuple[int, ...]  # that generation stops at
 
 
-def prepare(request: Request) -> Prepared:
-    """Load and check all that a request names.
+def prepare(request: Request, *, to_run: bool = False) -> Prepared:
+    """Load and check all that a request names; weights too where it is ``to_run``.
 
     Raises:
+        BadModel: there are no weights to run.
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
     """
     check_counts(wafers=request.wafers, max_new_tokens=request.max_new_tokens, context=request.context)
     check_sampling(request.sampling)
     basis = load_basis(request)
+    if to_run:
+        checkpoint_of(basis.loaded, request.model)
     spec, whole, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(one, basis.loaded) for one in _by_user(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
@@ -91,6 +96,21 @@ def prepare(request: Request) -> Prepared:
         new_tokens=new_tokens,
         end_ids=end_ids(basis.loaded, chat=request.chat),
     )
+
+
+def checkpoint_of(loaded: LoadedModel, named: str) -> Checkpoint:
+    """The weights of a model that the user named so.
+
+    Raises:
+        BadModel: it has none.
+    """
+    if loaded.checkpoint is None:
+        message = (
+            f"{named}: has no weights to run; time it from its configuration alone with wse estimate {named}, "
+            "or give a folder or a GGUF file that holds the weights"
+        )
+        raise BadModel(message)
+    return loaded.checkpoint
 
 
 def _by_user(request: Request) -> list[Request]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.compiler.options import DECODE, PREFILL
-from wse.errors import BadModel, BadTrace
+from wse.errors import BadTrace
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
@@ -31,7 +31,7 @@ from wse.studies.facts import (
     wafer_facts,
 )
 from wse.studies.record import Recorder
-from wse.studies.request import Prepared
+from wse.studies.request import Prepared, checkpoint_of
 from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
 
@@ -65,11 +65,7 @@ def run(
     if wavelets:
         check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded
-    if loaded.checkpoint is None:
-        message = (
-            f"{loaded.path}: has no weights to execute; give the model's folder (wse compile needs the config alone)"
-        )
-        raise BadModel(message)
+    checkpoint = checkpoint_of(loaded, prepared.request.model)
     started = time.perf_counter()
     digest = program.digest()
     try:
@@ -77,7 +73,7 @@ def run(
             engine = Engine(
                 program,
                 loaded.spec,
-                loaded.checkpoint.rows,
+                checkpoint.rows,
                 _draws(prepared, program),
                 allow_nonfinite=prepared.request.allow_nonfinite,
             )

@@ -1,0 +1,64 @@
+"""What comes with wse, listed and used by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Wse
+from wse.models.bundled import CONFIGURATIONS
+
+
+def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:
+    text = wse("models").out
+    assert text.index("wse run story") < text.index("Configurations") < text.index("codellama-34b")
+    row = next(line for line in text.splitlines() if "gpt-oss-120b" in line)
+    assert row.split() == ["gpt-oss-120b", "117", "B", "36", "2,880", "4/128", "73.7", "kB", "131,072"]
+    assert [name for name in CONFIGURATIONS if f"  {name}  " not in text] == []
+
+
+def test_models_as_json_give_counts_and_sources(wse: Wse) -> None:
+    facts = json.loads(wse("models", "--json").out)
+    assert [model["name"] for model in facts["models"]] == ["story"]
+    by_name = {model["name"]: model for model in facts["configurations"]}
+    assert by_name.keys() == CONFIGURATIONS.keys()
+    model = by_name["qwen3-235b-a22b"]
+    assert (model["parameters"], model["parameters_per_token"]) == (235_093_634_560, 21_568_433_664)
+    assert (model["kv_bytes_per_token"], model["context_limit"]) == (192_512, 40_960)
+    assert model["experts"] == {"count": 128, "active": 8}
+    assert model["source"] == "huggingface.co/Qwen/Qwen3-235B-A22B"
+    assert "experts" not in by_name["llama-3-8b"]
+
+
+def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
+    text = wse("wafers").out
+    assert [line.split()[0] for line in text.splitlines() if " * " in line and "x" in line] == ["cs4"]
+    assert "* announced by its vendor, not measured" in text
+    assert json.loads(wse("wafers", "--json").out)["announced"] == ["cs4"]
+    assert "announced by its vendor, not measured" in wse("wafers", "cs4").out
+    assert json.loads(wse("wafers", "cs4", "--json").out)["announced"] is True
+    for name in ("wse2", "wse3"):
+        assert "announced" not in wse("wafers", name).out.replace("not announced", ""), name
+        assert json.loads(wse("wafers", name, "--json").out)["announced"] is False
+    assert "announced" not in json.loads(wse("wafers", "tuned", "--json").out)
+
+
+def test_a_configuration_compiles_by_name(wse: Wse) -> None:
+    outcome = wse("compile", "smollm2-135m", "--mesh", "150x150", "--dtype", "bfloat16", "--json")
+    assert outcome.code == 0, outcome
+    assert json.loads(outcome.out)["model"]["parameters"] == 134_515_008
+
+
+@pytest.mark.parametrize("arguments", [(), ("--mesh", "4x4")])
+def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
+    """That is said before anything is compiled, however little fits."""
+    assert wse("run", "llama-3-8b", *arguments).refusal() == (
+        "wse: llama-3-8b: has no weights to run; time it from its configuration alone with wse estimate llama-3-8b, "
+        "or give a folder or a GGUF file that holds the weights"
+    )
+
+
+def test_names_in_another_spelling_are_told_the_nearest(wse: Wse) -> None:
+    assert "did you mean 'llama-3.1-70b'?" in wse("compile", "Llama-3.1-70B").refusal()
+    assert "did you mean 'cs4'?" in wse("compile", "story", "--wafer", "CS-4").refusal()

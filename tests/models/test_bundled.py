@@ -1,0 +1,100 @@
+"""The bundled configurations: their counts against published ones, and what is said of each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wse.models.bundled import BUNDLED, CONFIGURATIONS, names, origins
+from wse.models.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
+from wse.models.counts import kv_bytes_per_token, parameters_per_token
+from wse.models.json_file import read_object
+from wse.models.spec import Experts, Layer
+from wse.models.tensors import parameter_count
+
+NAMES = sorted(CONFIGURATIONS)
+
+
+@pytest.fixture(scope="module")
+def counts(shared: Path) -> Any:
+    """Published integers by model."""
+    return json.loads((shared / "reference" / "model_params.json").read_text())
+
+
+def test_there_are_27_and_each_has_an_origin(shared: Path) -> None:
+    assert sorted(path.stem for path in (shared / "reference" / "model_configs").glob("*.json")) == NAMES
+    assert len(NAMES) == 27
+
+
+def test_every_configuration_says_where_it_comes_from() -> None:
+    assert sorted(origins()) == NAMES
+    for name, origin in origins().items():
+        owner, _, model = origin.repository.partition("/")
+        assert owner, name
+        assert model, name
+        assert origin.licence, name
+    assert set(names()) == {*BUNDLED, *CONFIGURATIONS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counts_are_the_published_integers(counts: Any, name: str) -> None:
+    spec, published = read_config(CONFIGURATIONS[name]), counts[name]
+    found = {
+        "total_params": parameter_count(spec),
+        "params_used_per_token_incl_embedding_table": parameters_per_token(spec, input_table=True),
+        "params_used_per_token_excl_input_embedding": parameters_per_token(spec),
+        "params_used_per_token_excl_embedding_and_head": parameters_per_token(spec, head=False),
+        "kv_cache_bytes_per_token_16bit_full_attention": kv_bytes_per_token(spec, 2),
+    }
+    assert found.keys() == published.keys()
+    assert {key: found[key] for key, value in published.items() if value is not None} == {
+        key: value for key, value in published.items() if value is not None
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_configuration_is_the_published_one(shared: Path, name: str) -> None:
+    """What was left out of the file changes neither the mathematics nor how weights are read."""
+    whole = shared / "reference" / "model_configs" / f"{name}.json"
+    assert read_config(CONFIGURATIONS[name]) == read_config(whole)
+    assert read_weight_packing(CONFIGURATIONS[name]) == read_weight_packing(whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_configuration_states_nothing_that_is_not_in_the_published_one(shared: Path, name: str) -> None:
+    whole = read_object(shared / "reference" / "model_configs" / f"{name}.json", CONFIG_LIMIT_BYTES)
+    ours = read_object(CONFIGURATIONS[name], CONFIG_LIMIT_BYTES)
+    whole, ours = whole.get("text_config", whole), ours.get("text_config", ours)
+    packing = {key: table.pop("quantization_config", {}) for key, table in (("whole", whole), ("ours", ours))}
+    assert ours.items() <= whole.items()
+    assert packing["ours"].items() <= packing["whole"].items()
+
+
+def test_a_token_uses_its_own_experts_alone() -> None:
+    """Each expert more in a layer adds to the total; each chosen one more adds what an expert has."""
+    spec = replace(
+        read_config(CONFIGURATIONS["tinyllama-1.1b"]),
+        layers=(Layer(), Layer(experts=True), Layer(experts=True)),
+        experts=Experts(count=8, active=2, ffn_size=96, shared_size=64),
+    )
+    assert spec.experts is not None
+    one = 3 * 96 * spec.hidden_size
+    router = spec.hidden_size
+    more = replace(spec, experts=replace(spec.experts, count=9))
+    assert parameter_count(more) - parameter_count(spec) == 2 * (one + router)
+    assert parameters_per_token(more) - parameters_per_token(spec) == 2 * router
+    chosen = replace(spec, experts=replace(spec.experts, active=5))
+    assert parameters_per_token(chosen) - parameters_per_token(spec) == 2 * 3 * one
+    everything = replace(spec, experts=replace(spec.experts, active=8))
+    assert parameters_per_token(everything, input_table=True) == parameter_count(spec)
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+def test_a_cache_holds_keys_and_values_or_one_latent_vector(element_bytes: int) -> None:
+    plain, latent = (read_config(CONFIGURATIONS[name]) for name in ("tinyllama-1.1b", "deepseek-v3"))
+    assert kv_bytes_per_token(plain, element_bytes) == 22 * (4 * 64 + 4 * 64) * element_bytes
+    assert kv_bytes_per_token(latent, element_bytes) == 61 * (512 + 64) * element_bytes

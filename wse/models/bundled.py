@@ -1,0 +1,55 @@
+"""What comes with wse: a small model that runs, and the configurations of published models, without weights."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_DATA: Final = Path(__file__).parents[1] / "data"
+_CONFIGS: Final = _DATA / "configs"
+
+BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story"}
+"""Folders of models with weights, by name."""
+
+CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
+"""Configurations without weights, by name, with Hugging Face's keys: what can be timed, and not executed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a configuration comes from.
+
+    Attributes:
+        repository: The model on huggingface.co.
+        licence: Of its weights, which are not part of wse.
+        same_shape: Names of other published models with the same layers.
+        note: What is not certain, or left out; empty where nothing is.
+    """
+
+    repository: str
+    licence: str
+    same_shape: tuple[str, ...] = ()
+    note: str = ""
+
+
+@cache
+def origins() -> dict[str, Origin]:
+    """The origin of each of `CONFIGURATIONS`."""
+    table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
+    return {
+        name: Origin(
+            repository=entry["repository"],
+            licence=entry["licence"],
+            same_shape=tuple(entry.get("same_shape", ())),
+            note=entry.get("note", ""),
+        )
+        for name, entry in table.items()
+    }
+
+
+def names() -> tuple[str, ...]:
+    """Every name that stands for a bundled model or configuration."""
+    return (*BUNDLED, *CONFIGURATIONS)
