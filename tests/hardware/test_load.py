@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadInput, BadWafer, UnknownName
-from wse.hardware.load import FILE_LIMIT_BYTES, known_wafers, load_software, load_wafer, provenance
+from wse.hardware.load import known_wafers, load_software, load_wafer, provenance
 from wse.hardware.number import numeric_fields
+from wse.hardware.number_file import FILE_LIMIT_BYTES
 from wse.hardware.spec import WaferSpec
 
 
@@ -118,27 +119,27 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         (
             "hop_cycles = '2'",
             "hop_cycles = '2': Input should be a valid integer; "
-            "give a number in cycle, or a table with value, unit, grade, source",
+            "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         (
             "hop_cycles = true",
             "hop_cycles = True: Input should be a valid integer; "
-            "give a number in cycle, or a table with value, unit, grade, source",
+            "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         (
             "hop_cycles = { value = 1, grade = 'Z' }",
             "hop_cycles = grade 'Z': Input should be 'M', 'V', 'D', 'I', 'R' or 'U'; "
-            "give a number in cycle, or a table with value, unit, grade, source",
+            "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         (
             "hop_cycles = { value = 1, units = 'cycle' }",
             "hop_cycles = units 'cycle': Extra inputs are not permitted; "
-            "give a number in cycle, or a table with value, unit, grade, source",
+            "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         (
             "hop_cycles = { unit = 'cycle' }",
             "hop_cycles = value {'unit': 'cycle'}: Field required; "
-            "give a number in cycle, or a table with value, unit, grade, source",
+            "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         ("clock_hz = { value = 850000, unit = 'kHz' }", "clock_hz is given in 'kHz': give it in 'Hz'"),
         (

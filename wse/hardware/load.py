@@ -8,19 +8,15 @@ software profile may give a number by generation: ``relay_cycles = { wse2 = 14, 
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, TypeVar
-
-import pydantic
+from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadWafer, UnknownName
-from wse.files import read_file
-from wse.hardware.number import Grade, Source, bounds_of, numeric_fields, unit_of
+from wse.hardware.number import Source, numeric_fields
+from wse.hardware.number_file import read_number, read_toml, short
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
-FILE_LIMIT_BYTES: Final = 2**20
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent
 
@@ -43,17 +39,6 @@ class _Kind(Generic[Spec]):
 
 _WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, "wse2", ("generation", "announced"))
 _SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile, "academic")
-
-
-class _Entry(pydantic.BaseModel):
-    """A field that is given as a table."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-
-    value: int | float
-    unit: str | None = None
-    grade: Grade = "U"
-    source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
 
 
 def known_wafers() -> tuple[str, ...]:
@@ -114,7 +99,7 @@ def provenance(name_or_path: str | Path) -> dict[str, Source]:
     if where in _SOFTWARE.known():
         return _read(_SOFTWARE, where)[1]
     if where not in _WAFER.known() and _is_path(where):
-        table = _parse(Path(where))
+        table = read_toml(Path(where))
         if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
             return _read(_SOFTWARE, where)[1]
     return _read(_WAFER, where)[1]
@@ -128,10 +113,10 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
         path, default_source = Path(where), f"set in {where}"
     else:
         raise UnknownName(kind.word, where, kind.known())
-    table = _parse(path)
+    table = read_toml(path)
     name = table.pop("name", path.stem)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        msg = f"{path}: name = {_short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
+        msg = f"{path}: name = {short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
     wanted = numeric_fields(kind.spec)
     texts: dict[str, Any] = {}
@@ -149,7 +134,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
             raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
         by_generation = kind is _SOFTWARE and isinstance(given, dict) and not given.keys().isdisjoint(GENERATIONS)
         for name_, each in _by_generation(path, key, given).items() if by_generation else [(key, given)]:
-            numbers[name_] = _number(path, name_, each, wanted[key], default_source)
+            numbers[name_] = read_number(path, name_, each, wanted[key], default_source)
         if not by_generation:
             numbers = {k: number for k, number in numbers.items() if not k.startswith(f"{key}.")}
     missing = [key for key in wanted if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
@@ -177,7 +162,7 @@ def _generation(path: Path, given: Any) -> str:
 def _announced(path: Path, given: Any) -> bool:
     """Whether nobody has measured a wafer."""
     if not isinstance(given, bool):
-        msg = f"{path}: announced = {_short(given)}: give true (nobody has measured such a wafer) or false"
+        msg = f"{path}: announced = {short(given)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
     return given
 
@@ -190,51 +175,8 @@ def _by_generation(path: Path, key: str, given: dict[str, Any]) -> dict[str, Any
     return {f"{key}.{generation}": each for generation, each in given.items()}
 
 
-def _number(path: Path, name: str, given: Any, type_: type, default_source: str) -> Source:
-    """One checked number; a whole number is welcome where a float is expected, not the reverse."""
-    key = name.partition(".")[0]
-    place, unit = f"{path}: {name}", unit_of(key)
-    try:
-        entry = _Entry.model_validate(given if isinstance(given, dict) else {"value": given})
-    except pydantic.ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
-        at = f" {at}" if isinstance(given, dict) and at else ""
-        msg = (
-            f"{place} ={at} {_short(fault['input'])}: {fault['msg']}; "
-            f"give a number in {unit}, or a table with value, unit, grade, source"
-        )
-        raise BadWafer(msg) from error
-    if entry.unit is not None and entry.unit != unit:
-        msg = f"{place} is given in {_short(entry.unit)}: give it in {unit!r}"
-        raise BadWafer(msg)
-    low, high = bounds_of(key)
-    if type_ is int and not isinstance(entry.value, int):
-        msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
-        raise BadWafer(msg)
-    if not low <= entry.value <= high:
-        msg = f"{place} = {_short(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
-        raise BadWafer(msg)
-    source = entry.source if entry.source is not None else default_source
-    return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source)
-
-
 def _is_path(where: str) -> bool:
     try:
         return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
     except OSError:  # longer than any file name
         return False
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    data = read_file(path, FILE_LIMIT_BYTES, BadWafer, "a TOML file")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
-        msg = f"{path}: not TOML: {error}; correct that line"
-        raise BadWafer(msg) from error
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

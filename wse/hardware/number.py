@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
@@ -30,6 +31,12 @@ _UNITS: Final = {
     "pe": "PE",
     "cycle": "cycle",
     "ratio": "1",
+    "w": "W",
+    "joules": "J",
+    "bit": "bit",
+    "wavelet": "wavelet",
+    "usd": "USD",
+    "hour": "h",
 }
 
 # Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
@@ -64,18 +71,36 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "loop_cycles": (0, 10**6),
     "function_cycles": (1, 10**6),
     "route_rewrite_cycles": (0, 10**6),
+    "wafer_power_w": (1, 10**7),
+    "wafer_usd_per_hour": (0, 10**6),
+    "sram_read_joules_per_bit": (0, 1e-6),
+    "sram_write_joules_per_bit": (0, 1e-6),
+    "mac_fp16_joules": (0, 1e-6),
+    "mac_fp16_fp32_joules": (0, 1e-6),
+    "mac_fp32_joules": (0, 1e-6),
+    "hop_joules_per_wavelet": (0, 1e-6),
+    "ramp_joules_per_wavelet": (0, 1e-6),
+    "issue_joules": (0, 1e-6),
+    "idle_w_per_pe": (0, 100),
+    "wall_ratio": (1, 100),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A number as a file gives it."""
+    """A number as a file gives it; ``range`` is what it may as well be, None where nothing is said."""
 
     value: float
     unit: str
     grade: Grade
     source: str
+    range: tuple[float, float] | None = None
+
+
+def weakest(grades: Iterable[Grade]) -> Grade:
+    """The grade of what follows from numbers of these ones: the last of them in the order of ``GRADES``."""
+    return max(grades, key=list(GRADES).index)
 
 
 def unit_of(field: str) -> str:

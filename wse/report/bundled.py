@@ -132,7 +132,11 @@ def one(name: str) -> Facts:
 
 
 def _numbers(name: str) -> Facts:
-    return {key: dataclasses.asdict(source) for key, source in provenance(name).items()}
+    """Unit, grade, source of each number, and its range where it has one."""
+    return {
+        key: {field: value for field, value in dataclasses.asdict(source).items() if value is not None}
+        for key, source in provenance(name).items()
+    }
 
 
 def print_wafers(facts: Facts, stream: TextIO) -> None:

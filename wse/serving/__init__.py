@@ -1,1 +1,1 @@
-"""Questions of serving, as pure functions over numbers: no Program, no files."""
+"""Questions of serving, as functions over numbers: no Program. Assumptions are read from files; nothing else is."""

@@ -1,0 +1,208 @@
+"""Power, price and energies: the bundled numbers, a user's in their place, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hardware.helpers import refusal, write_toml
+from wse.errors import BadWafer, UnknownName
+from wse.hardware.load import known_wafers, load_wafer
+from wse.hardware.number import GRADES, numeric_fields, unit_of, weakest
+from wse.serving.cost import system_cost, usd_per_million_tokens
+from wse.serving.economics import Economics, load_economics
+from wse.serving.energy import Activity, activity_energy, activity_joules, joules_per_token, system_energy
+
+UNITS = {
+    "wafer_power_w": "W",
+    "wafer_usd_per_hour": "USD/h",
+    "sram_read_joules_per_bit": "J/bit",
+    "sram_write_joules_per_bit": "J/bit",
+    "mac_fp16_joules": "J",
+    "mac_fp16_fp32_joules": "J",
+    "mac_fp32_joules": "J",
+    "hop_joules_per_wavelet": "J/wavelet",
+    "ramp_joules_per_wavelet": "J/wavelet",
+    "issue_joules": "J",
+    "idle_w_per_pe": "W/PE",
+    "wall_ratio": "1",
+}
+WSE3 = load_wafer("wse3")
+
+wafers = st.integers(1, 1000)
+rates = st.floats(1e-3, 1e9)
+
+
+@pytest.mark.parametrize("name", known_wafers())
+def test_every_bundled_number_has_unit_grade_source_and_range(name: str) -> None:
+    economics = load_economics(load_wafer(name))
+    assert economics.sources.keys() == numeric_fields(Economics).keys() == UNITS.keys()
+    for key, number in economics.sources.items():
+        assert number.value == getattr(economics, key)
+        assert number.unit == UNITS[key] == unit_of(key), key
+        assert number.grade in GRADES, key
+        assert number.grade != "U", key
+        assert len(number.source) > 15, key
+        assert number.range is not None, key
+        assert number.range[0] <= number.value <= number.range[1], key
+        assert number.range[0] < number.range[1], key
+
+
+def test_a_wafer_without_numbers_of_its_own_takes_those_of_its_generation(tmp_path: Path) -> None:
+    mine = load_wafer(write_toml(tmp_path, 'base = "wse2"\n'))
+    assert load_economics(mine) == load_economics(load_wafer("wse2"))
+    cs4, wse3 = load_economics(load_wafer("cs4")), load_economics(WSE3)
+    assert cs4.hop_joules_per_wavelet == wse3.hop_joules_per_wavelet
+    assert cs4.sources["wafer_power_w"].grade == "I"
+    assert "not announced" in cs4.sources["wafer_power_w"].source
+
+
+def test_a_users_numbers_take_the_place_of_the_bundled(tmp_path: Path) -> None:
+    path = write_toml(
+        tmp_path,
+        "wafer_power_w = { value = 17_000, grade = 'M', source = 'our meter', range = [16_000, 18e3] }\n"
+        "wafer_usd_per_hour = { wse2 = 30, cs4 = 80.5 }\n",
+    )
+    wse3, wse2, cs4 = (load_economics(load_wafer(name), path) for name in ("wse3", "wse2", "cs4"))
+    assert wse3.wafer_power_w == wse2.wafer_power_w == 17_000
+    told = wse3.sources["wafer_power_w"]
+    assert (told.unit, told.grade, told.source, told.range) == ("W", "M", "our meter", (16_000, 18_000))
+    assert (wse2.wafer_usd_per_hour, cs4.wafer_usd_per_hour) == (30, 80.5)
+    assert (wse2.sources["wafer_usd_per_hour"].grade, wse2.sources["wafer_usd_per_hour"].range) == ("U", None)
+    assert wse3.wafer_usd_per_hour == load_economics(WSE3).wafer_usd_per_hour
+    mine = replace(WSE3, name="mine")
+    assert load_economics(mine, write_toml(tmp_path, "wafer_power_w = { mine = 5, wse3 = 6 }\n")).wafer_power_w == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "tail"),
+    [
+        ("wafer_power_w = -1\n", "wafer_power_w = -1: give a number from 1 to 10,000,000 (W)"),
+        ("wafer_power_w = nan\n", "wafer_power_w = nan: give a number from 1 to 10,000,000 (W)"),
+        (
+            "wafer_usd_per_hour = { wse3 = inf }\n",
+            "wafer_usd_per_hour.wse3 = inf: give a number from 0 to 1,000,000 (USD/h)",
+        ),
+        ("wafer_power_w = { value = 2, unit = 'kW' }\n", "wafer_power_w is given in 'kW': give it in 'W'"),
+        (
+            "wafer_power_w = { value = 9, range = [10, 20] }\n",
+            "wafer_power_w: the range from 10 to 20 does not hold the value 9, or leaves 1 to 10,000,000; "
+            "give two numbers around it",
+        ),
+        (
+            "wafer_power_w = { value = 9, range = [nan, 20] }\n",
+            "wafer_power_w: the range from nan to 20 does not hold the value 9, or leaves 1 to 10,000,000; "
+            "give two numbers around it",
+        ),
+        ("wall_ratio = true\n", "wall_ratio = True: Input should be a valid "),
+        ("wall_ratio = { value = 2, range = [1] }\n", "wall_ratio = range [1]: List should have at least 2 items"),
+        ("wall_ratio = {}\n", "wall_ratio = value {}: Field required; "),
+    ],
+)
+def test_bad_numbers_are_refused(tmp_path: Path, text: str, tail: str) -> None:
+    path = write_toml(tmp_path, text)
+    assert refusal(BadWafer, load_economics, WSE3, path).startswith(f"{path}: {tail}")
+
+
+def test_unknown_names_tell_the_nearest(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, "wafer_power_kw = 23\n")
+    assert "unknown key 'wafer_power_kw': did you mean 'wafer_power_w'?" in refusal(
+        UnknownName, load_economics, WSE3, path
+    )
+    path = write_toml(tmp_path, "wafer_power_w = { wse3 = 5, cs5 = 6 }\n")
+    assert refusal(UnknownName, load_economics, WSE3, path) == (
+        f"{path}: wafer_power_w: unknown wafer 'cs5': did you mean 'cs4'? known: cs4, wse2, wse3"
+    )
+    missing = tmp_path / "none.toml"
+    assert refusal(BadWafer, load_economics, WSE3, missing).startswith(f"{missing}: does not exist")
+
+
+def test_published_points() -> None:
+    """8B on one CS-3 at 1,800 tokens/s and 70B on four at 450: 12.8 J, 6.5 USD; 204 J, 104 USD a million, at 23 kW."""
+    economics = load_economics(WSE3)
+    assert system_energy(1, 1800, economics).value == pytest.approx(12.8, abs=0.05)
+    assert system_energy(4, 450, economics).value == pytest.approx(204, abs=0.5)
+    assert system_cost(1, 1800, economics).value == pytest.approx(6.5, abs=0.05)
+    assert system_cost(4, 450, economics).value == pytest.approx(104, abs=0.5)
+
+
+@given(wafers, st.floats(1, 1e7), rates, st.floats(1, 1e6))
+def test_joules_times_tokens_are_power_times_time(count: int, power_w: float, tokens_per_s: float, s: float) -> None:
+    each = joules_per_token(count, power_w, tokens_per_s)
+    assert each * tokens_per_s * s == pytest.approx(count * power_w * s)
+
+
+@given(wafers, st.floats(0, 1e6), rates)
+def test_an_hour_of_tokens_costs_an_hour_of_wafers(count: int, usd_per_hour: float, tokens_per_s: float) -> None:
+    each = usd_per_million_tokens(count, usd_per_hour, tokens_per_s) / 1e6
+    assert each * tokens_per_s * 3600 == pytest.approx(count * usd_per_hour)
+
+
+@given(wafers, rates)
+def test_ranges_hold_the_value_and_carry_grade_and_source(count: int, tokens_per_s: float) -> None:
+    economics = load_economics(WSE3)
+    for told, key in (
+        (system_energy(count, tokens_per_s, economics), "wafer_power_w"),
+        (system_cost(count, tokens_per_s, economics), "wafer_usd_per_hour"),
+    ):
+        number = economics.sources[key]
+        assert told.range is not None
+        assert number.range is not None
+        assert told.range == pytest.approx([told.value * end / number.value for end in number.range])
+        assert told.grade == number.grade
+        assert number.source in told.source
+
+
+COUNTS = ("macs_fp16", "macs_fp16_fp32", "macs_fp32", "sram_read_bytes", "sram_written_bytes")
+COUNTS += ("wavelet_hops", "ramp_wavelets", "vector_operations", "pe_s")
+activities = st.builds(Activity, **{name: st.floats(0, 1e15) for name in COUNTS})
+
+
+@given(activities, st.floats(0, 1e3))
+def test_energy_of_activity_is_linear_and_adds_up(activity: Activity, factor: float) -> None:
+    economics = load_economics(WSE3)
+    more = Activity(**{name: factor * getattr(activity, name) for name in COUNTS})
+    one, other = activity_joules(activity, economics), activity_joules(more, economics)
+    assert other == pytest.approx({use: factor * joules for use, joules in one.items()})
+    told = activity_energy(activity, economics)
+    assert told.value == pytest.approx(sum(one.values()))
+    assert told.range is not None
+    assert told.range[0] <= told.value <= told.range[1]
+    assert told.grade == "I"
+
+
+@pytest.mark.parametrize(
+    ("count", "use", "pj"),
+    [
+        ("macs_fp16", "arithmetic", 0.40),
+        ("macs_fp16_fp32", "arithmetic", 0.58),
+        ("macs_fp32", "arithmetic", 1.35),
+        ("sram_read_bytes", "sram", 8 * 0.08),
+        ("sram_written_bytes", "sram", 8 * 0.09),
+        ("wavelet_hops", "fabric", 2.0),
+        ("ramp_wavelets", "fabric", 0.8),
+        ("vector_operations", "issue", 2.4),
+        ("pe_s", "idle", 0.008 * 1e12),
+    ],
+)
+def test_each_count_has_its_energy(count: str, use: str, pj: float) -> None:
+    by_use = activity_joules(Activity(**{count: 1e12}), load_economics(WSE3))
+    assert by_use.pop(use) == pytest.approx(1.15 * pj)
+    assert set(by_use.values()) == {0.0}
+
+
+def test_a_busy_pe_stays_below_what_is_known_of_a_core() -> None:
+    """A WSE-2 core takes 30 mW at 1.1 GHz at most: 27 pJ a cycle with SRAM at full width and four multiply-adds."""
+    wse2 = replace(load_economics(load_wafer("wse2")), wall_ratio=1.0)
+    cycle = Activity(macs_fp16=4, sram_read_bytes=16, sram_written_bytes=8, wavelet_hops=1, vector_operations=0.1)
+    assert 20e-12 < sum(activity_joules(cycle, wse2).values()) < 30e-3 / 1.1e9
+
+
+def test_the_weakest_grade_is_the_last() -> None:
+    assert weakest(["M", "V"]) == "V"
+    assert weakest(["R", "I", "D"]) == "R"
+    assert weakest(["M"]) == "M"

@@ -1,0 +1,146 @@
+"""Drafting ahead: closed forms, the measured curves, and published gains."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hardware.helpers import refusal
+from wse.errors import BadInput
+from wse.serving.acceptance import Acceptance, acceptance_of, measured, typical
+from wse.serving.speculation import best_draft, speed_up, tokens_by_position, tokens_per_pass
+
+probabilities = st.floats(0, 1)
+lengths = st.integers(0, 64)
+
+
+@given(st.floats(0, 0.999), lengths)
+def test_tokens_per_pass_are_the_closed_form(acceptance: float, draft: int) -> None:
+    """Leviathan et al., arXiv 2211.17192, equation 1."""
+    assert tokens_per_pass(acceptance, draft) == pytest.approx((1 - acceptance ** (draft + 1)) / (1 - acceptance))
+
+
+@given(probabilities, lengths)
+def test_a_pass_yields_its_own_token_and_at_most_the_draft(acceptance: float, draft: int) -> None:
+    assert 1 <= tokens_per_pass(acceptance, draft) <= draft + 1
+    assert tokens_per_pass(1.0, draft) == draft + 1
+    assert tokens_per_pass(0.0, draft) == 1
+
+
+@given(st.lists(probabilities, max_size=12))
+def test_positions_multiply_up_to_the_first_refusal(acceptances: list[float]) -> None:
+    expected = sum(math.prod(acceptances[:n]) for n in range(len(acceptances) + 1))
+    assert tokens_by_position(acceptances) == pytest.approx(expected)
+
+
+def test_tokens_by_position_are_the_mean_of_drawn_passes() -> None:
+    """Within four standard errors of 20,000 passes."""
+    draw, acceptances, passes = random.Random(5), [0.9, 0.6, 0.7], 20_000
+    yielded = []
+    for _ in range(passes):
+        accepted = 0
+        while accepted < len(acceptances) and draw.random() < acceptances[accepted]:
+            accepted += 1
+        yielded.append(accepted + 1)
+    mean = sum(yielded) / passes
+    variance = sum((each - mean) ** 2 for each in yielded) / passes
+    assert abs(mean - tokens_by_position(acceptances)) < 4 * math.sqrt(variance / passes)
+
+
+@given(st.floats(0, 0.99), st.integers(1, 20), st.floats(0, 2))
+def test_speed_up_is_that_of_the_paper_where_checking_is_free(acceptance: float, draft: int, cost: float) -> None:
+    """Leviathan et al., arXiv 2211.17192, theorem 3.8."""
+    expected = (1 - acceptance ** (draft + 1)) / ((1 - acceptance) * (draft * cost + 1))
+    assert speed_up(tokens_per_pass(acceptance, draft), draft, cost) == pytest.approx(expected)
+
+
+@given(st.integers(0, 20))
+def test_checking_tokens_at_full_price_gains_nothing(draft: int) -> None:
+    """With every token accepted and drafting for nothing, a pass that costs its tokens is as fast as one by one."""
+    assert speed_up(tokens_per_pass(1.0, draft), draft, 0.0, draft + 1) == pytest.approx(1.0)
+
+
+def test_published_gains_of_deepseek_r1() -> None:
+    """8 B200 at batch 1: 1.78, 2.28, 2.15 times with 1, 3, 5 drafted tokens, each of 7 to 9 % of a step."""
+    curve = acceptance_of("DeepSeek-R1")
+    for draft, gain in ((1, 1.78), (3, 2.28), (5, 2.15)):
+        assert speed_up(curve.at(draft), draft, 0.09) < gain * 1.005
+        assert speed_up(curve.at(draft), draft, 0.07) > gain * 0.995
+    assert best_draft(curve, 0.08)[0] == 3
+
+
+@pytest.mark.parametrize("curve", measured(), ids=lambda curve: curve.model)
+def test_a_measured_curve_is_one(curve: Acceptance) -> None:
+    """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""
+    points = [(0, 1.0), *zip(curve.draft_tokens, curve.tokens_per_pass, strict=True)]
+    slopes = [(b - a) / (n - m) for (m, a), (n, b) in pairwise(points)]
+    assert all(after <= before + 1e-9 for before, after in pairwise(slopes))
+    assert 0 < slopes[-1] <= slopes[0] <= 1
+    assert curve.grade == "M"
+    assert len(curve.source) > 15
+    for draft, yielded in points:
+        assert curve.at(draft) == pytest.approx(yielded)
+    assert curve.at(100) == curve.tokens_per_pass[-1]
+    assert curve.tokens_per_pass[-1] < tokens_per_pass(slopes[0], curve.draft_tokens[-1]), "constant acceptance is more"
+
+
+def test_between_two_measured_lengths_a_curve_is_straight() -> None:
+    curve = acceptance_of("GLM-5.2")
+    assert curve.at(6) == pytest.approx(curve.at(5) + (curve.at(8) - curve.at(5)) / 3)
+
+
+@given(st.lists(st.sampled_from(measured()), min_size=1, max_size=4), st.integers(0, 10))
+def test_the_typical_curve_lies_among_those_it_is_of(curves: list[Acceptance], draft: int) -> None:
+    found = typical(curves).at(draft)
+    assert min(c.at(draft) for c in curves) - 1e-9 <= found <= max(c.at(draft) for c in curves) + 1e-9
+    assert typical(curves).at(draft + 1) >= found
+
+
+def test_the_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
+    curve = typical(measured())
+    for draft in curve.draft_tokens:
+        product = math.prod(c.at(draft) for c in measured())
+        assert curve.at(draft) == pytest.approx(product ** (1 / len(measured())))
+    assert curve.grade == "I"
+
+
+def test_a_model_without_a_curve_takes_the_typical_one() -> None:
+    assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
+    assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
+    assert acceptance_of("llama-3.1-70b") == typical(measured())
+
+
+@given(st.sampled_from(measured()), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_no_other_draft_is_better_than_the_best(curve: Acceptance, cost: float, more: float) -> None:
+    def verify(tokens: int) -> float:
+        return 1 + more * (tokens - 1)
+
+    length, gain = best_draft(curve, cost, verify)
+    others = [speed_up(curve.at(n), n, cost, verify(n + 1)) for n in range(max(curve.draft_tokens) + 1)]
+    assert gain == pytest.approx(max(others))
+    assert others[length] == pytest.approx(gain)
+
+
+def test_a_draft_that_only_costs_is_left_out() -> None:
+    assert best_draft(acceptance_of("DeepSeek-R1"), 5.0) == (0, 1.0)
+    assert best_draft(acceptance_of("DeepSeek-R1"), 0.0, longest=0) == (0, 1.0)
+
+
+def test_what_is_no_draft_is_refused() -> None:
+    for draft in (-1, 65):
+        assert refusal(BadInput, tokens_per_pass, 0.5, draft) == f"draft of {draft} tokens: give a number from 0 to 64"
+    for acceptance in (-0.1, 1.1, math.nan):
+        message = f"acceptance {acceptance}: give a probability from 0 to 1"
+        assert refusal(BadInput, tokens_per_pass, acceptance, 3) == message
+        assert refusal(BadInput, tokens_by_position, [0.5, acceptance]) == message
+    for draft_cost, verify_cost in ((-0.1, 1.0), (math.nan, 1.0), (math.inf, 1.0), (0.1, -1.0), (0.0, 0.0)):
+        assert refusal(BadInput, speed_up, 2.0, 2, draft_cost, verify_cost) == (
+            f"draft cost {draft_cost}, verify cost {verify_cost}: give times over that of a plain pass, "
+            "of at least 0, and not both 0"
+        )
+    assert refusal(BadInput, acceptance_of("DeepSeek-R1").at, -1) == "draft of -1 tokens: give a number of at least 0"

@@ -1,0 +1,90 @@
+"""TOML files of numbers that nobody has checked: each a plain number, or a table with unit, grade, source and range."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import pydantic
+
+from wse.errors import BadWafer
+from wse.files import read_file
+from wse.hardware.number import Grade, Source, bounds_of, unit_of
+
+FILE_LIMIT_BYTES: Final = 2**20
+
+
+class _Entry(pydantic.BaseModel):
+    """A number that is given as a table."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    value: int | float
+    unit: str | None = None
+    grade: Grade = "U"
+    source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
+    range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table of a TOML file.
+
+    Raises:
+        BadWafer: it cannot be read, is too long, or is not TOML.
+    """
+    data = read_file(path, FILE_LIMIT_BYTES, BadWafer, "a TOML file")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
+        msg = f"{path}: not TOML: {error}; correct that line"
+        raise BadWafer(msg) from error
+
+
+def read_number(path: Path, name: str, given: Any, type_: type, default_source: str) -> Source:
+    """One checked number of a file; a whole number is welcome where a float is expected, not the reverse.
+
+    ``name`` is the field, after which a point and whose number it is may follow; ``type_`` is int or float.
+
+    Raises:
+        BadWafer: it is no number, in another unit, out of bounds, or outside the range that it gives itself.
+    """
+    key = name.partition(".")[0]
+    place, unit = f"{path}: {name}", unit_of(key)
+    try:
+        entry = _Entry.model_validate(given if isinstance(given, dict) else {"value": given})
+    except pydantic.ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
+        at = f" {at}" if isinstance(given, dict) and at else ""
+        msg = (
+            f"{place} ={at} {short(fault['input'])}: {fault['msg']}; "
+            f"give a number in {unit}, or a table with value, unit, grade, source, range"
+        )
+        raise BadWafer(msg) from error
+    if entry.unit is not None and entry.unit != unit:
+        msg = f"{place} is given in {short(entry.unit)}: give it in {unit!r}"
+        raise BadWafer(msg)
+    low, high = bounds_of(key)
+    if type_ is int and not isinstance(entry.value, int):
+        msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
+        raise BadWafer(msg)
+    if not low <= entry.value <= high:
+        msg = f"{place} = {short(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
+        raise BadWafer(msg)
+    least, most = entry.range or (entry.value, entry.value)
+    if not low <= least <= entry.value <= most <= high:
+        msg = (
+            f"{place}: the range from {short(least)} to {short(most)} does not hold the value {short(entry.value)}, "
+            f"or leaves {low:,} to {high:,}; give two numbers around it"
+        )
+        raise BadWafer(msg)
+    source = entry.source if entry.source is not None else default_source
+    extent = (float(least), float(most)) if entry.range else None
+    return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
+
+
+def short(value: Any) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,0 +1,98 @@
+"""Assumptions about power, price and energy: from the bundled file, or from a user's that overrides a part of them.
+
+A file gives a number plainly or as a table (`wse.hardware.number_file`), for all wafers or by wafer:
+``wafer_power_w = { wse2 = 20_000, cs4 = 30_000 }``. A wafer that is not named takes the number of its generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import UnknownName
+from wse.hardware.load import known_wafers
+from wse.hardware.number import Source, numeric_fields, weakest
+from wse.hardware.number_file import read_number, read_toml
+from wse.hardware.spec import GENERATIONS, WaferSpec
+
+_BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Economics:
+    """What is assumed for one wafer. ``sources`` has each number's unit, grade, source and range."""
+
+    wafer_power_w: float  # at the wall, of the system around one wafer, at its peak
+    wafer_usd_per_hour: float  # all-in: capital, power, housing
+    sram_read_joules_per_bit: float
+    sram_write_joules_per_bit: float
+    mac_fp16_joules: float  # one multiply-add
+    mac_fp16_fp32_joules: float  # fp16 × fp16 into fp32
+    mac_fp32_joules: float
+    hop_joules_per_wavelet: float
+    ramp_joules_per_wavelet: float  # one crossing between router and compute element
+    issue_joules: float  # one vector operation
+    idle_w_per_pe: float
+    wall_ratio: float  # power at the wall over power at the PEs
+    sources: Mapping[str, Source]
+
+
+def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economics:
+    """The assumptions for ``wafer``: the bundled ones, with the numbers of a TOML file in place of theirs.
+
+    Raises:
+        UnknownName: an unknown key or wafer in the file; the nearest known one is named.
+        BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
+    """
+    sources = _read(_BUNDLED, wafer, "")
+    if path is not None:
+        sources |= _read(Path(path), wafer, f"set in {path}")
+    return Economics(**{key: source.value for key, source in sources.items()}, sources=sources)
+
+
+def spread(value: Callable[[Economics], float], given: Economics, used: Iterable[str], unit: str) -> Source:
+    """A value that rises with each of the numbers ``used``, with its range, weakest grade and their sources.
+
+    The range comes of all numbers at the lower, or all at the upper end of theirs.
+    """
+    numbers = {name: given.sources[name] for name in used}
+    at_low, at_high = (_at_end(given, numbers, end) for end in (0, 1))
+    return Source(
+        value=value(given),
+        unit=unit,
+        grade=weakest(number.grade for number in numbers.values()),
+        source="; ".join(f"{name} {number.value:g} {number.unit}: {number.source}" for name, number in numbers.items()),
+        range=(value(at_low), value(at_high)),
+    )
+
+
+def _at_end(given: Economics, numbers: Mapping[str, Source], end: int) -> Economics:
+    """The assumptions with each of ``numbers`` at the lower (0) or upper (1) end of its range."""
+    values: dict[str, Any] = {name: number.range[end] for name, number in numbers.items() if number.range}
+    return replace(given, **values)
+
+
+def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, Source]:
+    """The numbers of one file that hold for a wafer."""
+    wanted, numbers = numeric_fields(Economics), {}
+    for key, given in read_toml(path).items():
+        if key not in wanted:
+            raise UnknownName("key", key, wanted, where=str(path))
+        name, chosen = _chosen(path, key, given, wafer)
+        if chosen is not None:
+            numbers[key] = read_number(path, name, chosen, wanted[key], default_source)
+    return numbers
+
+
+def _chosen(path: Path, key: str, given: Any, wafer: WaferSpec) -> tuple[str, Any]:
+    """The name of the number that holds for a wafer, and what the file gives for it; None where it gives nothing."""
+    machines = {*known_wafers(), *GENERATIONS, wafer.name}
+    if not isinstance(given, dict) or "value" in given or given.keys().isdisjoint(machines):
+        return key, given
+    for machine in given:
+        if machine not in machines:
+            raise UnknownName("wafer", machine, machines, where=f"{path}: {key}")
+    machine = wafer.name if wafer.name in given else wafer.generation
+    return f"{key}.{machine}", given.get(machine)
