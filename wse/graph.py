@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import networkx as nx
 
 from wse.errors import WseBug
 from wse.models.spec import ModelSpec
+
+_LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 
 Add = Callable[..., str]
 """Adds an op: name, kind, layer, weights, the ops whose results it reads, and its vectors; gives its name."""
@@ -26,6 +30,27 @@ class Op:
     layer: int  # -1 outside the layers
     weights: tuple[str, ...]
     vectors: tuple[tuple[str, ...], ...] = ()
+
+    def in_layer(self, layer: int) -> Op:
+        """The same op of another layer of its kind; one outside of the layers as it is."""
+        if self.layer < 0:
+            return self
+        return Op(
+            name=named_in(self.name, layer),
+            kind=self.kind,
+            layer=layer,
+            weights=tuple(named_in(name, layer) for name in self.weights),
+            vectors=tuple(tuple(named_in(name, layer) for name in group) for group in self.vectors),
+        )
+
+
+def named_in(name: str, layer: int) -> str:
+    """A name, or names joined by +, as of another layer.
+
+    >>> named_in("prefill.layers.12.q+layers.12.k", 3)
+    'prefill.layers.3.q+layers.3.k'
+    """
+    return _LAYER.sub(f"layers.{layer}.", name)
 
 
 def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
@@ -163,6 +188,5 @@ def _biases(names: tuple[str, ...], *, wanted: bool) -> tuple[tuple[str, ...], .
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
-    """Ops in a topological order that keeps the order in which they were added."""
-    place = {name: i for i, name in enumerate(graph.nodes)}
-    return [graph.nodes[name]["op"] for name in nx.lexicographical_topological_sort(graph, key=place.__getitem__)]
+    """Ops in the order in which they were added, which is topological: an op is added after those that it reads."""
+    return list(nx.get_node_attributes(graph, "op").values())

@@ -68,8 +68,8 @@ class TilePart:
 
     The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
     of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
-    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. ``offset`` ``[cols]`` is added to the
-    inner index where that varies over rows; -1 makes padding of it.
+    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. With ``offset`` ``[cols, n]`` the inner
+    index, which then varies over rows, comes n times side by side, with that much added; -1 makes padding of it.
     """
 
     tensor: str
@@ -79,6 +79,21 @@ class TilePart:
     inner_axis: int
     transposed: bool
     offset: I32 | None = None
+
+    @property
+    def width(self) -> int:
+        """Inner elements on a PE."""
+        return int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
+
+    def real_elements(self, rows: int, cols: int) -> int:
+        """Elements on all PEs of a region of that shape that are no padding."""
+        places = (cols, rows)  # that an index stands at, by the axis that it varies along
+        inner = np.count_nonzero(self.inner >= 0)
+        if self.offset is not None:
+            of_column = 1 if self.outer is None else np.count_nonzero(self.outer >= 0, axis=1)
+            return int(inner * (np.count_nonzero(self.offset >= 0, axis=1) * of_column).sum())
+        outer = places[1 - self.inner_axis] if self.outer is None else np.count_nonzero(self.outer >= 0)
+        return int(inner * outer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

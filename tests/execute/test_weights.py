@@ -18,7 +18,7 @@ from wse.errors import BadModel
 from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
-from wse.execute.tiles import Patch, patches, row_range, share, strips
+from wse.execute.tiles import Patch, patches, row_range, share, stretches, strips
 from wse.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program import Tile, TilePart
 from wse_mappings.ring import skew
@@ -69,7 +69,7 @@ def test_a_share_is_what_the_indices_say(
     inner = indices(random, lanes[inner_axis], sizes[1], held[1], ordered)
     outer = None if outer_axis is None else indices(random, lanes[outer_axis], sizes[0], held[0], ordered)
     transposed = transposed and outer is not None
-    offset = random.integers(-1, 3, cols).astype(np.int32) if moved and inner_axis == ROWS else None
+    offset = random.integers(-1, 3, (cols, 1 + seed % 2)).astype(np.int32) if moved and inner_axis == COLUMNS else None
     held[1] += 0 if offset is None else 2
     tensor = random.random((held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held))
     tensor.flags.writeable = False
@@ -82,20 +82,24 @@ def test_a_share_is_what_the_indices_say(
         transposed=transposed,
         offset=offset,
     )
-    a, b = (1 if outer is None else sizes[0]), sizes[1]
+    a, b = (1 if outer is None else sizes[0]), part.width
     tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
     got = np.full((rows, cols, a, b), np.nan)
-    for patch in patches((part,), (tensor,), rows, cols):
-        first, last = row_range(part, patch)
+    every = stretches(part)
+    for patch in patches(every, [tensor] * len(every), rows, cols):
+        ranges = [row_range(one, patch) for one in every]
         for strip in strips(patch, tile):
             here = got[strip.first_row : strip.last_row, strip.first_col : strip.last_col]
             assert np.isnan(here).all()
-            here[...] = share(part, tensor[first:last], first, strip)
+            reads = zip(every, ranges, strict=True)
+            here[...] = np.concatenate([share(one, tensor[slice(*read)], read[0], strip) for one, read in reads], 3)
+    if outer_axis != inner_axis and (offset is None or outer_axis in (None, ROWS)):
+        assert np.count_nonzero(got) == part.real_elements(rows, cols)
     for i in range(rows):
         for j in range(cols):
             of_inner = inner[j if inner_axis == ROWS else i]
             if offset is not None:
-                of_inner = [y + offset[j] if y >= 0 and offset[j] >= 0 else -1 for y in of_inner]
+                of_inner = [y + by if y >= 0 and by >= 0 else -1 for by in offset[j] for y in of_inner]
             if outer is None:
                 wanted = [[tensor[y] if y >= 0 else 0 for y in of_inner]]
             else:

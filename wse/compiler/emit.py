@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse.compiler.allocate import element_bytes, element_type
-from wse.compiler.shard import stage_of
+from wse.compiler.shard import stages_of
 from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
@@ -45,7 +45,7 @@ def emit(state: State) -> State:
         op_names=tuple(op.name for op in ops),
         op_kinds=tuple(op.kind for op in ops),
         op_layers=tuple(op.layer for op in ops),
-        op_stages=tuple(stage_of(state, op) for op in ops),
+        op_stages=tuple(stages_of(state, ops)),
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
@@ -133,10 +133,6 @@ def _padding(state: State) -> float:
     held = real = 0
     for tile in tiles:
         cut = state.shards[tile.stage]
-        lines = (cut.cols, cut.rows)  # how many places an index of each axis stands at
         held += tile.outer * tile.inner * cut.rows * cut.cols
-        for part in tile.parts:
-            inner = int((part.inner >= 0).sum())
-            places = lines[1 - part.inner_axis] if part.offset is None else int((part.offset >= 0).sum())
-            real += inner * (places if part.outer is None else int((part.outer >= 0).sum()))
+        real += sum(part.real_elements(cut.rows, cut.cols) for part in tile.parts)
     return 1.0 - real / held

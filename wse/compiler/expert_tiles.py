@@ -28,8 +28,8 @@ def expert_tiles(spec: ModelSpec, op: Op, cut: Shard, stage: int) -> list[Tile]:
         vectors = [_tile([_part(name, None, groups.rows, ROWS) for name in group], stage, 1) for group in op.vectors]
         return [_tile([_part(name, by_row, groups.rows, ROWS) for name in op.weights], stage, cut.d), *vectors]
     matrix = _down(op.weights[0], groups, cut, spec.hidden_size, vector=False)
-    vectors = [_tile(_down(name, groups, cut, spec.hidden_size, vector=True), stage, 1) for (name,) in op.vectors]
-    return [_tile(matrix, stage, groups.features_per_expert), *vectors]
+    vectors = [_tile([_down(name, groups, cut, spec.hidden_size, vector=True)], stage, 1) for (name,) in op.vectors]
+    return [_tile([matrix], stage, groups.features_per_expert), *vectors]
 
 
 def _router_vector(name: str, cut: Shard, stage: int) -> Tile:
@@ -39,16 +39,12 @@ def _router_vector(name: str, cut: Shard, stage: int) -> Tile:
     return _tile([_part(name, None, everywhere, ROWS)], stage, 1, view="f32")
 
 
-def _down(name: str, groups: ExpertGroups, cut: Shard, hidden_size: int, *, vector: bool) -> list[TilePart]:
+def _down(name: str, groups: ExpertGroups, cut: Shard, hidden_size: int, *, vector: bool) -> TilePart:
     """[features, experts held x hidden]; a vector [experts held x hidden]."""
     adds = np.isin(np.arange(cut.cols), [first for first, _ in groups.segments])
-    parts = []
-    for expert in groups.experts.T:
-        real = (expert >= 0) & (adds | (not vector))
-        outer = None if vector else (np.where(real[:, None], groups.features, np.int32(-1)), ROWS)
-        offset = np.where(real, expert * np.int32(hidden_size), np.int32(-1))
-        parts.append(_part(name, outer, cut.hidden, COLUMNS, offset))
-    return parts
+    real = (groups.experts >= 0) & (adds[:, None] | (not vector))
+    offset = np.where(real, groups.experts * np.int32(hidden_size), np.int32(-1))
+    return _part(name, None if vector else (groups.features, ROWS), cut.hidden, COLUMNS, offset)
 
 
 def _part(
@@ -72,6 +68,6 @@ def _tile(parts: list[TilePart], stage: int, outer: int, view: str = "wgt") -> T
         address=-1,
         view=view,
         outer=outer,
-        inner=sum(part.inner.shape[1] for part in parts),
+        inner=sum(part.width for part in parts),
         parts=tuple(parts),
     )

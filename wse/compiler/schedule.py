@@ -18,7 +18,7 @@ from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm, post_norm
 from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
-from wse.compiler.shard import stage_of
+from wse.compiler.shard import stages_of
 from wse.compiler.state import State, SymPhase
 from wse.graph import Op, ops_in_order
 
@@ -112,8 +112,7 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
-    for index, op in enumerate(ops):
-        stage = stage_of(state, op)
+    for index, (op, stage) in enumerate(zip(ops, stages_of(state, ops), strict=True)):
         c.builder.op = index
         if index == 0:
             c.enter_stage(stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from wse.compiler.shard_latent import cut_latent, latent_tiles, tables
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
 from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
-from wse.graph import Op, ops_in_order
+from wse.graph import Op, named_in, ops_in_order
 from wse.mixture import Mixture
 from wse.models.spec import Experts
 from wse.phase import COLUMNS, I32, ROWS, SKEWED
@@ -25,14 +26,19 @@ from wse_mappings.split import padded_blocks
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
-    by_cols = {plan.cols: _cut(state, plan.rows, plan.cols) for plan in state.plans}
+    by_cols = {cols: _cut(state, rows, cols) for rows, cols in {(plan.rows, plan.cols) for plan in state.plans}}
     cuts = tuple(by_cols[plan.cols] for plan in state.plans)
     spec = state.spec
     tiles = []
     seen: set[tuple[int, str]] = set()
-    for op in ops_in_order(state.graph):
-        stage = stage_of(state, op)
-        for tile in _wanted(state, op, cuts[stage], stage):
+    made: dict[tuple[Op, int], list[Tile]] = {}
+    ops = ops_in_order(state.graph)
+    for op, stage in zip(ops, stages_of(state, ops), strict=True):
+        first = op.in_layer(0)  # layers of one kind differ in names alone
+        if (first, cuts[stage].cols) not in made:
+            made[first, cuts[stage].cols] = _wanted(state, first, cuts[stage], stage)
+        for like in made[first, cuts[stage].cols]:
+            tile = _in_layer(like, op.layer, stage)
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
                 buffer = SymBuffer(
@@ -89,13 +95,20 @@ def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | 
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
 
 
-def stage_of(state: State, op: Op) -> int:
-    """The stage that runs an op."""
-    if op.kind == "embedding":
-        return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)
-    if op.layer < 0:
-        return next(i for i, plan in enumerate(state.plans) if plan.has_head)
-    return next(i for i, p in enumerate(state.plans) if p.first_layer <= op.layer < p.last_layer)
+def stages_of(state: State, ops: Iterable[Op]) -> list[int]:
+    """The stage that runs each op."""
+    layers = [stage for stage, plan in enumerate(state.plans) for _ in range(plan.first_layer, plan.last_layer)]
+    embedding = [stage for stage, plan in enumerate(state.plans) if plan.has_embedding]
+    head = [stage for stage, plan in enumerate(state.plans) if plan.has_head]
+    return [layers[op.layer] if op.layer >= 0 else (embedding if op.kind == "embedding" else head)[0] for op in ops]
+
+
+def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
+    """A tile of the first layer, or outside of the layers, as another layer's of that kind."""
+    if layer < 0:
+        return replace(tile, stage=stage)
+    parts = tuple(replace(part, tensor=named_in(part.tensor, layer)) for part in tile.parts)
+    return replace(tile, stage=stage, name=named_in(tile.name, layer), parts=parts)
 
 
 def own_name(tensor: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -68,6 +68,13 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
 
 
+def stretches(part: TilePart) -> list[TilePart]:
+    """A part whose inner index comes several times as so many parts, whose rows are read one after another."""
+    if part.offset is None:
+        return [part]
+    return [replace(part, offset=part.offset[:, at : at + 1]) for at in range(part.offset.shape[1])]
+
+
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
     """First and one past the last row of the tensor that the PEs of a patch hold."""
     if part.transposed or part.outer is None:
@@ -108,11 +115,11 @@ def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
 
 
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
-    """`_of_patch` of the inner index, moved by the part's offsets."""
+    """`_of_patch` of the inner index, moved by the offset of a part that has one."""
     inner = _of_patch(part.inner, part.inner_axis, patch)
     if part.offset is None:
         return inner
-    moved = part.offset[None, patch.first_col : patch.last_col, None]
+    moved = part.offset[None, patch.first_col : patch.last_col]
     return np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
 
 

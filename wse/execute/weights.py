@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.errors import BadModel
 from wse.execute.arena import Arena, number_type
 from wse.execute.quantise import packed, with_codes
-from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, strips
+from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, stretches, strips
 from wse.models.spec import ModelSpec
 from wse.program import ORDINALS, Program
 
@@ -42,16 +42,17 @@ def store_weights(
     for tile in program.tiles:
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
-        names = [part.tensor for part in tile.parts]
+        parts = [stretch for part in tile.parts for stretch in stretches(part)]
+        names = [part.tensor for part in parts]
         found: dict[str, Source] = {n: made[n] if n in made else tensor(n) for n in dict.fromkeys(names)}
         sources = [found[name] for name in names]
-        for patch in patches(tile.parts, sources, arena.rows, arena.cols):
-            ranges = [row_range(part, patch) for part in tile.parts]
+        for patch in patches(parts, sources, arena.rows, arena.cols):
+            ranges = [row_range(part, patch) for part in parts]
             held = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
             for strip in strips(patch, tile):
                 shares = [
                     share(part, values, first, strip)
-                    for part, values, (first, _) in zip(tile.parts, held, ranges, strict=True)
+                    for part, values, (first, _) in zip(parts, held, ranges, strict=True)
                 ]
                 whole = packed(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
                 arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
