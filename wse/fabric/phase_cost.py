@@ -76,9 +76,13 @@ class PhaseCost:
 
 
 class AlikeTokens(NamedTuple):
-    """Decoded tokens of each user that cost the same: the cost of one without cache shifts, and all of their shifts."""
+    """Decoded tokens of each user that use as many cache slots and so cost the same.
+
+    ``cost`` is that of one without the traffic of cache shifts, ``shifted`` that of all of their shifts.
+    """
 
     tokens: int
+    slots: int
     cost: PhaseCost
     shifted: Moved
 
@@ -139,7 +143,7 @@ class Fabric:
                 words, hops = each[which].sum(axis=0).tolist()
                 moved = Moved(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
-            costs.append(AlikeTokens(tokens=often[slots], cost=cost, shifted=moved))
+            costs.append(AlikeTokens(tokens=often[slots], slots=slots, cost=cost, shifted=moved))
         return costs
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:

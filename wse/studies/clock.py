@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.link_map import I64, WORDS, most_words
-from wse.fabric.phase_cost import CacheUse, Fabric, PhaseCost, wafer_links
+from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
 from wse.fabric.traffic import Moved
 from wse.phase import Field, Kind, Phase
@@ -105,12 +105,14 @@ class Clock:
         self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
         return key, cost
 
-    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> None:
+    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
         """Count so many decoded tokens of each user at once: the sums are those of ``decoded``, one after another."""
-        for alike in self.fabric.decode_costs(self.lengths, tokens, pairs):
+        found = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        for alike in found:
             self._add(self.decode, len(self.fabric.program.phases) - 1, alike.cost, alike.tokens)
             self.decode.add_moved(alike.shifted)
         self.lengths = [length + tokens for length in self.lengths]
+        return found
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
         totals.add(self.fabric.program.phases[index], self._layers, cost, runs)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.phase_cost import AlikeTokens, Fabric
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
+from wse.studies.bounds import bound_facts
 from wse.studies.choose import compiled
 from wse.studies.clock import Clock
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
@@ -27,6 +28,7 @@ from wse.studies.facts import (
     system_facts,
     wafer_facts,
 )
+from wse.studies.grades import Grades, grade_facts
 from wse.studies.latency import latency_facts
 from wse.studies.users import user_facts
 
@@ -52,8 +54,9 @@ def estimate(request: EstimateRequest) -> Report:
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:
     """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
-    clock = timed(prepared, program, routing)
+    clock, alike = timed(prepared, program, routing)
     wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
+    grades = Grades(prepared.request.wafer, prepared.request.software, wafer.generation)
     report: Report = {
         "inputs": inputs(prepared),
         "batch": program.batch,
@@ -72,22 +75,27 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     if clock.decode.runs:
         report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
         report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
+    if alike:
+        report["bounds"] = bound_facts(clock.fabric, spec, alike, grades)
+    report["grades"] = grade_facts(grades, report)
     if program.mixtures[0] is not None:
         report["routing"] = "even" if routing is None else "given"
     return report
 
 
-def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Clock:
-    """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
+def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> tuple[Clock, list[AlikeTokens]]:
+    """Prompts and all new tokens but the first of each user, which the prompts give, counted; tokens that cost alike.
+
+    Tokens that are timed one by one for their routing are not told apart.
+    """
     clock = Clock(Fabric(program, prepared.wafer, prepared.software))
     for index in range(len(program.prefill)):
         clock.prefill_chunk(index, EVEN if routing is None else routing.prefill[index])
     if routing is None:
-        clock.decode_all(prepared.new_tokens - 1)
-    else:
-        for pairs in routing.decode:
-            clock.decoded(pairs=pairs)
-    return clock
+        return clock, clock.decode_all(prepared.new_tokens - 1)
+    for pairs in routing.decode:
+        clock.decoded(pairs=pairs)
+    return clock, []
 
 
 def inputs(prepared: PreparedEstimate) -> Report:

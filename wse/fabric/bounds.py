@@ -1,0 +1,123 @@
+"""Cycles below which no software gets a step on this wafer: what its PEs read, multiply, and how far words must go.
+
+``sram``: weights and cache entries that a PE reads, over the bytes that its SRAM gives in a cycle. ``arithmetic``: its
+multiply-adds over their rate. ``hops``: the longest way that anything in the result has come, times a hop.
+``crossing``: latency and bytes of a stream between wafers, or to and from the host. Each holds for steps one after
+another; of steps that run together the largest counts. They are bounds of what is placed, padding included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.element_types import ELEMENT_BYTES
+from wse.fabric.alike import alike
+from wse.fabric.group_cost import first_steps
+from wse.fabric.routed import evenly
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.instructions import KERNELS, VIEWS, named_operands
+from wse.kernel_work import kernel_work
+from wse.pe_costs import pe_costs
+from wse.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program import Program
+from wse_mappings.schedule import Arrival, LineSchedule
+
+BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
+NO_BOUND: Final = (0.0, 0.0, 0.0, 0.0)
+
+F64 = npt.NDArray[np.float64]
+Bound = tuple[float, float, float, float]
+
+
+def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
+    """The farthest, in links, that anything has come which the messages of a variant bring to a PE.
+
+    ``in_place``: messages send on what earlier ones brought; else all send what was there before.
+    """
+    messages, _, parts = pattern.of_variant(variant)
+    wire = messages[messages[:, 2] != Arrival.KEEP]
+    if not in_place:
+        return int(np.abs(wire[:, 1] - wire[:, 0]).max(initial=0))
+    low = np.repeat(np.arange(pattern.length)[:, None], pattern.parts, axis=1)
+    high = low.copy()
+    farthest = 0
+    for (source, target, arrival), part in zip(
+        messages.tolist(), [0] * len(messages) if parts is None else parts.tolist(), strict=True
+    ):
+        if arrival == Arrival.KEEP:
+            continue
+        first, last = int(low[source, part]), int(high[source, part])
+        farthest = max(farthest, target - first, last - target)
+        if arrival == Arrival.MULTICAST:
+            passed = slice(min(source, target), max(source, target) + 1)
+            low[passed, part], high[passed, part] = first, last
+        elif arrival == Arrival.REPLACE:
+            low[target, part], high[target, part] = first, last
+        elif arrival != Arrival.DROP:
+            low[target, part], high[target, part] = min(low[target, part], first), max(high[target, part], last)
+    return farthest
+
+
+class PhaseBounds:
+    """Bounds of the steps of a Program's phases. Keeps what it computed of patterns."""
+
+    def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
+        self.program, self.wafer = program, wafer
+        unhindered = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
+        self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
+        self._reach: dict[tuple[int, bool], npt.NDArray[np.int64]] = {}
+
+    def of(self, phase: Phase, slots: int) -> F64:
+        """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use."""
+        like = alike(phase)
+        known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(like).tolist()}
+        found = np.array([known[step] for step in like.tolist()]).reshape(len(phase), len(BOUNDS))
+        groups = first_steps(phase)
+        most = np.zeros_like(found)
+        most[groups] = np.maximum.reduceat(found, groups)
+        return most
+
+    def _step(self, phase: Phase, step: int, slots: int) -> Bound:
+        kind, turns = phase.kind[step], phase.turns(step)
+        if kind == Kind.COMPUTE:
+            one, at = evenly(self.program, phase, step)
+            kernel = KERNELS[one.code[at]]
+            calls = [one.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
+            work = [kernel_work(kernel, named_operands(kernel, call), self._bytes) for call in calls]
+            macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
+            return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
+        if kind == Kind.LINE:
+            return 0.0, 0.0, float(self._links(phase, step, turns) * self.wafer.hop_cycles), 0.0
+        if kind == Kind.CACHE_SHIFT:
+            return 0.0, 0.0, float(turns * self.wafer.hop_cycles), 0.0
+        return self._stream(phase, step)
+
+    def _links(self, phase: Phase, step: int, turns: int) -> int:
+        """Links that the words of a LINE step go over, one turn after another."""
+        code, where = int(phase.code[step]), phase.fixed[step]
+        pattern, in_place = self.program.patterns[code], bool(where[Field.SOURCE] == where[Field.TARGET])
+        rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
+        if (code, in_place) not in self._reach:
+            used = set(np.unique(pattern.variants).tolist())
+            links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
+            self._reach[code, in_place] = np.array(links, np.int64)
+        return int(self._reach[code, in_place][rounds].max(axis=1).sum())
+
+    def _stream(self, phase: Phase, step: int) -> Bound:
+        """A hand-over or a crossing."""
+        a, wafer = phase.fixed[step], self.wafer
+        if phase.kind[step] == Kind.HAND_OVER:
+            source, target = (self.program.stages[i].rect for i in (phase.stage[step], a[Field.TARGET_STAGE]))
+            moved = abs(target.col + int(a[Field.TARGET_COL]) - source.col - int(a[Field.SOURCE_COL]))
+            return 0.0, 0.0, float((abs(target.row - source.row) + moved) * wafer.hop_cycles), 0.0
+        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
+            seconds = wafer.wafer_link_latency_s + float(a[Field.BYTES]) / wafer.wafer_link_bytes_per_s
+            return 0.0, 0.0, 0.0, seconds * wafer.clock_hz
+        if a[Field.WHAT] == HostStream.TOKEN_OUT:
+            return NO_BOUND  # leaves while the next token is under way
+        return 0.0, 0.0, 0.0, float(a[Field.BYTES]) / wafer.host_bytes_per_s * wafer.clock_hz
