@@ -32,6 +32,12 @@ def estimate(
     capacity: Annotated[
         str, typer.Option(metavar="refuse|report", help="Whether a model that does not fit is timed all the same.")
     ] = "refuse",
+    sensitivity: Annotated[  # noqa: FBT002
+        bool, typer.Option("--sensitivity", help="Also what a slower hop, more SRAM or a faster link would change.")
+    ] = False,
+    detail: Annotated[  # noqa: FBT002
+        bool, typer.Option("--detail", help="Also by kind of layer and by stage, and where everything is.")
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate a model on full-size wafers, from its config alone: speed, SRAM, traffic. Nothing is executed.
@@ -41,33 +47,35 @@ def estimate(
     \b
       wse estimate story --prompt-len 64 --new-tokens 64
       wse estimate story --mesh 24x24 --wafers 2 --mapping pipeline --new-tokens 64 --prompt-len 64 --batch 4
+      wse estimate story --mesh 24x24 --prompt-len 64 --new-tokens 64 --sensitivity --detail
     """
     from wse.report.as_json import as_json
     from wse.report.estimate_summary import print_estimate
+    from wse.report.progress import ESTIMATING, progress_on
     from wse.studies.estimate import estimate as estimated
     from wse.studies.estimate_request import EstimateRequest
 
-    report = estimated(
-        EstimateRequest(
-            model=model,
-            wafer=wafer,
-            mesh=mesh,
-            wafers=opt.wafer_count(wafers),
-            mapping=mapping,
-            region=region,
-            experts=experts,
-            software=software,
-            dtype=dtype,
-            activations=activations,
-            accumulate=accumulate,
-            prompt_len=prompt_len,
-            new_tokens=new_tokens,
-            batch=batch,
-            context=context,
-            capacity=capacity,
-        )
+    request = EstimateRequest(
+        model=model,
+        wafer=wafer,
+        mesh=mesh,
+        wafers=opt.wafer_count(wafers),
+        mapping=mapping,
+        region=region,
+        experts=experts,
+        software=software,
+        dtype=dtype,
+        activations=activations,
+        accumulate=accumulate,
+        prompt_len=prompt_len,
+        new_tokens=new_tokens,
+        batch=batch,
+        context=context,
+        capacity=capacity,
     )
+    with progress_on(sys.stderr, ESTIMATING) as on_piece:
+        report = estimated(request, sensitivity=sensitivity, on_piece=on_piece)
     if json:
         sys.stdout.write(as_json(report))
     else:
-        print_estimate(report, sys.stdout)
+        print_estimate(report, sys.stdout, detail=detail)

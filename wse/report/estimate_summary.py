@@ -1,72 +1,179 @@
-"""What ``wse estimate`` prints: the inputs, then speed, waiting, SRAM and traffic."""
+"""What ``wse estimate`` prints: what was asked, the answer, what limits it, SRAM; more with ``detail``."""
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console
 
-from wse.report.placement_lines import print_fullest, print_placement
+from wse.report.bounds_table import print_bounds, print_levels
+from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
-from wse.report.terminal import console_on, count, heading, in_bytes, lines, plain_table, seconds, several, show, shown
+from wse.report.terminal import (
+    console_on,
+    count,
+    heading,
+    in_bytes,
+    lines,
+    percent,
+    plain_table,
+    seconds,
+    several,
+    show,
+    shown,
+)
+
+GRADES: Final = "M measured, V vendor, D fitted, R I U assumed"
+CHANGED: Final = {
+    "wafers": "wafers",
+    "tokens_per_s_per_user": "tokens/s a user",
+    "ttft_s": "first token",
+    "kv_capacity_tokens": "KV tokens",
+}
 
 
-def print_estimate(report: dict[str, Any], stream: TextIO) -> None:
+def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = False) -> None:
     """Print what an estimate's report says."""
     console = console_on(stream)
-    heading(console, "Asked for")
-    given = [f"{name.replace('_', ' ')} {shown(value)}" for name, value in report["inputs"].items()]
-    lines(console, [("inputs", ", ".join(given))])
-    heading(console, "Placement")
-    print_placement(console, report)
-    print_fullest(console, report["sram"], report["batch"])
-    _print_users(console, report["sram"]["users"])
-    heading(console, "Speed")
-    _print_speed(console, report)
+    _print_inputs(console, report["inputs"])
+    if detail:
+        heading(console, "Placement")
+        print_placement(console, report)
+    _print_answer(console, report)
+    if "bounds" in report:
+        print_bounds(console, report["bounds"])
+        if detail:
+            print_levels(console, report["bounds"])
     if "decode" in report:
         heading(console, "Where the cycles of a generated token go")
         print_causes(console, report["decode"]["cycles_by"])
-        heading(console, "Traffic of a generated token")
-        _print_traffic(console, report)
+    _print_sram(console, report, detail=detail)
+    if "sensitivity" in report:
+        _print_sensitivity(console, report)
 
 
-def _print_users(console: Console, users: list[dict[str, int]]) -> None:
+def _print_inputs(console: Console, inputs: dict[str, Any]) -> None:
+    heading(console, "Asked for")
+    given = [f"--{name.replace('_', '-')} {shown(value)}" for name, value in inputs.items() if name != "model"]
+    lines(console, [("model", shown(inputs["model"])), ("options", " ".join(given))])
+
+
+def _print_answer(console: Console, report: dict[str, Any]) -> None:
+    heading(console, "Answer", f"{GRADES}: the weakest constant behind it")
+    grades = report["grades"]
     table = plain_table()
-    table.add_row("context", *(count(each["context"]) for each in users))
-    table.add_row("users whose cache fits", *(count(each["users"]) for each in users))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table.add_column(style="bright_black", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for name, key, value, note in _answers(report):
+        table.add_row(name, grades[key]["grade"], value, note)
     show(console, table)
 
 
-def _print_speed(console: Console, report: dict[str, Any]) -> None:
-    latency, prefill = report["latency"], report["prefill"]
-    rows = [
-        ("prompt", f"{count(prefill['tokens_per_s'])} tokens/s, {count(prefill['cycles'])} cycles"),
-        ("first token", f"{seconds(latency['ttft_s'])}, of which host {seconds(_host(latency))}"),
+def _answers(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Name, key, value and what else there is to say."""
+    latency, prefill, wafers, clock = (report[key] for key in ("latency", "prefill", "system", "wafer"))
+    host = sum(latency["ttft_by"][key] for key in ("handshake_in_s", "prompt_in_s", "first_token_out_s"))
+    mesh = f"{clock['rows']}x{clock['cols']} PEs of {shown(clock['name'])}"
+    fitting = "" if report["sram"]["fits"] else ", which do not hold it: it is timed as if they did"
+    model = report["model"]
+    size, padding = count(model["parameters"]), percent(wafers["padding_fraction"])
+    answers = [
+        ("wafers", "system.wafers", str(wafers["wafers"]), f"each {mesh}{fitting}"),
+        (
+            "model",
+            "system.wafers",
+            in_bytes(model["bytes"]),
+            f"{size} parameters as {model['dtype']}; {padding} padding",
+        ),
+        (
+            "prompt",
+            "prefill.tokens_per_s",
+            f"{count(prefill['tokens_per_s'])} tokens/s",
+            f"{count(prefill['cycles'])} cycles in {several(len(wafers['prefill_chunks']), 'chunk')}",
+        ),
+        (
+            "first token",
+            "latency.ttft_s",
+            seconds(latency["ttft_s"]),
+            f"from host to host, {seconds(host)} of it on the way",
+        ),
     ]
     if "decode" in report:
-        decode = report["decode"]
-        rows.append(("each further", f"{seconds(latency['tpot_s'])}, {count(decode['cycles_per_token'])} cycles"))
-        rows.append(("a user", f"{count(decode['tokens_per_s_per_user'])} tokens/s"))
-        if report["batch"] > 1:
-            rows.append((several(report["batch"], "user"), f"{count(decode['tokens_per_s'])} tokens/s"))
-    lines(console, rows)
+        answers += _decoded(report)
+    return answers
 
 
-def _host(latency: dict[str, Any]) -> float:
-    by = latency["ttft_by"]
-    return float(by["handshake_in_s"] + by["prompt_in_s"] + by["first_token_out_s"])
-
-
-def _print_traffic(console: Console, report: dict[str, Any]) -> None:
-    fabric = report["fabric"]
+def _decoded(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """What concerns generated tokens."""
+    decode, latency, fabric = report["decode"], report["latency"], report["fabric"]
+    host = latency["tpot_by"]["host_s"]
+    each = f"{count(decode['cycles_per_token'])} cycles" + (f", of it {seconds(host)} host" if host else "")
+    tokens = report["inputs"]["new_tokens"]
     rows = [
-        ("wavelets", f"{count(fabric['wavelet_hops_per_token'])} hops of 32-bit words over links between PEs"),
-        ("busiest link", f"{count(fabric['busiest_link_words_per_token'])} words"),
+        ("each further", "latency.tpot_s", seconds(latency["tpot_s"]), each),
+        (
+            "a user",
+            "decode.tokens_per_s_per_user",
+            f"{count(decode['tokens_per_s_per_user'])} tokens/s",
+            f"{several(tokens, 'token')} in {seconds(latency['request_s'])}, prompt and all",
+        ),
     ]
+    if report["batch"] > 1:
+        users = f"{several(report['batch'], 'user')} together, a token each"
+        rows.append(("all users", "decode.tokens_per_s", f"{count(decode['tokens_per_s'])} tokens/s", users))
     if report["system"]["wafers"] > 1:
         crossing = report["crossing"]
-        text = f"{in_bytes(crossing['bytes_per_token'])}, {seconds(crossing['s_per_token'])}"
-        rows.append(("between wafers", text))
-    lines(console, rows)
+        text = f"{seconds(crossing['s_per_token'])} a token between wafers"
+        rows.append(("crossings", "crossing.s_per_token", in_bytes(crossing["bytes_per_token"]), text))
+    busiest = f"on the busiest link; {count(fabric['wavelet_hops_per_token'])} hops in all"
+    words = f"{count(fabric['busiest_link_words_per_token'])} words"
+    rows.append(("traffic", "fabric.busiest_link_words_per_token", words, busiest))
+    return rows
+
+
+def _print_sram(console: Console, report: dict[str, Any], *, detail: bool) -> None:
+    sram = report["sram"]
+    whose = f" for each of {report['batch']} users" if report["batch"] > 1 else ""
+    tokens = f"room for {count(sram['kv_capacity_tokens'])} tokens of KV cache{whose}"
+    heading(console, "SRAM of the fullest PE", f"{percent(sram['fullest_pe_fraction'])} in use; {tokens}")
+    print_sram(console, sram["bytes_per_pe"])
+    table = plain_table()
+    for name, key in (("context", "context"), ("users", "users")):
+        table.add_row(name, *(count(each[key]) for each in sram["users"]))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    heading(console, "Users whose caches fit", "caches alone, beside what one batch takes")
+    show(console, table)
+    if detail:
+        heading(console, "SRAM of a PE by stage")
+        _print_stages(console, sram["stages"])
+
+
+def _print_stages(console: Console, stages: list[dict[str, int]]) -> None:
+    table = plain_table(header=True)
+    for name in ("stage", *stages[0]):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, uses in enumerate(stages[:16]):
+        table.add_row(str(number), *(count(bytes_) for bytes_ in uses.values()))
+    show(console, table)
+    if len(stages) > 16:
+        lines(console, [("...", f"and {len(stages) - 16} more; --json has them all")])
+
+
+def _print_sensitivity(console: Console, report: dict[str, Any]) -> None:
+    heading(console, "On another wafer", "the same request, times what it is now")
+    table = plain_table(header=True)
+    table.add_column("with")
+    keys = [key for key in CHANGED if key in report["sensitivity"][0]]
+    for key in keys:
+        table.add_column(CHANGED[key], justify="right", no_wrap=True)
+    for row in report["sensitivity"]:
+        cells = [f"{_value(key, row[key])} (×{row['factors'].get(key, 1):.3g})" for key in keys]
+        table.add_row(row["change"], *cells)
+    show(console, table)
+
+
+def _value(key: str, number: float) -> str:
+    return seconds(number) if key.endswith("_s") and "_per_" not in key else count(number)

@@ -6,7 +6,7 @@ through the cache slots in use and the rows that pass an entry up, so tokens ali
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wse.fabric.phase_cost import AlikeTokens, Fabric
@@ -15,7 +15,7 @@ from wse.program import Program
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import compiled
 from wse.studies.clock import Clock
-from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.studies.estimate_request import Change, EstimateRequest, PreparedEstimate, prepare_estimate
 from wse.studies.facts import (
     Report,
     crossing_facts,
@@ -30,7 +30,10 @@ from wse.studies.facts import (
 )
 from wse.studies.grades import Grades, grade_facts
 from wse.studies.latency import latency_facts
+from wse.studies.sensitivity import CHANGES, sensitivity_facts
 from wse.studies.users import user_facts
+
+OnPiece = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +44,34 @@ class Routing:
     decode: Sequence[Pairs]
 
 
-def estimate(request: EstimateRequest) -> Report:
+def estimate(
+    request: EstimateRequest, *, sensitivity: bool = False, on_piece: OnPiece = lambda done, total, name: None
+) -> Report:
     """The report of a request, with the JSON keys that the command line promises.
+
+    Args:
+        request: The request.
+        sensitivity: Whether to add what another wafer would change.
+        on_piece: Hears (done, all, name) before each piece of the work.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
     """
+    pieces = 1 + len(CHANGES) * sensitivity
+    on_piece(0, pieces, request.model)
     prepared = prepare_estimate(request)
-    return estimate_of(prepared, compiled(prepared))
+    report = estimate_of(prepared, compiled(prepared))
+    if sensitivity:
+
+        def changed(name: str, change: Change) -> Report:
+            on_piece(1 + list(CHANGES).index(name), pieces, name)
+            prepared = prepare_estimate(request, change)
+            return estimate_of(prepared, compiled(prepared))
+
+        report["sensitivity"] = sensitivity_facts(report, changed)
+    on_piece(pieces, pieces, "")
+    return report
 
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE, REPORT, Options
 from wse.compiler.suggest import fewest_wafers
 from wse.errors import BadInput, UnknownName
+from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
+
+Change = Callable[[WaferSpec], WaferSpec]
 
 MOST_USERS = 65_536
 """Users of one batch; more are a slip."""
@@ -48,8 +52,13 @@ class PreparedEstimate(Placeable):
     request: EstimateRequest
 
 
-def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
-    """Load and check all that a request names.
+def as_it_is(wafer: WaferSpec) -> WaferSpec:
+    """The wafer."""
+    return wafer
+
+
+def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> PreparedEstimate:
+    """Load and check all that a request names, on a wafer that is changed as told.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
@@ -67,7 +76,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     basis = load_basis(request)
-    wafer = basis.mesh or basis.whole
+    whole, wafer = change(basis.whole), change(basis.mesh or basis.whole)
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
@@ -85,7 +94,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     return PreparedEstimate(
         request=request,
         loaded=basis.loaded,
-        whole=basis.whole,
+        whole=whole,
         wafer=wafer,
         software=basis.software,
         options=options,

@@ -1,0 +1,116 @@
+"""Bounds of steps: counted another way, from tiles in SRAM and from patterns, and never above what a step costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import latent_spec, tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.bounds import BOUNDS, PhaseBounds, reach
+from wse.fabric.phase_cost import Fabric
+from wse.models.spec import ModelSpec
+from wse.models.tensors import is_linear
+from wse.program import Program
+from wse_mappings.schedule import Arrival, uniform
+
+MACHINE = wafer(7, 6, 1 << 20)
+SRAM, MACS, HOPS, CROSSING = range(len(BOUNDS))
+
+
+def program_of(
+    spec: ModelSpec,
+    *,
+    dtype: str = "float16",
+    batch: int = 1,
+    wafers: int = 1,
+    mapping: str = "region",
+    stages: int = 1,
+) -> Program:
+    options = Options(
+        mapping=mapping,
+        wafers=wafers,
+        dtype=dtype,
+        activations="float16" if dtype != "float16" else None,
+        accumulate="float32",
+        context=60,
+        prompt_tokens=(9,) * batch,
+    )
+    choice = Choice(per_band=stages, prefill="thin-gemm", prefill_chunk=9, head_chunk=67)
+    return compile_choice(spec, MACHINE, SOFTWARE, options, choice)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
+def test_a_token_reads_every_weight_of_the_products_once_and_the_cache_in_use(dtype: str) -> None:
+    program = program_of(tiny_spec(layers=3, tied=False), dtype=dtype)
+    found = PhaseBounds(program, MACHINE, SOFTWARE)
+    tiles = [
+        tile
+        for tile in program.tiles
+        if any(
+            is_linear(part.tensor.split(".codes")[0].split(".scales")[0]) or part.tensor == "head"
+            for part in tile.parts
+        )
+    ]
+    held = sum(tile.elements * (1 if tile.coding else 2) for tile in tiles)
+    cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // -(-60 // 7)
+    for slots in (2, 5):
+        total = found.of(program.decode, slots).sum(axis=0)
+        assert total[SRAM] * MACHINE.sram_bytes_per_cycle == pytest.approx(held + slots * cache)
+
+
+CASES = [
+    (tiny_spec(layers=4), {}),
+    (tiny_spec(layers=4), {"batch": 3}),
+    (tiny_spec(layers=4), {"wafers": 2, "mapping": "pipeline", "stages": 2}),
+    (tiny_spec(layers=2), {"dtype": "int8"}),
+    (latent_spec(), {}),
+    (mixture_spec(MIXTURES["shared"], layers=3), {"dtype": "int4"}),
+    (mixture_spec(MIXTURES["softmax"], layers=3), {"batch": 2}),
+]
+
+
+@pytest.mark.parametrize(("spec", "options"), CASES, ids=range(len(CASES)))
+def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> None:
+    program = program_of(spec, **options)  # type: ignore[arg-type]
+    fabric, found = Fabric(program, MACHINE, SOFTWARE), PhaseBounds(program, MACHINE, SOFTWARE)
+    costs = [(phase, fabric.prefill_cost(i), 2) for i, phase in enumerate(program.prefill)]
+    length = 20
+    costs.append((program.decode, fabric.decode_cost(*(length,) * program.batch), fabric.cache_use((length,))[0]))
+    for phase, cost, slots in costs:
+        bounds = found.of(phase, slots)
+        cycles = cost.by_cause.sum(axis=1)
+        loops = [range(int(first), int(end)) for first, end, _ in phase.loops]
+        inside = {step for loop in loops for step in loop}
+        for steps in [*loops, *([step] for step in range(len(phase)) if step not in inside)]:
+            assert bounds[list(steps)].sum(axis=0).max() <= cycles[list(steps)].sum() + 1e-6, list(steps)
+
+
+def test_a_crossing_takes_no_less_than_its_latency_and_its_bytes() -> None:
+    program = program_of(tiny_spec(layers=4), wafers=2)
+    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, 2)[:, CROSSING]
+    seconds = MACHINE.wafer_link_latency_s + 40 * 2 / MACHINE.wafer_link_bytes_per_s
+    back = MACHINE.wafer_link_latency_s + 4 / MACHINE.wafer_link_bytes_per_s
+    assert sorted(np.flatnonzero(found > 0).tolist()) == np.flatnonzero(found).tolist()
+    assert found.max() == pytest.approx(seconds * MACHINE.clock_hz)
+    assert found.sum() <= (seconds + back) * MACHINE.clock_hz * 1.001
+
+
+def test_how_far_words_come() -> None:
+    add, copy, to_all = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
+    chain = [(i, i + 1, add) for i in range(6)]
+    back = [(6, 0, to_all)]
+    all_reduce = uniform("all_reduce", 7, 1, chain + back, 1)
+    assert reach(all_reduce, 0, in_place=True) == 6
+    inward = [(0, 1, add), (1, 2, add), (6, 5, add), (5, 4, add), (4, 3, add), (2, 3, add)]
+    assert reach(uniform("reduce", 7, 1, inward, 1), 0, in_place=True) == 3
+    shift = uniform("shift", 7, 1, [(i, i + 1, copy) for i in range(6)], 1)
+    assert reach(shift, 0, in_place=False) == 1
+    assert reach(shift, 0, in_place=True) == 6
+    local = uniform("local", 7, 1, [(0, 0, Arrival.KEEP)], 1)
+    assert reach(local, 0, in_place=True) == 0
+    dropped = uniform("dropped", 7, 1, [(2, 5, Arrival.DROP), (5, 6, add)], 1)
+    assert reach(dropped, 0, in_place=True) == 3
