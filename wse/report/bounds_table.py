@@ -7,7 +7,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from wse.report.terminal import COLOURS, bar, count, heading, lines, percent, plain_table, show
+from wse.report.terminal import COLOURS, bar, heading, lines, percent, plain_table, show
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
 LIMITS: Final = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
@@ -37,6 +37,19 @@ def print_levels(console: Console, bounds: dict[str, Any]) -> None:
         lines(console, [("...", f"and {len(stages) - MOST_ROWS} more; --json has them all")])
 
 
+def short(number: float) -> str:
+    """Three figures that count, with k, M or G for thousands, millions and more.
+
+    >>> short(0), short(12.34), short(1508), short(2282548)
+    ('0', '12', '1.51k', '2.28M')
+    """
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale * 0.9995:
+            value = number / scale
+            return f"{value:.{max(0, 3 - len(str(int(value))))}f}{unit}"
+    return f"{number:.0f}"
+
+
 def _times(number: int) -> str:
     return f" ×{number}" if number > 1 else ""
 
@@ -53,13 +66,13 @@ def _print_rows(console: Console, what: str, rows: list[tuple[str, Row]], whole:
     for name, row in rows:
         limit = row.get("limit", "")
         below = [
-            Text(count(round(row["bounds"][bound])), style=COLOURS["hops"] if bound == limit else "bright_black")
+            Text(short(row["bounds"][bound]), style=COLOURS["hops"] if bound == limit else "bright_black")
             for bound in BOUNDS
         ]
         times = f"{row['ratio']:.2f}" if limit else ""
-        bound = f"{LIMITS[limit]}, {row['bound_source']}" if limit else "none"
+        bound = f"{LIMITS[limit]} ({row['bound_grade']})" if limit else "none"
         share = [bar(row["cycles"] / whole, 8, "hops")] if wide else []
-        table.add_row(name, *share, count(round(row["cycles"])), *below, times, bound)
+        table.add_row(name, *share, short(row["cycles"]), *below, times, bound)
     show(console, table)
 
 

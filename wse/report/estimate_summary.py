@@ -9,6 +9,7 @@ from rich.console import Console
 from wse.report.bounds_table import print_bounds, print_levels
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
+from wse.report.schedule_table import print_schedule
 from wse.report.terminal import (
     console_on,
     count,
@@ -23,7 +24,7 @@ from wse.report.terminal import (
     shown,
 )
 
-GRADES: Final = "M measured, V vendor, D fitted, R I U assumed"
+GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 CHANGED: Final = {
     "wafers": "wafers",
     "tokens_per_s_per_user": "tokens/s a user",
@@ -48,6 +49,8 @@ def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = Fal
         heading(console, "Where the cycles of a generated token go")
         print_causes(console, report["decode"]["cycles_by"])
     _print_sram(console, report, detail=detail)
+    if "schedule" in report and (detail or report["schedule"]["stages"] > 1):
+        print_schedule(console, report["schedule"])
     if "sensitivity" in report:
         _print_sensitivity(console, report)
 
@@ -59,7 +62,7 @@ def _print_inputs(console: Console, inputs: dict[str, Any]) -> None:
 
 
 def _print_answer(console: Console, report: dict[str, Any]) -> None:
-    heading(console, "Answer", f"{GRADES}: the weakest constant behind it")
+    heading(console, "Answer", f"graded {GRADES}")
     grades = report["grades"]
     table = plain_table()
     table.add_column(style="bright_black", no_wrap=True)

@@ -68,6 +68,7 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> Report:
     if below[limit]:
         row["limit"] = limit
         row["ratio"] = row["cycles"] / below[limit]
+        row["bound_grade"] = grades.of_bound(limit)
         row["bound_source"] = SOURCES[grades.of_bound(limit)]
     return row
 

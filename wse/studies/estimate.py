@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from wse.fabric.phase_cost import AlikeTokens, Fabric
+from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
 from wse.studies.bounds import bound_facts
@@ -30,6 +30,7 @@ from wse.studies.facts import (
 )
 from wse.studies.grades import Grades, grade_facts
 from wse.studies.latency import latency_facts
+from wse.studies.schedule_facts import schedule_facts
 from wse.studies.sensitivity import CHANGES, sensitivity_facts
 from wse.studies.users import user_facts
 
@@ -76,7 +77,7 @@ def estimate(
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:
     """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
-    clock, alike = timed(prepared, program, routing)
+    clock, prompts, alike = timed(prepared, program, routing)
     wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
     grades = Grades(prepared.request.wafer, prepared.request.software, wafer.generation)
     report: Report = {
@@ -98,6 +99,9 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
         report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
     if alike:
+        middle = [tokens + prepared.new_tokens // 2 for tokens in prepared.options.prompt_tokens]
+        midway = clock.fabric.decode_cost(*middle)
+        report["schedule"] = schedule_facts(clock.fabric, prompts, midway, prepared.new_tokens)
         report["bounds"] = bound_facts(clock.fabric, spec, alike, grades)
     report["grades"] = grade_facts(grades, report)
     if program.mixtures[0] is not None:
@@ -105,19 +109,22 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     return report
 
 
-def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> tuple[Clock, list[AlikeTokens]]:
-    """Prompts and all new tokens but the first of each user, which the prompts give, counted; tokens that cost alike.
+def timed(
+    prepared: PreparedEstimate, program: Program, routing: Routing | None
+) -> tuple[Clock, list[PhaseCost], list[AlikeTokens]]:
+    """Prompts and all new tokens but the first of each user, which the prompts give, counted.
 
-    Tokens that are timed one by one for their routing are not told apart.
+    Also the cost of each chunk of the prompts, and of tokens that cost alike; none where they are timed one by one for
+    their routing.
     """
     clock = Clock(Fabric(program, prepared.wafer, prepared.software))
-    for index in range(len(program.prefill)):
-        clock.prefill_chunk(index, EVEN if routing is None else routing.prefill[index])
+    chosen = [EVEN] * len(program.prefill) if routing is None else routing.prefill
+    prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(chosen)]
     if routing is None:
-        return clock, clock.decode_all(prepared.new_tokens - 1)
+        return clock, prompts, clock.decode_all(prepared.new_tokens - 1)
     for pairs in routing.decode:
         clock.decoded(pairs=pairs)
-    return clock, []
+    return clock, prompts, []
 
 
 def inputs(prepared: PreparedEstimate) -> Report:
