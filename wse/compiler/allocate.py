@@ -12,6 +12,7 @@ from wse.compiler.options import REFUSE
 from wse.compiler.state import At, State, SymBuffer, SymPhase, SymStep
 from wse.element_types import ELEMENT_BYTES
 from wse.errors import DoesNotFit
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, MADE
 from wse.phase import Field, Kind
 from wse.program import Buffer
@@ -55,7 +56,7 @@ def allocate(state: State) -> State:
     Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
     """
     spans = _lifetimes(state)
-    base = reserved_bytes(state)
+    base = reserved_bytes(state.wafer, state.software)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[int, int] = {}
     all_buffers: list[Buffer] = []
@@ -85,9 +86,8 @@ def allocate(state: State) -> State:
     return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)
 
 
-def reserved_bytes(state: State) -> int:
+def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
     """Code, stack, runtime and task table."""
-    wafer, software = state.wafer, state.software
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
     return _aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 

@@ -11,10 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.allocate import ALIGNMENT_BYTES
+from wse.compiler.allocate import ALIGNMENT_BYTES, element_bytes, reserved_bytes
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import PIPELINE, beginning
+from wse.compiler.shard import shard
 from wse.compiler.state import StagePlan, State
 from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -54,6 +55,16 @@ class Condensed:
             if layer is not None and not buffer.live:
                 needed[buffer.stage] += self.more[int(layer[1])] * _aligned(buffer.bytes)
         return state.program, needed
+
+    def weight_bytes(self) -> int:
+        """Bytes of code and weights alone on the fullest PE of the whole: what no choice of chunks changes."""
+        state = shard(self.state)
+        held = [reserved_bytes(state.wafer, state.software)] * len(state.plans)
+        for tile in state.tiles:
+            layer = _OF_LAYER.search(tile.buffer.name)
+            times = 1 if layer is None else 1 + self.more[int(layer[1])]
+            held[tile.buffer.stage] += times * _aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
+        return max(held)
 
     def in_all(self, program: Program, by_op: Sequence[float]) -> float:
         """What ops of the small program take, summed as often as each is in the whole."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL_PRODUCTS, THIN_GEMM, Options, needs_thin
 from wse.hardware.mesh import turned
 from wse.hardware.spec import WaferSpec
+from wse.models.counts import parameters_per_token
 from wse.models.spec import ModelSpec
 from wse_mappings.placement import even_bands
 from wse_mappings.recipe import recipes
@@ -70,6 +71,18 @@ def _searched(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[L
         for bands in range(1, min(MOST_BANDS, most, mesh.mesh_rows) + 1):
             for per_band in range(1, min(ceil_div(most, bands), mesh.mesh_cols) + 1):
                 yield Layout(AUTO, bands, per_band, is_turned)
+
+
+def promise(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout) -> float:
+    """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.
+
+    Nine all-reduces of a layer go over whole lines, seven of them along columns, from the ends to the middle and back
+    (He et al., WaferLLM, OSDI 2025); a PE multiplies with its share of the weights that a token uses.
+    """
+    rows, cols = layout.region(wafer, options)
+    hops = spec.layer_count * (7 * rows + 2 * cols) * wafer.hop_cycles
+    macs = parameters_per_token(spec) / (rows * cols)
+    return hops + macs / wafer.mac_fp16_fp32_per_cycle
 
 
 def prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ a cost function, given by the caller, decides between them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from wse.compiler.layouts import Layout, layouts, prefills
+from wse.compiler.layouts import Layout, layouts, prefills, promise
 from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.trials import Bench, ByOp, Trial
@@ -21,6 +21,8 @@ from wse.program import Program
 from wse_mappings.recipe import recipes
 
 Cost = Callable[[Program], float]
+
+MOST_PROMISING, MOST_EMPTY = 5, 3  # layouts of a mapping that are tried in small
 
 FINALISTS = 2
 """Layouts of a mapping that are compiled whole, those with the fastest tokens in small; of those that none has too."""
@@ -83,35 +85,63 @@ def search(
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
-    """Whether any choice fits: the least demanding one of every layout is tried."""
+    """Whether any choice fits: the least demanding one of the layouts that hold the fewest bytes is tried."""
     _check_names(options)
     bench = Bench(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    for layout in layouts(spec, wafer, options):
-        for product in prefills(spec, wafer, options, layout)[-1:]:
-            try:
-                if bench.tried(layout, product).fits:
-                    return True
-            except BadMesh:
-                continue
-    return False
+    least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
+    return any(bench.tried(layout, least[layout]).fits for layout in _emptiest(bench, least))
 
 
 def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
-    """Every layout and product in small. Raises BadMesh where the mesh has room for none of the layouts."""
+    """Layouts and products in small, of each mapping the most promising and those that hold the fewest bytes.
+
+    Raises BadMesh where the mesh has room for none of them.
+    """
+    products = _by_layout(bench)
+    groups: dict[str, list[Layout]] = defaultdict(list)
+    for layout in products:
+        groups[layout.mapping].append(layout)
+    chosen: set[Layout] = set()
+    for group in groups.values():
+        if by_op is None or len(group) <= FINALISTS:
+            chosen.update(group)
+            continue
+        emptiest = _emptiest(bench, {layout: products[layout][-1] for layout in group if products[layout]})
+        order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.options, layout))
+        chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
+    few = len(chosen) <= FINALISTS
     trials, misfits = [], []
-    for layout in layouts(bench.spec, bench.wafer, bench.options):
-        for product in prefills(bench.spec, bench.wafer, bench.options, layout):
+    for layout in products:
+        for product in products[layout] if layout in chosen else ():
             try:
-                trials.append(bench.tried(layout, product, by_op))
+                trials.append(bench.tried(layout, product, None if few else by_op))
             except BadMesh as error:
                 misfits.append(error)
     if misfits and not trials:
         raise misfits[0]
     return trials
+
+
+def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
+    """Every layout, and the products for prefill on it."""
+    spec, wafer, options = bench.spec, bench.wafer, bench.options
+    return {layout: prefills(spec, wafer, options, layout) for layout in layouts(spec, wafer, options)}
+
+
+def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
+    """Those that hold code and weights, the emptiest first; one that is too full if none does."""
+    held = []
+    for layout, product in products.items():
+        try:
+            held.append((bench.weight_bytes(layout, product), layout))
+        except BadMesh:
+            continue
+    held.sort()
+    return [layout for size, layout in held if size <= bench.wafer.sram_bytes_per_pe] or [at for _, at in held[:1]]
 
 
 def _finalists(trials: list[Trial]) -> list[Trial]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from wse.codings import CODINGS
+from wse.compiler.allocate import reserved_bytes
 from wse.compiler.options import Options
 from wse.compiler.search import fits
 from wse.element_types import ELEMENT_BYTES
@@ -15,8 +16,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors import stored_bytes
 from wse_mappings.expert_groups import OWN, SPREAD
+from wse_mappings.split import ceil_div
 
-MOST_WAFERS = 64
+MOST_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
 """Types of weights that are suggested, the first that fits."""
 
@@ -62,7 +64,10 @@ def smallest_mesh(
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     most = min(spec.layer_count, MOST_WAFERS)
-    fewest = _first(range(1, most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
+    pes = wafer.mesh_rows * wafer.mesh_cols
+    free = pes * max(1, wafer.sram_bytes_per_pe - reserved_bytes(wafer, software))
+    least = ceil_div(stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]), free)
+    fewest = _first(range(least, most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
     return most if fewest is None else fewest
 
 
@@ -146,8 +151,7 @@ def _bits(dtype: str) -> int:
 
 def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """A side below which not even the weights of the fullest wafer can fit."""
-    kept = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
-    free = wafer.sram_bytes_per_pe - kept - software.code_bytes_per_pe - software.stack_bytes_per_pe
+    free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
     weights = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / options.wafers
     return max(1, math.isqrt(int(weights / max(free, 1))))
 

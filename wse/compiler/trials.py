@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,6 +70,10 @@ class Bench:
         cycles = small.in_all(program, by_op(program)) if by_op is not None and timed else None
         return Trial(layout=layout, prefill=prefill, needed_bytes=max(needed), fits=fits, token_cycles=cycles)
 
+    def weight_bytes(self, layout: Layout, prefill: str) -> int:
+        """Bytes of code and weights on the fullest PE: a tenth of the work of a trial. As `tried`."""
+        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).weight_bytes()
+
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
         layout, prefill = trial.layout, trial.prefill
@@ -80,16 +85,17 @@ class Bench:
         return self._first_that_fits([_choice(layout, prefill, size, head) for size in chunks(longest, step)])
 
     def _first_that_fits(self, choices: list[Choice]) -> Choice:
-        for choice in choices[:-1]:
-            prompt = min(choice.prefill_chunk, max(self.options.prompt_tokens))
-            options = replace(self.options, prompt_tokens=(prompt,) * self.options.batch)
-            try:
-                needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
-            except DoesNotFit:
-                continue
-            if max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT:
-                return choice
-        return choices[-1]
+        """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
+        return choices[min(bisect_left(choices, True, key=self._holds), len(choices) - 1)]  # noqa: FBT003
+
+    def _holds(self, choice: Choice) -> bool:
+        prompt = min(choice.prefill_chunk, max(self.options.prompt_tokens))
+        options = replace(self.options, prompt_tokens=(prompt,) * self.options.batch)
+        try:
+            needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
+        except DoesNotFit:
+            return False
+        return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
 
 def _choice(layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
