@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
-from wse.compiler.state import At, State, SymBuffer, SymPhase, SymStep
+from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep
 from wse.element_types import ELEMENT_BYTES
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -147,9 +147,9 @@ def meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
 
 def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
     spans: dict[int, list[Span]] = {}
-    distinct = {id(phase.steps): number for number, phase in reversed(list(enumerate(state.phases)))}
+    distinct = {id(phase.runs): number for number, phase in reversed(list(enumerate(state.phases)))}
     for number, phase in enumerate(state.phases):
-        if distinct[id(phase.steps)] != number:
+        if distinct[id(phase.runs)] != number:
             continue  # a chunk with the steps of an earlier one
         for key, found in _spans(phase).items():
             spans.setdefault(key, []).extend((number, first, last) for first, last in found)
@@ -161,13 +161,28 @@ def _spans(phase: SymPhase) -> dict[int, list[tuple[int, int]]]:
 
     A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start.
     """
+    within = {block: _spans_within(block) for block in phase.blocks}
     spans: dict[int, list[tuple[int, int]]] = {}
-    for index, step in enumerate(phase.steps):
+    for run in phase.runs:
+        own = dict(zip(run.block.buffers, run.buffers, strict=True))
+        for buffer, (made, stretches) in within[run.block].items():
+            found = spans.setdefault(id(own[buffer]), [])
+            moved = [(run.step + first, run.step + last) for first, last in stretches]
+            if found and not made:
+                moved[0] = found.pop()[0], moved[0][1]
+            found += moved
+    return spans
+
+
+def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
+    """The same within a block, and whether the first use of a buffer makes it."""
+    spans: dict[SymBuffer, tuple[bool, list[tuple[int, int]]]] = {}
+    for index, step in enumerate(block.steps):
         first, last = index, index
         if step.loop >= 0:
-            first, last = phase.loops[step.loop][0], phase.loops[step.loop][1] - 1
+            first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
         for buffer, is_made in _uses(step):
-            found = spans.setdefault(id(buffer), [])
+            found = spans.setdefault(buffer, (is_made, []))[1]
             if found and (not is_made or found[-1][1] >= first):
                 found[-1] = (min(found[-1][0], first), max(found[-1][1], last))
             else:

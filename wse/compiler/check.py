@@ -7,7 +7,7 @@ from itertools import islice
 
 from wse.compiler.allocate import meet
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
-from wse.compiler.state import At, State, SymPhase
+from wse.compiler.state import At, Block, State, SymPhase
 from wse.errors import WseBug
 from wse.instructions import COUNTERS, KERNELS
 from wse.phase import Kind
@@ -70,31 +70,39 @@ def _shard(state: State) -> str | None:
 
 def _schedule(state: State) -> str | None:
     for number, phase in enumerate(state.phases):
-        of_loop: dict[int, list[int]] = defaultdict(list)
-        for index, step in enumerate(phase.steps):
-            of_loop[step.loop].append(index)
-        for loop, (first, end, turns) in enumerate(phase.loops):
-            inside = of_loop[loop]
-            if inside != list(range(first, end)) or turns < 1:
-                return f"loop {loop} of phase {number} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
-        for step in phase.steps:
-            for operand in step.operands.values():
-                if isinstance(operand, At) and operand.other and operand.other.view != operand.buffer.view:
-                    return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
-        problem = _users(state, phase)
-        if problem:
-            return problem
+        for run in phase.runs:
+            if [buffer.view for buffer in run.buffers] != [buffer.view for buffer in run.block.buffers]:
+                return f"steps of phase {number} run on stage {run.stage} with buffers of other views"
+        for block in phase.blocks:
+            problem = _loops(block, number) or _users(state, phase, block)
+            if problem:
+                return problem
     return None
 
 
-def _users(state: State, phase: SymPhase) -> str | None:
+def _loops(block: Block, phase: int) -> str | None:
+    of_loop: dict[int, list[int]] = defaultdict(list)
+    for index, step in enumerate(block.steps):
+        of_loop[step.loop].append(index)
+    for loop, (first, end, turns) in enumerate(block.loops):
+        inside = of_loop[loop]
+        if inside != list(range(first, end)) or turns < 1:
+            return f"loop {loop} of phase {phase} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
+    for step in block.steps:
+        for operand in step.operands.values():
+            if isinstance(operand, At) and operand.other and operand.other.view != operand.buffer.view:
+                return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
+    return None
+
+
+def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     """With several users what goes by one's counters is in a loop over them in decode, and in prefill the cache's
     addresses, which tell users apart where there is no loop, are not in one."""
     if state.options.batch == 1:
         return None
-    for step in phase.steps:
+    for step in block.steps:
         counts = step.kind == Kind.CACHE_SHIFT or (step.kind == Kind.COMPUTE and KERNELS[step.code] in COUNTERS)
-        if counts and phase.user < 0 and step.loop not in phase.over_users:
+        if counts and phase.user < 0 and step.loop not in block.over_users:
             name = KERNELS[step.code] if step.kind == Kind.COMPUTE else "cache_shift"
             return f"{name} of decode goes by one user's counters outside of a loop over the users"
         for operand in step.operands.values():

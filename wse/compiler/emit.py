@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from wse.compiler.allocate import element_bytes, element_type
+from wse.compiler.block_arrays import block_arrays
 from wse.compiler.shard import stages_of
-from wse.compiler.state import At, Num, State, SymBuffer, SymPhase
+from wse.compiler.state import State, SymBuffer, SymPhase
 from wse.graph import ops_in_order
 from wse.instructions import VIEWS
-from wse.phase import I32, OPERAND_COUNT, Phase
+from wse.phase import I32, Phase
 from wse.program import Program
 from wse_mappings.patterns.k_tree import root_of
 
@@ -70,60 +71,32 @@ def _phases(state: State) -> tuple[Phase, ...]:
     made: dict[int, Phase] = {}
     found = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
-        if id(phase.steps) not in made:
-            made[id(phase.steps)] = _phase(state, phase, repaints)
-        found.append(replace(made[id(phase.steps)], user=phase.user, cached=phase.cached))
+        if id(phase.runs) not in made:
+            made[id(phase.runs)] = _phase(state, phase, repaints)
+        found.append(replace(made[id(phase.runs)], user=phase.user, cached=phase.cached))
     return tuple(found)
 
 
 def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
-    count = len(phase.steps)
-    fixed, per_slot, per_round, odd, per_slot_round, per_pair = (
-        np.zeros((count, OPERAND_COUNT), np.int64) for _ in range(6)
-    )
-    for index, step in enumerate(phase.steps):
-        for place, operand in step.operands.items():
-            if isinstance(operand, Num):
-                fixed[index, place] = operand.fixed
-                per_slot[index, place] = operand.per_slot
-                per_round[index, place] = operand.per_round
-                per_pair[index, place] = operand.per_pair
-            elif isinstance(operand, At):
-                fixed[index, place] = _element(state, operand.buffer) + operand.offset
-                per_round[index, place] = operand.per_round
-                per_slot_round[index, place] = operand.per_slot_round
-                if operand.other is not None:
-                    odd[index, place] = _element(state, operand.other) - _element(state, operand.buffer)
-
+    blocks = {block: block_arrays(block) for block in phase.blocks}
     most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.shards]
-
-    def column(values: list[int]) -> I32:
-        return np.array(values, np.int32)
-
+    over_users = [loop in run.block.over_users for run in phase.runs for loop in range(len(run.block.loops))]
+    runs = [
+        blocks[run.block].placed(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
+        for run in phase.runs
+    ]
+    arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
     return Phase(
         name=phase.name,
         tokens=phase.tokens,
         user=phase.user,
         on_mesh=phase.on_mesh,
         cached=phase.cached,
-        kind=column([s.kind for s in phase.steps]),
-        code=column([s.code for s in phase.steps]),
-        axis=column([s.axis for s in phase.steps]),
-        view=column([VIEWS.index(s.view) for s in phase.steps]),
-        stage=column([s.stage for s in phase.steps]),
-        op=column([s.op for s in phase.steps]),
-        loop=column([s.loop for s in phase.steps]),
-        together=column([s.together for s in phase.steps]),
         repaints=repaints,
-        fixed=fixed,
-        per_slot=per_slot,
-        per_round=per_round,
-        odd=odd,
-        per_slot_round=per_slot_round,
-        per_pair=per_pair,
-        most_pairs=np.array([most[s.stage] for s in phase.steps], np.int64),
+        most_pairs=np.array(most, np.int64)[arrays["stage"]],
         loops=np.array(phase.loops, np.int32).reshape(-1, 3),
-        over_users=np.array([loop in phase.over_users for loop in range(len(phase.loops))], np.bool_),
+        over_users=np.array(over_users, np.bool_),
+        **arrays,
     )
 
 

@@ -60,9 +60,9 @@ def route(state: State) -> State:
             )
     counted: dict[int, I32] = {}
     for phase in state.phases:
-        if id(phase.steps) not in counted:
-            counted[id(phase.steps)] = _repaints(state, phase, stages, same)
-    repaints = tuple(counted[id(phase.steps)] for phase in state.phases)
+        if id(phase.runs) not in counted:
+            counted[id(phase.runs)] = _repaints(state, phase, stages, same)
+    repaints = tuple(counted[id(phase.runs)] for phase in state.phases)
     return replace(state, colour_uses=tuple(uses), repaints=repaints)
 
 
@@ -91,19 +91,20 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
     for phase in state.phases:
         weight = DECODE_WEIGHT if phase.name == DECODE else 1
-        groups: dict[tuple[int, int], list[Key]] = defaultdict(list)
-        for step in phase.steps:
-            need = _key(state, step, same)
-            if need is None:
-                continue
-            found, (key, colours) = stages[step.stage], need
-            found.colours[key] = colours
-            found.uses[key] += weight * (1 if step.loop < 0 else phase.loops[step.loop][2])
-            found.together.add_node(key)
-            if step.together >= 0:
-                groups[step.stage, step.together].append(key)
-        for (stage, _), group in groups.items():
-            nx.add_path(stages[stage].together, group)
+        for (stage, block), runs in Counter((run.stage, run.block) for run in phase.runs).items():
+            found = stages[stage]
+            groups: dict[int, list[Key]] = defaultdict(list)
+            for step in block.steps:
+                need = _key(state, step, same)
+                if need is None:
+                    continue
+                key, found.colours[need[0]] = need
+                found.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
+                found.together.add_node(key)
+                if step.together >= 0:
+                    groups[step.together].append(key)
+            for group in groups.values():
+                nx.add_path(found.together, group)
     for found in stages:
         found.together.remove_edges_from(nx.selfloop_edges(found.together))
     return stages
@@ -149,29 +150,27 @@ def _meet(a: range, b: range) -> bool:
 
 def _repaints(state: State, phase: SymPhase, stages: list[_Stage], same: list[int]) -> I32:
     """How often the routes of each step are rewritten in one run of the phase, over all turns of its loop."""
-    counts = np.zeros(len(phase.steps), np.int32)
+    counts = np.zeros(len(phase), np.int32)
     painted: list[set[Key]] = [set() for _ in stages]
 
-    def visit(index: int) -> int:
-        step = phase.steps[index]
-        stage, need = stages[step.stage], _key(state, step, same)
-        if need is None or need[0] in stage.own or need[0] in painted[step.stage]:
+    def visit(number: int, step: SymStep) -> int:
+        stage, need = stages[number], _key(state, step, same)
+        if need is None or need[0] in stage.own or need[0] in painted[number]:
             return 0
         key = need[0]
-        painted[step.stage] -= {k for k in painted[step.stage] if _meet(stage.given[k], stage.given[key])}
-        painted[step.stage].add(key)
+        painted[number] -= {k for k in painted[number] if _meet(stage.given[k], stage.given[key])}
+        painted[number].add(key)
         return 1
 
-    index = 0
-    while index < len(phase.steps):
-        loop = phase.steps[index].loop
-        if loop < 0:
-            counts[index] = visit(index)
-            index += 1
+    for run in phase.runs:
+        if len(stages[run.stage].own) == len(stages[run.stage].colours):
             continue
-        first, end, turns = phase.loops[loop]
-        for turn in range(min(turns, 2)):
-            for inside in range(first, end):
-                counts[inside] += visit(inside) * (1 if turn == 0 else turns - 1)
-        index = end
+        steps, index = run.block.steps, 0
+        while index < len(steps):
+            loop = steps[index].loop
+            first, end, turns = (index, index + 1, 1) if loop < 0 else run.block.loops[loop]
+            for turn in range(min(turns, 2)):
+                for inside in range(first, end):
+                    counts[run.step + inside] += visit(run.stage, steps[inside]) * (1 if turn == 0 else turns - 1)
+            index = end
     return counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from wse.compiler.lower import latent
@@ -19,8 +20,9 @@ from wse.compiler.lower.norm import norm, post_norm
 from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.shard import stages_of
-from wse.compiler.state import State, SymPhase
+from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.graph import Op, ops_in_order
+from wse.models.spec import Layer
 
 LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
     "embedding": embedding,
@@ -49,8 +51,8 @@ LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
 
 def schedule(state: State) -> State:
     """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
-    buffers, patterns = Buffers(), Patterns()
-    tiles = {(t.tile.stage, t.tile.name): t.buffer for t in state.tiles}
+    buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
+    layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []
     made: dict[_Demand, SymPhase] = {}
     for user, cached, demand in _demands(state):
@@ -66,7 +68,6 @@ def schedule(state: State) -> State:
             builder=PhaseBuilder(state.plans[0].rows),
             buffers=buffers,
             patterns=patterns,
-            tiles=tiles,
             on_mesh=not demand.decoding and state.choice.prefill != THIN_GEMM,
             decoding=demand.decoding,
             chunk=demand.tokens,
@@ -74,7 +75,8 @@ def schedule(state: State) -> State:
             cached=cached,
             last=demand.last,
         )
-        made[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL)
+        known = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
+        made[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, known)
         phases.append(made[demand])
     named = {(b.stage, b.name): b for b in buffers.all()}
     return replace(
@@ -106,13 +108,21 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
         yield -1, 0, _Demand(decoding=True, tokens=options.batch, last=True)
 
 
-def _phase(state: State, c: Context, name: str) -> SymPhase:
+_Layers = dict[tuple[Layer, int], tuple[Block, dict[SymBuffer, int]]]
+"""By kind of layer and columns of its region: its steps, the buffers that they ask for, and elements of each."""
+
+
+def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
-    for index, (op, stage) in enumerate(zip(ops, stages_of(state, ops), strict=True)):
+    stages = stages_of(state, ops)
+    for _, together in groupby(enumerate(ops), key=lambda each: each[1].layer if each[1].layer >= 0 else ~each[0]):
+        layer = list(together)  # or one op outside of the layers
+        index, op = layer[0]
+        stage = stages[index]
         c.builder.op = index
         if index == 0:
             c.enter_stage(stage)
@@ -121,10 +131,31 @@ def _phase(state: State, c: Context, name: str) -> SymPhase:
         if stage != previous:
             hand_over(c, stage, rects)
         previous = stage
-        LOWER[op.kind](c, op)
+        if op.layer < 0:
+            LOWER[op.kind](c, op)
+        else:
+            _layer(c, [op for _, op in layer], known)
     if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
         return_ids(c, _embedding_stage(state))
     return c.builder.phase(name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
+
+
+def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
+    """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
+    builder, first, layer = c.builder, c.builder.op, ops[0].layer
+    kind = (c.spec.layers[layer], c.cut.cols)
+    builder.close()
+    if kind in known:
+        block, asked = known[kind]
+        builder.run(block, builder.stage, first, c.buffers.of_layer(asked, builder.stage, layer))
+        return
+    c.buffers.asked()
+    for index, op in enumerate(ops, first):
+        builder.op = index
+        LOWER[op.kind](c, op)
+    asked = c.buffers.asked()
+    block = builder.close(asked)
+    known[kind] = block, dict.fromkeys(block.buffers, 0) | asked
 
 
 def _embedding_stage(state: State) -> int:

@@ -103,17 +103,51 @@ class Num:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymStep:
-    """A step before emission. Operands are by index of the operand array."""
+    """A step of a block before emission. Operands are by index of the operand array."""
 
     kind: int
     code: int
     axis: int
     view: str
-    stage: int
     op: int
     loop: int
     together: int
     operands: dict[int, At | Num]
+
+
+Loops = tuple[tuple[int, int, int], ...]
+"""First step, one past the last, and turns of each loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Steps that follow each other on one stage, made once for all layers of a kind.
+
+    Ops, steps of loops, loops and groups that run together are counted from the first of the block. ``buffers`` are all
+    that its operands name: those of the layer that it was made for.
+    """
+
+    steps: tuple[SymStep, ...]
+    loops: Loops
+    over_users: frozenset[int]  # loops whose turns are the users
+    groups: int  # that run together
+    buffers: tuple[SymBuffer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """A block at its place in a phase: its stage, and the first of its ops, steps, loops and groups there.
+
+    ``buffers`` has what stands for each of the block's.
+    """
+
+    block: Block
+    stage: int
+    op: int
+    step: int
+    loop: int
+    group: int
+    buffers: tuple[SymBuffer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,9 +159,22 @@ class SymPhase:
     user: int
     on_mesh: bool
     cached: int
-    steps: tuple[SymStep, ...]
-    loops: tuple[tuple[int, int, int], ...]
-    over_users: frozenset[int]  # loops whose turns are the users
+    runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return self.runs[-1].step + len(self.runs[-1].block.steps) if self.runs else 0
+
+    @property
+    def blocks(self) -> dict[Block, Run]:
+        """Each block with the first of its runs."""
+        return {run.block: run for run in reversed(self.runs)}
+
+    @property
+    def loops(self) -> Loops:
+        """Those of all runs, in steps of the phase."""
+        return tuple(
+            (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wse.compiler.state import At, Num, SymBuffer, SymPhase, SymStep
+from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep
 from wse.errors import WseBug
+from wse.graph import named_in
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
 from wse.phase import Field, Kind
 from wse_mappings.schedule import LineSchedule
@@ -32,10 +33,18 @@ class Patterns:
 
 
 class Buffers:
-    """The buffers of all phases; phases share names, so a name has one place in SRAM."""
+    """The buffers of all phases, tiles among them; phases share names, so a name has one place in SRAM."""
 
-    def __init__(self) -> None:
+    def __init__(self, tiles: Iterable[SymBuffer]) -> None:
+        self._tiles = {(tile.stage, tile.name): tile for tile in tiles}
         self._by_name: dict[tuple[int, str], SymBuffer] = {}
+        self._asked: dict[SymBuffer, int] = {}
+
+    def tile(self, stage: int, name: str) -> SymBuffer:
+        """A weight tile."""
+        tile = self._tiles[stage, name]
+        self._asked.setdefault(tile, 0)
+        return tile
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, kept: bool = False) -> SymBuffer:
         """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
@@ -47,7 +56,23 @@ class Buffers:
             message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
             raise WseBug(message)
         buffer.elements = max(buffer.elements, elements)
+        self._asked[buffer] = max(self._asked.get(buffer, 0), elements)
         return buffer
+
+    def asked(self) -> dict[SymBuffer, int]:
+        """Buffers that were asked for since this was last called, in order, and the most elements of each."""
+        found, self._asked = self._asked, {}
+        return found
+
+    def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
+        """What stands for the buffers of a layer in another one of its kind."""
+        return tuple(
+            self._tiles[stage, name]
+            if like.use == "weights"
+            else self.get(stage, name, elements, like.view, like.use, kept=like.kept)
+            for like, elements in asked.items()
+            for name in [named_in(like.name, layer)]
+        )
 
     def all(self) -> tuple[SymBuffer, ...]:
         """Every buffer, in the order of first request."""
@@ -61,12 +86,49 @@ class PhaseBuilder:
         self.rows = rows
         self.stage = 0
         self.op = 0
-        self.steps: list[SymStep] = []
-        self.loops: list[tuple[int, int, int]] = []
-        self.over_users: set[int] = set()
+        self.runs: list[Run] = []
         self._loop = -1
         self._together = -1
+        self._open()
+
+    def _open(self) -> None:
+        """Begin a block."""
+        self._steps: list[SymStep] = []
+        self._loops: list[tuple[int, int, int]] = []
+        self._over_users: set[int] = set()
         self._groups = 0
+        self._first_op, self._of_stage = self.op, self.stage
+
+    def close(self, asked: Iterable[SymBuffer] = ()) -> Block:
+        """End the block of the steps that were added since the last one. ``asked``: buffers, the first of its own."""
+        named = (
+            buffer
+            for step in self._steps
+            for operand in step.operands.values()
+            if isinstance(operand, At)
+            for buffer in (operand.buffer, operand.other)
+            if buffer is not None
+        )
+        block = Block(
+            steps=tuple(self._steps),
+            loops=tuple(self._loops),
+            over_users=frozenset(self._over_users),
+            groups=self._groups,
+            buffers=tuple(dict.fromkeys((*asked, *named))),
+        )
+        if block.steps:
+            self.run(block, self._of_stage, self._first_op, block.buffers)
+        self._open()
+        return block
+
+    def run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
+        """Go through a block, after those that were closed, with buffers of its own."""
+        at = (0, 0, 0)
+        if self.runs:
+            last = self.runs[-1]
+            ends = last.block
+            at = (last.step + len(ends.steps), last.loop + len(ends.loops), last.group + ends.groups)
+        self.runs.append(Run(block=block, stage=stage, op=op, step=at[0], loop=at[1], group=at[2], buffers=buffers))
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
         """One kernel on the whole region, or on one of its rows."""
@@ -122,18 +184,20 @@ class PhaseBuilder:
         if self._loop >= 0:
             message = "loops do not nest"
             raise ValueError(message)
-        self._loop = len(self.loops)
+        self._enter()
+        self._loop = len(self._loops)
         if over_users:
-            self.over_users.add(self._loop)
-        first = len(self.steps)
-        self.loops.append((first, first, turns))
+            self._over_users.add(self._loop)
+        first = len(self._steps)
+        self._loops.append((first, first, turns))
         yield
-        self.loops[self._loop] = (first, len(self.steps), turns)
+        self._loops[self._loop] = (first, len(self._steps), turns)
         self._loop = -1
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """The steps added inside run at the same time."""
+        self._enter()
         self._together = self._groups
         self._groups += 1
         yield
@@ -141,33 +205,32 @@ class PhaseBuilder:
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
         """What was collected."""
-        return SymPhase(
-            name=name,
-            tokens=tokens,
-            user=user,
-            on_mesh=on_mesh,
-            cached=cached,
-            steps=tuple(self.steps),
-            loops=tuple(self.loops),
-            over_users=frozenset(self.over_users),
-        )
+        self.close()
+        return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, runs=tuple(self.runs))
 
     def _rect(self, only_row: int | None) -> dict[int, At | Num]:
         if only_row is None:
             return {0: Num(), 1: Num(fixed=self.rows)}
         return {0: Num(fixed=only_row), 1: Num(fixed=1)}
 
+    def _enter(self) -> None:
+        """Begin another block where the stage is another."""
+        if self.stage != self._of_stage:
+            self.close()
+        if not self._steps:
+            self._first_op = self.op
+
     def _add(self, kind: int, code: int, axis: int, view: str, operands: dict[int, At | Num]) -> None:
         if view not in VIEWS:
             raise ValueError(view)
-        self.steps.append(
+        self._enter()
+        self._steps.append(
             SymStep(
                 kind=kind,
                 code=code,
                 axis=axis,
                 view=view,
-                stage=self.stage,
-                op=self.op,
+                op=self.op - self._first_op,
                 loop=self._loop,
                 together=self._together,
                 operands=operands,

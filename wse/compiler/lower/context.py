@@ -48,7 +48,6 @@ class Context:
     builder: PhaseBuilder
     buffers: Buffers
     patterns: Patterns
-    tiles: dict[tuple[int, str], SymBuffer]
     on_mesh: bool
     decoding: bool
     chunk: int
@@ -125,11 +124,11 @@ class Context:
 
     def tile(self, name: str) -> SymBuffer:
         """A weight tile of the current stage."""
-        return self.tiles[self.builder.stage, name]
+        return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
         """Prefill's own tile of a tensor."""
-        return self.tiles[self.builder.stage, own_name(tensor)]
+        return self.buffers.tile(self.builder.stage, own_name(tensor))
 
     def all_reduce(
         self,
