@@ -117,6 +117,10 @@ class Tile:
         """Elements of ``view`` that it takes."""
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
+    def real_elements(self, rows: int, cols: int) -> int:
+        """Those of the tensors on all PEs of a region of that shape that are no padding."""
+        return sum(part.real_elements(rows, cols) for part in self.parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:

@@ -114,9 +114,10 @@ def _pairs(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) ->
 
 def _balanced(extent: int, segments: list[tuple[int, int]]) -> I32:
     """``[cols, width]``: each segment's share of ``extent`` indices, as even as can be; -1 for padding."""
-    width = max(ceil_div(extent, count) for _, count in segments)
-    index = np.full((sum(count for _, count in segments), width), -1, np.int32)
-    for start, count in segments:
-        for place, (first, taken) in enumerate(balanced_segments(extent, count)):
-            index[start + place, :taken] = np.arange(first, first + taken, dtype=np.int32)
-    return index
+    widths = np.array([count for _, count in segments])
+    count = np.repeat(widths, widths)
+    place = np.concatenate([np.arange(columns) for columns in widths])
+    each, over = np.divmod(extent, count)
+    first, taken = place * each + np.minimum(place, over), each + (place < over)
+    nth = np.arange(ceil_div(extent, int(widths.min())))
+    return np.where(nth < taken[:, None], first[:, None] + nth, -1).astype(np.int32)

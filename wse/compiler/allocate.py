@@ -6,6 +6,7 @@ then the others by size, each at the lowest address where nothing that lives at 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
@@ -71,12 +72,14 @@ def allocate(state: State) -> State:
             placed.append(_named(state, buffer, top, ()))
             top += _aligned(placed[-1].bytes)
         done: list[_Placed] = []
+        longest = max((len(phase) for phase in state.phases), default=0)
         for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
             size = _aligned(buffer.elements * element_bytes(state, buffer.view))
-            address = _lowest(done, spans[id(buffer)], size, top)
-            done.append(_Placed(address=address, size=size, spans=spans[id(buffer)]))
-            addresses[id(buffer)] = address
             live = spans[id(buffer)]
+            moments = moments_of(live, longest)
+            address = _lowest(done, moments, size, top)
+            done.append(_Placed(address=address, size=size, moments=moments))
+            addresses[id(buffer)] = address
             placed.append(_named(state, buffer, address, live))
         top = max([top, *(p.address + p.size for p in done)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
@@ -114,35 +117,29 @@ def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]
 class _Placed:
     address: int
     size: int
-    spans: tuple[Span, ...]
+    moments: int
 
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _lowest(done: list[_Placed], spans: tuple[Span, ...], size: int, start: int) -> int:
-    """The lowest address at which ``size`` bytes clash with nothing that is live in any of ``spans``."""
+def _lowest(done: list[_Placed], moments: int, size: int, start: int) -> int:
+    """The lowest address at which ``size`` bytes clash with nothing that is live at any of these ``moments``."""
     address = start
-    for other in sorted((o for o in done if meet(o.spans, spans)), key=lambda o: o.address):
+    for other in sorted((o for o in done if o.moments & moments), key=lambda o: o.address):
         if address + size <= other.address:
             break
         address = max(address, other.address + other.size)
     return address
 
 
-def meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
-    """Whether any span of one overlaps any of the other; both are in order."""
-    i = j = 0
-    while i < len(a) and j < len(b):
-        (p, first, last), (q, start, end) = a[i], b[j]
-        if p == q and first <= end and start <= last:
-            return True
-        if (p, last) < (q, end):
-            i += 1
-        else:
-            j += 1
-    return False
+def moments_of(spans: Iterable[Span], longest: int) -> int:
+    """The steps of some spans as a set of bits. ``longest``: steps of the longest phase."""
+    moments = 0
+    for phase, first, last in spans:
+        moments |= ((1 << (last - first + 1)) - 1) << (phase * longest + first)
+    return moments
 
 
 def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from wse.compiler.allocate import meet
+from wse.compiler.allocate import moments_of
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
 from wse.compiler.state import At, Block, State, SymPhase
 from wse.errors import WseBug
 from wse.instructions import COUNTERS, KERNELS
 from wse.phase import Kind
+from wse.program import Buffer
 
 
 def check(state: State, after: str) -> None:
@@ -120,13 +121,17 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
-    for stage in range(len(state.stages)):
-        mine = sorted((b for b in state.buffers if b.stage == stage and b.bytes), key=lambda b: b.address)
-        for i, a in enumerate(mine):
-            for b in islice(mine, i + 1, None):
+    longest = max((len(phase) for phase in state.phases), default=0)
+    of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
+    for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
+        if buffer.bytes:
+            of_stage[buffer.stage].append((buffer, moments_of(buffer.live, longest)))
+    for stage, mine in enumerate(of_stage):
+        for i, (a, during) in enumerate(mine):
+            for b, also in islice(mine, i + 1, None):
                 if b.address >= a.address + a.bytes:
                     break
-                if not a.live or not b.live or meet(a.live, b.live):
+                if not a.live or not b.live or during & also:
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
     return None
 

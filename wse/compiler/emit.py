@@ -102,10 +102,12 @@ def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
 
 def _padding(state: State) -> float:
     """Share of the weight elements in SRAM that are padding."""
-    tiles = [t.tile for t in state.tiles if t.tile.view == "wgt" or t.tile.coding]
     held = real = 0
-    for tile in tiles:
+    for held_tile in state.tiles:
+        tile = held_tile.tile
+        if tile.view != "wgt" and not tile.coding:
+            continue
         cut = state.shards[tile.stage]
         held += tile.outer * tile.inner * cut.rows * cut.cols
-        real += sum(part.real_elements(cut.rows, cut.cols) for part in tile.parts)
+        real += held_tile.real_elements
     return 1.0 - real / held

@@ -31,13 +31,14 @@ def shard(state: State) -> State:
     spec = state.spec
     tiles = []
     seen: set[tuple[int, str]] = set()
-    made: dict[tuple[Op, int], list[Tile]] = {}
+    made: dict[tuple[Op, int], list[tuple[Tile, int]]] = {}
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        first = op.in_layer(0)  # layers of one kind differ in names alone
-        if (first, cuts[stage].cols) not in made:
-            made[first, cuts[stage].cols] = _wanted(state, first, cuts[stage], stage)
-        for like in made[first, cuts[stage].cols]:
+        first, cut = op.in_layer(0), cuts[stage]  # layers of one kind differ in names alone
+        if (first, cut.cols) not in made:
+            wanted = _wanted(state, first, cut, stage)
+            made[first, cut.cols] = [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in wanted]
+        for like, real in made[first, cut.cols]:
             tile = _in_layer(like, op.layer, stage)
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
@@ -49,7 +50,7 @@ def shard(state: State) -> State:
                     elements=tile.elements,
                     kept=True,
                 )
-                tiles.append(SymTile(buffer=buffer, tile=tile))
+                tiles.append(SymTile(buffer=buffer, tile=tile, real_elements=real))
     for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
         rotates = any(layer.rotary for layer in spec.layers[plan.first_layer : plan.last_layer])
         if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
@@ -246,4 +247,4 @@ def _frequencies(cut: Shard, stage: int) -> SymTile:
     )
     tile = Tile(stage=stage, name="rotary_frequencies", address=-1, view="f32", outer=1, inner=half, parts=(part,))
     buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half, kept=True)
-    return SymTile(buffer=buffer, tile=tile)
+    return SymTile(buffer=buffer, tile=tile, real_elements=tile.real_elements(cut.rows, cut.cols))

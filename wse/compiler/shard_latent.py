@@ -84,15 +84,15 @@ def tables(cut: Shard, stage: int) -> list[SymTile]:
     if cut.latent is None:
         return []
     return [
-        _table(stage, HEADS, cut.latent.heads, COLUMNS),
-        _table(stage, FIRST, cut.latent.first_rotated, COLUMNS),
-        _table(stage, WANTED, cut.heads.features, ROWS),
+        _table(stage, HEADS, cut.latent.heads, COLUMNS, cut),
+        _table(stage, FIRST, cut.latent.first_rotated, COLUMNS, cut),
+        _table(stage, WANTED, cut.heads.features, ROWS, cut),
     ]
 
 
-def _table(stage: int, name: str, index: I32, axis: int) -> SymTile:
+def _table(stage: int, name: str, index: I32, axis: int, cut: Shard) -> SymTile:
     part = TilePart(tensor=ORDINALS, outer=None, outer_axis=ROWS, inner=index, inner_axis=axis, transposed=False)
     width = index.shape[1]
     tile = Tile(stage=stage, name=name, address=-1, view="f32", outer=1, inner=width, parts=(part,))
     buffer = SymBuffer(stage=stage, name=name, use="weights", view="f32", elements=width, kept=True)
-    return SymTile(buffer=buffer, tile=tile)
+    return SymTile(buffer=buffer, tile=tile, real_elements=tile.real_elements(cut.rows, cut.cols))

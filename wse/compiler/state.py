@@ -179,10 +179,11 @@ class SymPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymTile:
-    """A weight tile before it has an address."""
+    """A weight tile before it has an address. ``real_elements`` counts those on all PEs that are no padding."""
 
     buffer: SymBuffer
     tile: Tile
+    real_elements: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
