@@ -22,7 +22,7 @@ CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 MACHINE = wafer(6, 6, 1 << 20)
 
 
-REGIONS = Choice(stages_per_wafer=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
+REGIONS = Choice(bands=1, per_band=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
 
 
 def compiled(layers: int = 6, choice: Choice = CHOICE) -> Program:
