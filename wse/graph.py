@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import networkx as nx
@@ -53,8 +54,9 @@ def named_in(name: str, layer: int) -> str:
     return _LAYER.sub(f"layers.{layer}.", name)
 
 
+@lru_cache(maxsize=16)
 def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
-    """The ops of one decoder-only transformer; edges follow activations, residual edges included.
+    """The ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]).
@@ -76,7 +78,7 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
 
     if scope == "product":
         add("product", "product", 0, ("product",))
-        return graph
+        return nx.freeze(graph)
     tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
     stream: tuple[str, ...] = (add("embedding", "embedding", -1, tables),) if ends else ()
     for index, layer in enumerate(spec.layers):
@@ -88,7 +90,7 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     if ends:
         norm = _norm(add, spec, "final_norm", -1, *stream)
         add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
-    return graph
+    return nx.freeze(graph)
 
 
 def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:

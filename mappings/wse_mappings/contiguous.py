@@ -25,6 +25,8 @@ def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
     if not 1 <= parts <= count:
         message = f"{count} shares in {parts} runs"
         raise ValueError(message)
+    if parts == 1:
+        return [(0, count)]
     before = np.concatenate([[0.0], np.cumsum(shares)])
     sums = before[None, :] - before[:, None]  # [start, end]
     sums[np.tril_indices(count + 1)] = np.inf
@@ -42,7 +44,6 @@ def _best(costs: F64, parts: int, joined: np.ufunc) -> tuple[float, list[int]]:
     choices = []
     for _ in range(parts):
         every = joined(costs, rest[None, :])
-        every[~np.isfinite(costs)] = np.inf
         least = every.min(axis=1)
         close = every <= least[:, None] * (1 + 1e-12)
         choices.append(count - np.argmax(close[:, ::-1], axis=1))  # the longest run of those that are as good

@@ -6,11 +6,11 @@ then the others by size, each at the lowest address where nothing that lives at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
-from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep
+from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, distinct_phases
 from wse.element_types import ELEMENT_BYTES
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -56,7 +56,7 @@ def allocate(state: State) -> State:
 
     Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
     """
-    spans = _lifetimes(state)
+    spans, begins = _lifetimes(state), first_moments(state.phases)
     base = reserved_bytes(state.wafer, state.software)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[int, int] = {}
@@ -72,11 +72,10 @@ def allocate(state: State) -> State:
             placed.append(_named(state, buffer, top, ()))
             top += _aligned(placed[-1].bytes)
         done: list[_Placed] = []
-        longest = max((len(phase) for phase in state.phases), default=0)
         for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
             size = _aligned(buffer.elements * element_bytes(state, buffer.view))
             live = spans[id(buffer)]
-            moments = moments_of(live, longest)
+            moments = moments_of(live, begins)
             address = _lowest(done, moments, size, top)
             done.append(_Placed(address=address, size=size, moments=moments))
             addresses[id(buffer)] = address
@@ -134,21 +133,28 @@ def _lowest(done: list[_Placed], moments: int, size: int, start: int) -> int:
     return address
 
 
-def moments_of(spans: Iterable[Span], longest: int) -> int:
-    """The steps of some spans as a set of bits. ``longest``: steps of the longest phase."""
+def first_moments(phases: Sequence[SymPhase]) -> dict[int, int]:
+    """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
+    begins: dict[int, int] = {}
+    before = 0
+    for number in distinct_phases(phases):
+        begins[number] = before
+        before += len(phases[number])
+    return begins
+
+
+def moments_of(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
+    """The steps of some spans as a set of bits. ``begins`` are those of `first_moments`."""
     moments = 0
     for phase, first, last in spans:
-        moments |= ((1 << (last - first + 1)) - 1) << (phase * longest + first)
+        moments |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
     return moments
 
 
 def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
     spans: dict[int, list[Span]] = {}
-    distinct = {id(phase.runs): number for number, phase in reversed(list(enumerate(state.phases)))}
-    for number, phase in enumerate(state.phases):
-        if distinct[id(phase.runs)] != number:
-            continue  # a chunk with the steps of an earlier one
-        for key, found in _spans(phase).items():
+    for number in distinct_phases(state.phases):
+        for key, found in _spans(state.phases[number]).items():
             spans.setdefault(key, []).extend((number, first, last) for first, last in found)
     return {key: tuple(value) for key, value in spans.items()}
 

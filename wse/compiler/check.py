@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from wse.compiler.allocate import moments_of
+from wse.compiler.allocate import first_moments, moments_of
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
-from wse.compiler.state import At, Block, State, SymPhase
+from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.instructions import COUNTERS, KERNELS
 from wse.phase import Kind
@@ -70,7 +70,8 @@ def _shard(state: State) -> str | None:
 
 
 def _schedule(state: State) -> str | None:
-    for number, phase in enumerate(state.phases):
+    for number in distinct_phases(state.phases):
+        phase = state.phases[number]
         for run in phase.runs:
             if [buffer.view for buffer in run.buffers] != [buffer.view for buffer in run.block.buffers]:
                 return f"steps of phase {number} run on stage {run.stage} with buffers of other views"
@@ -121,11 +122,11 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
-    longest = max((len(phase) for phase in state.phases), default=0)
+    begins = first_moments(state.phases)
     of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
         if buffer.bytes:
-            of_stage[buffer.stage].append((buffer, moments_of(buffer.live, longest)))
+            of_stage[buffer.stage].append((buffer, moments_of(buffer.live, begins)))
     for stage, mine in enumerate(of_stage):
         for i, (a, during) in enumerate(mine):
             for b, also in islice(mine, i + 1, None):

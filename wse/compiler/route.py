@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 
 from wse.compiler.options import DECODE
-from wse.compiler.state import State, SymPhase, SymStep
+from wse.compiler.state import State, SymPhase, SymStep, distinct_phases
 from wse.errors import DoesNotFit
 from wse.phase import COLUMNS, I32, Kind
 from wse.program import ColourUse
@@ -89,8 +89,9 @@ def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None
 
 def _demand(state: State, same: list[int]) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
-    for phase in state.phases:
-        weight = DECODE_WEIGHT if phase.name == DECODE else 1
+    for number, often in distinct_phases(state.phases).items():
+        phase = state.phases[number]
+        weight = often * (DECODE_WEIGHT if phase.name == DECODE else 1)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.runs).items():
             found = stages[stage]
             groups: dict[int, list[Key]] = defaultdict(list)

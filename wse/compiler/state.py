@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -175,6 +177,13 @@ class SymPhase:
         return tuple(
             (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
         )
+
+
+def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
+    """The phases whose steps are not those of an earlier chunk, and how many have them."""
+    often = Counter(id(phase.runs) for phase in phases)
+    first = {id(phase.runs): number for number, phase in reversed(list(enumerate(phases)))}
+    return {number: often[steps] for steps, number in sorted(first.items(), key=lambda item: item[1])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,7 +16,6 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors import stored_bytes
 from wse_mappings.expert_groups import OWN, SPREAD
-from wse_mappings.split import ceil_div
 
 MOST_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
@@ -64,10 +63,8 @@ def smallest_mesh(
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     most = min(spec.layer_count, MOST_WAFERS)
-    pes = wafer.mesh_rows * wafer.mesh_cols
-    free = pes * max(1, wafer.sram_bytes_per_pe - reserved_bytes(wafer, software))
-    least = ceil_div(stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]), free)
-    fewest = _first(range(least, most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
+    least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    fewest = _first(range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
     return most if fewest is None else fewest
 
 
@@ -151,9 +148,13 @@ def _bits(dtype: str) -> int:
 
 def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """A side below which not even the weights of the fullest wafer can fit."""
+    return max(1, math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers)))
+
+
+def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
+    """PEs on all wafers below which not even the weights can fit."""
     free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
-    weights = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / options.wafers
-    return max(1, math.isqrt(int(weights / max(free, 1))))
+    return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
 
 
 def _first(values: range, good: Callable[[int], bool]) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime
 from wse.fabric.rounds import Rounds, rounds_of
-from wse.fabric.together import PatternTimes, Transfer
+from wse.fabric.together import Transfer, pattern_times
 from wse.fabric.traffic import Traffic
 from wse.phase import Kind, Phase
 from wse.program import Program
@@ -19,7 +19,7 @@ class LineSteps:
 
     def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
         self.program, self.traffic = program, traffic
-        self.times = PatternTimes(costs)
+        self.times = pattern_times(costs)
         self._rounds: dict[tuple[LineSchedule, int, float], Rounds] = {}
 
     def moves(self, phase: Phase, step: int) -> bool:

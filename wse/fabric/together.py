@@ -7,7 +7,8 @@ cross: a PE's place on its row and on its column are independent, and the PEs wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from wse.fabric.legs import LinePlan, plan_legs
 from wse.fabric.line_costs import LineCosts
@@ -15,6 +16,9 @@ from wse.fabric.line_time import LineTime, lines_time
 from wse.fabric.meetings import Meeting, meetings
 from wse.fabric.part_time import part_time
 from wse_mappings.schedule import LineSchedule
+
+MOST_PLANS: Final = 4096
+"""Variants of patterns whose legs and times are kept."""
 
 
 class Transfer(NamedTuple):
@@ -26,8 +30,14 @@ class Transfer(NamedTuple):
     axis: int
 
 
+@lru_cache(maxsize=16)
+def pattern_times(costs: LineCosts) -> PatternTimes:
+    """Those of a set of costs: one object for all that is timed with it in a process."""
+    return PatternTimes(costs)
+
+
 class PatternTimes:
-    """What patterns take with one set of costs."""
+    """What patterns take with one set of costs. Keeps what it computed, of so many patterns at a time."""
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
@@ -41,6 +51,9 @@ class PatternTimes:
         A pattern whose words are cut into parts is taken to be alone on its links and ramps.
         """
         key = tuple(transfers)
+        if len(self._plans) > MOST_PLANS:
+            for kept in (self._plans, self._meetings, self._times):
+                kept.clear()
         if key not in self._times:
             self._times[key] = self._time(key)
         return self._times[key]

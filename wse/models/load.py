@@ -1,23 +1,22 @@
-"""A model from a folder, a GGUF file, a config.json, or the name of a bundled one."""
+"""A model from a folder, a GGUF file, a config.json, or the name of a bundled one.
+
+What reads weights and tokenizers is imported where there are any: a config alone is read in half the time without.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wse.errors import BadModel, UnknownName
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, names
-from wse.models.checkpoint import Checkpoint
 from wse.models.config import read_config, read_weight_packing
-from wse.models.gguf.file import GgufFile
-from wse.models.gguf.model import read_gguf
-from wse.models.gguf.tokenizer import gguf_tokenizer
-from wse.models.packed_tensors import unpacked
-from wse.models.safetensors_file import open_model_files
 from wse.models.spec import ModelSpec
-from wse.models.tensor_entry import FLOATS
-from wse.models.token_text import Tokenizer
-from wse.models.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from wse.models.checkpoint import Checkpoint
+    from wse.models.token_text import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +53,16 @@ def load_model(where: str | Path) -> LoadedModel:
     if not has_config:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
+    return _folder(path, config)
+
+
+def _folder(path: Path, config: Path) -> LoadedModel:
+    from wse.models.checkpoint import Checkpoint
+    from wse.models.packed_tensors import unpacked
+    from wse.models.safetensors_file import open_model_files
+    from wse.models.tensor_entry import FLOATS
+    from wse.models.tokenizer import load_tokenizer
+
     read_config(config)  # its faults come first
     entries = unpacked(open_model_files(path), read_weight_packing(config))
     held = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
@@ -68,12 +77,21 @@ def _one_file(path: Path) -> LoadedModel:
         msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)
     if path.suffix == ".gguf":
-        gguf = GgufFile(path)
-        spec, entries = read_gguf(gguf)
-        tokenizer = gguf_tokenizer(gguf, spec)
-        return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=tokenizer, path=path)
+        return _gguf(path)
     msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"
     raise BadModel(msg)
+
+
+def _gguf(path: Path) -> LoadedModel:
+    from wse.models.checkpoint import Checkpoint
+    from wse.models.gguf.file import GgufFile
+    from wse.models.gguf.model import read_gguf
+    from wse.models.gguf.tokenizer import gguf_tokenizer
+
+    gguf = GgufFile(path)
+    spec, entries = read_gguf(gguf)
+    tokenizer = gguf_tokenizer(gguf, spec)
+    return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=tokenizer, path=path)
 
 
 def _not_found(where: str, path: Path) -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep
@@ -28,8 +29,14 @@ class Patterns:
         key = (make.__name__, args, tuple(sorted(options.items())))
         if key not in self._index:
             self._index[key] = len(self.schedules)
-            self.schedules.append(make(*args, **options))
+            self.schedules.append(_pattern(make, args, key[2]))
         return self._index[key]
+
+
+@lru_cache(maxsize=1024)
+def _pattern(make: Callable[..., LineSchedule], args: Any, options: Any) -> LineSchedule:
+    """``make(*args, **options)``: one object for the Programs of a process, so that it is worked out and timed once."""
+    return make(*args, **dict(options))
 
 
 class Buffers:
