@@ -56,14 +56,21 @@ class Condensed:
                 needed[buffer.stage] += self.more[int(layer[1])] * _aligned(buffer.bytes)
         return state.program, needed
 
-    def weight_bytes(self) -> int:
-        """Bytes of code and weights alone on the fullest PE of the whole: what no choice of chunks changes."""
+    def least_bytes(self) -> int:
+        """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
+
+        Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
+        """
         state = shard(self.state)
         held = [reserved_bytes(state.wafer, state.software)] * len(state.plans)
         for tile in state.tiles:
             layer = _OF_LAYER.search(tile.buffer.name)
             times = 1 if layer is None else 1 + self.more[int(layer[1])]
             held[tile.buffer.stage] += times * _aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
+        made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
+        for stage, (plan, cut) in enumerate(zip(state.plans, state.shards, strict=True)):
+            if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
+                held[stage] += made * cut.ffn.shape[1]
         return max(held)
 
     def in_all(self, program: Program, by_op: Sequence[float]) -> float:

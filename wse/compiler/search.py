@@ -22,7 +22,7 @@ from wse_mappings.recipe import recipes
 
 Cost = Callable[[Program], float]
 
-MOST_PROMISING, MOST_EMPTY = 5, 3  # layouts of a mapping that are tried in small
+MOST_PROMISING, MOST_EMPTY = 5, 4  # layouts of a mapping that are tried in small
 
 FINALISTS = 2
 """Layouts of a mapping that are compiled whole, those with the fastest tokens in small; of those that none has too."""
@@ -93,7 +93,7 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
     except BadMesh:
         return False
     least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
-    return any(bench.tried(layout, least[layout]).fits for layout in _emptiest(bench, least))
+    return any(bench.tried(layout, least[layout]).fits for layout in _emptiest(bench, least)[:MOST_EMPTY])
 
 
 def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
@@ -133,11 +133,11 @@ def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
 
 
 def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
-    """Those that hold code and weights, the emptiest first; one that is too full if none does."""
+    """Those that may fit, the emptiest first; one that is too full if none does."""
     held = []
     for layout, product in products.items():
         try:
-            held.append((bench.weight_bytes(layout, product), layout))
+            held.append((bench.least_bytes(layout, product), layout))
         except BadMesh:
             continue
     held.sort()

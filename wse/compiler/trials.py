@@ -70,9 +70,9 @@ class Bench:
         cycles = small.in_all(program, by_op(program)) if by_op is not None and timed else None
         return Trial(layout=layout, prefill=prefill, needed_bytes=max(needed), fits=fits, token_cycles=cycles)
 
-    def weight_bytes(self, layout: Layout, prefill: str) -> int:
-        """Bytes of code and weights on the fullest PE: a tenth of the work of a trial. As `tried`."""
-        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).weight_bytes()
+    def least_bytes(self, layout: Layout, prefill: str) -> int:
+        """About the bytes that the fullest PE needs, from below: a small part of the work of a trial. As `tried`."""
+        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).least_bytes()
 
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
