@@ -13,6 +13,7 @@ from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
 from wse.cli import inspect as inspect_command
 from wse.cli import mappings, models, run, validate, wafers
+from wse.cli import sweep as sweep_command
 from wse.errors import BadInput, UnknownName
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
@@ -23,6 +24,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "estimate": estimate_command.estimate,
     "inspect": inspect_command.inspect,
     "validate": validate.validate,
+    "sweep": sweep_command.sweep,
     "models": models.models,
     "wafers": wafers.wafers,
     "mappings": mappings.mappings,

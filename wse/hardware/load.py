@@ -17,6 +17,9 @@ from wse.hardware.number import Source, numeric_fields
 from wse.hardware.number_file import read_number, read_toml, short
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
+Values = tuple[tuple[str, float], ...]
+"""Numbers by field that take the place of a file's: as data that can be compared and sent."""
+
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent
 
@@ -51,17 +54,17 @@ def known_software() -> tuple[str, ...]:
     return _SOFTWARE.known()
 
 
-def load_wafer(name_or_path: str | Path) -> WaferSpec:
-    """The wafer of a preset's name or of a TOML file. A preset wins over a file of the same name.
+def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
+    """The wafer of a preset's name or of a TOML file, some numbers replaced. A preset wins over a file so named.
 
     Raises:
-        UnknownName: no such preset, or an unknown key in the file; the nearest known one is named.
+        UnknownName: no such preset, or an unknown key in the file or the values; the nearest known one is named.
         BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
     """
     where = str(name_or_path)
     texts, numbers = _read(_WAFER, where)
-    values: dict[str, Any] = {key: number.value for key, number in numbers.items()}
-    wafer = WaferSpec(**texts, **values)
+    given: dict[str, Any] = {key: number.value for key, number in _replaced(_WAFER, where, numbers, values).items()}
+    wafer = WaferSpec(**texts, **given)
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
@@ -79,30 +82,36 @@ def load_wafer(name_or_path: str | Path) -> WaferSpec:
     return wafer
 
 
-def load_software(name_or_path: str | Path, generation: str) -> SoftwareProfile:
-    """The costs on a generation of the software profile of a name or of a TOML file; errors as of `load_wafer`."""
-    texts, numbers = _read(_SOFTWARE, str(name_or_path))
-    values: dict[str, Any] = {
+def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
+    """The costs on a generation of the software profile of a name or of a TOML file; the rest as of `load_wafer`."""
+    where = str(name_or_path)
+    texts, numbers = _read(_SOFTWARE, where)
+    numbers = _replaced(_SOFTWARE, where, numbers, values)
+    costs: dict[str, Any] = {
         key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(SoftwareProfile)
     }
-    return SoftwareProfile(name=texts["name"], **values)
+    return SoftwareProfile(name=texts["name"], **costs)
 
 
-def provenance(name_or_path: str | Path) -> dict[str, Source]:
-    """Where each number of a wafer, or of a software profile if the name is one, comes from.
+def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, value: float) -> None:
+    """Raise BadWafer for a number that ``key`` cannot have in any wafer or profile; ``where`` it was given."""
+    read_number(where, key, value, numeric_fields(spec)[key], "")
+
+
+def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Source]:
+    """Where each number of a wafer, or of a software profile if the name is one, comes from, with some replaced.
 
     A number given by generation has its key followed by a point and the generation. A file counts as a software
     profile if it is based on one or has one of its fields.
     Errors as of `load_wafer`.
     """
     where = str(name_or_path)
-    if where in _SOFTWARE.known():
-        return _read(_SOFTWARE, where)[1]
-    if where not in _WAFER.known() and _is_path(where):
+    kind: _Kind[Any] = _SOFTWARE if where in _SOFTWARE.known() else _WAFER
+    if where not in (*_WAFER.known(), *_SOFTWARE.known()) and _is_path(where):
         table = read_toml(Path(where))
         if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
-            return _read(_SOFTWARE, where)[1]
-    return _read(_WAFER, where)[1]
+            kind = _SOFTWARE
+    return _replaced(kind, where, _read(kind, where)[1], values)
 
 
 def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
@@ -147,6 +156,16 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
         raise BadWafer(msg)
     keys = [k for key in wanted for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
     return texts | {"name": name}, {key: numbers[key] for key in keys}
+
+
+def _replaced(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: Values) -> dict[str, Source]:
+    """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
+    wanted = numeric_fields(kind.spec)
+    for key, _ in values:
+        if key not in wanted:
+            raise UnknownName("key", key, wanted, where=f"{kind.word} {where}")
+    others = {key: read_number(f"{kind.word} {where}", key, value, wanted[key], "") for key, value in values}
+    return {key: number for key, number in numbers.items() if key.partition(".")[0] not in others} | others
 
 
 def _generation(path: Path, given: Any) -> str:

@@ -41,8 +41,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise BadWafer(msg) from error
 
 
-def read_number(path: Path, name: str, given: Any, type_: type, default_source: str) -> Source:
-    """One checked number of a file; a whole number is welcome where a float is expected, not the reverse.
+def read_number(path: Path | str, name: str, given: Any, type_: type, default_source: str) -> Source:
+    """One checked number of a file, or of whatever ``path`` says; a whole number is welcome where a float is expected, not the reverse.
 
     ``name`` is the field, after which a point and whose number it is may follow; ``type_`` is int or float.
 

@@ -79,7 +79,14 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
     clock, prompts, alike = timed(prepared, program, routing)
     wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
-    grades = Grades(prepared.request.wafer, prepared.request.software, wafer.generation)
+    request = prepared.request
+    grades = Grades(
+        request.wafer,
+        request.software,
+        wafer.generation,
+        wafer_values=request.wafer_values,
+        software_values=request.software_values,
+    )
     report: Report = {
         "inputs": inputs(prepared),
         "batch": program.batch,
@@ -147,5 +154,7 @@ def inputs(prepared: PreparedEstimate) -> Report:
         "batch": request.batch,
         "context": options.context,
         "capacity": options.capacity,
+        **{f"wafer.{name}": value for name, value in request.wafer_values},
+        **{f"software.{name}": value for name, value in request.software_values},
     }
     return {name: value for name, value in asked.items() if value is not None}

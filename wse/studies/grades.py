@@ -12,7 +12,7 @@ from typing import Final
 
 from wse.fabric.bounds import BOUNDS
 from wse.fabric.causes import CAUSES
-from wse.hardware.load import provenance
+from wse.hardware.load import Values, provenance
 from wse.hardware.number import Grade
 from wse.studies.facts import Report
 
@@ -57,12 +57,14 @@ _OF_SRAM: Final = (
 
 
 class Grades:
-    """The grades of a wafer's and a software profile's numbers, by field; both as they were named."""
+    """The grades of a wafer's and a software profile's numbers, by field; both as they were named, some replaced."""
 
-    def __init__(self, wafer: str, software: str, generation: str) -> None:
+    def __init__(
+        self, wafer: str, software: str, generation: str, *, wafer_values: Values = (), software_values: Values = ()
+    ) -> None:
         self._of: dict[str, Grade] = {}
-        for where in (software, wafer):
-            for key, source in provenance(where).items():
+        for where, values in ((software, software_values), (wafer, wafer_values)):
+            for key, source in provenance(where, values).items():
                 name, _, of = key.partition(".")
                 if of in ("", generation):
                     self._of[name] = source.grade

@@ -8,7 +8,7 @@ from wse.codings import CODINGS
 from wse.compiler.options import Options, check_types
 from wse.compiler.suggest import fewer_prompts
 from wse.errors import BadInput, UnknownName
-from wse.hardware.load import load_software, load_wafer
+from wse.hardware.load import Values, load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
@@ -21,7 +21,10 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """Options as given, None where the default is to be found. Defaults are those of ``wse run``."""
+    """Options as given, None where the default is to be found. Defaults are those of ``wse run``.
+
+    ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``.
+    """
 
     model: str = "story"
     wafer: str = "wse2"
@@ -35,6 +38,8 @@ class PlacementRequest:
     activations: str | None = None
     accumulate: str | None = None
     context: int | None = None
+    wafer_values: Values = ()
+    software_values: Values = ()
 
     def shorter(self, context: int, prompt_tokens: int) -> str:
         """The options that ask for no more than a context that is too short for what was asked."""
@@ -92,8 +97,8 @@ def load_basis(request: PlacementRequest) -> Basis:
         raise UnknownName("mapping", request.mapping, recipes())
     if request.experts not in EXPERT_PLACEMENTS:
         raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
-    whole = load_wafer(request.wafer)
-    software = load_software(request.software, whole.generation)
+    whole = load_wafer(request.wafer, request.wafer_values)
+    software = load_software(request.software, whole.generation, request.software_values)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
     region = None if request.region is None else parse_mesh(request.region)
     loaded = load_model(request.model)

@@ -1,0 +1,216 @@
+"""``wse sweep`` on the command line: a table, bad input, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse, files_below
+from tests.models.helpers import write_config
+from wse.report.sweep_progress import EVERY_S, sweep_progress
+from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES
+
+LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
+
+
+def test_a_table_and_json(wse: Wse, empty: Path) -> None:
+    write_config(empty)
+    (empty / "grid.toml").write_text(
+        'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
+    )
+    outcome = wse("sweep", "grid.toml", "-o", "t.csv", "--jobs", "1", "--json", "--set", "mesh=3x3")
+    assert outcome.code == 0, outcome
+    report = json.loads(outcome.out)
+    assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
+    with (empty / "t.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0])[:7] == [
+        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "mesh", "error"
+    ]  # fmt: skip
+    settings = [(row["wafer_hop_cycles"], row["wafers"], bool(row["error"])) for row in rows]
+    assert settings == [("1", "1", False), ("1", "3", True), ("2", "1", False), ("2", "3", True)]
+    assert not {name for name in rows[0] if " " in name or "." in name}
+    assert files_below(empty) == {"config.json", "grid.toml", "t.csv"}
+
+
+BAD_SETS: list[tuple[str, list[str]]] = [
+    ("batch", ["--set 'batch'", "--set batch=1,8"]),
+    ("batc=1", ["--set: unknown setting 'batc'", "did you mean 'batch'?"]),
+    ("batc=", ["--set: unknown setting 'batc'", "did you mean 'batch'?"]),
+    ("wafer.hop_cycle=1", ["unknown setting 'wafer.hop_cycle'", "did you mean 'wafer.hop_cycles'?"]),
+    ("batch=", ["--set: batch has no values", "at least one"]),
+    ("batch=1,x", ["batch = 'x'", "give a whole number, or default"]),
+    ("batch=1.5", ["batch = 1.5", "give a whole number"]),
+    ("batch=nan", ["batch = nan", "give a whole number"]),
+    ("batch=1,,2", ["batch = ''", "give a whole number"]),
+    ("batch=1,2,1", ["batch has 1 twice", "each value once"]),
+    ("wafers=auto,many", ["wafers = 'many'", "give a whole number, or auto"]),
+    ("wafer.clock_hz=nan", ["clock_hz = nan", "from 1,000 to"]),
+    ("wafer.clock_hz=1e9,inf", ["clock_hz = inf", "from 1,000 to"]),
+    ("wafer.hop_cycles=0", ["hop_cycles = 0", "from 1 to 10,000 (cycle)"]),
+    ("wafer.hop_cycles=x", ["wafer.hop_cycles = 'x'", "give a whole number"]),
+    ("software.relay_cycles=-1", ["relay_cycles = -1", "from 0 to"]),
+    ("model=story,stori", ["'stori'", "did you mean 'story'?"]),
+    ("wafer=wse4", ["'wse4'", "did you mean 'wse3'?"]),
+    ("mapping=region,regin", ["'regin'", "did you mean 'region'?"]),
+    ("software=none.toml", ["none.toml", "does not exist"]),
+    ("dtype=float61", ["'float61'", "did you mean 'float16'?"]),
+    ("capacity=refus", ["'refus'", "did you mean 'refuse'?"]),
+    ("mesh=5x", ["'5x'", "such as 16x16"]),
+    (f"batch={','.join(map(str, range(1, 2000)))}", ["1,999 batch × 1,999 context are 3,996,001 settings", "at most"]),
+]
+
+
+@pytest.mark.parametrize(("given", "parts"), BAD_SETS, ids=[given[:30] for given, _ in BAD_SETS])
+def test_bad_sets_are_one_line(wse: Wse, empty: Path, given: str, parts: list[str]) -> None:
+    many = ("--set", f"context={','.join(map(str, range(1, 2000)))}") if len(given) > 1000 else ()
+    line = wse("sweep", "--set", given, *many).refusal()
+    assert all(part in line for part in parts), line
+    assert files_below(empty) == set()
+
+
+BAD_FILES: list[tuple[str, list[str]]] = [
+    ("batch = [1, ", ["grid.toml: not TOML", "correct that line"]),
+    ("batch = []", ["grid.toml: batch has no values"]),
+    ("batch = [[1]]", ["batch = [1]", "give a whole number"]),
+    ("batch = true", ["batch = True", "give a whole number"]),
+    ('batch = "1"', ["batch = '1'", "give a whole number"]),
+    ("batch = nan", ["batch = nan", "give a whole number"]),
+    ("batch = 2024-01-01", ["batch = datetime.date", "give a whole number"]),
+    ("batch = {a = 1}", ["batch = {'a': 1}", "give a whole number"]),
+    ("model = [1]", ["model = 1", "give a text"]),
+    ("model = ''", ["model = ''", "give a text of 1 to 4,096 characters"]),
+    (f"model = '{'x' * 5000}'", ["model = 'xxx", "give a text of 1 to 4,096 characters"]),
+    ("[wafer]\nhop_cycles = [{value = 1}]", ["wafer.hop_cycles = {'value': 1}", "give a whole number"]),
+    ("[wafer]\nhop_cycle = 1", ["unknown setting 'wafer.hop_cycle'", "did you mean 'wafer.hop_cycles'?"]),
+    ("'wafer.hop_cycles' = 1\n[wafer]\nhop_cycles = 2", ["wafer.hop_cycles is given twice"]),
+    ("[grid]\nbatch = 1", ["unknown setting 'grid'"]),
+    ("#" * (FILE_LIMIT_BYTES + 1), ["grid.toml: is over 1,048,576 bytes"]),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), BAD_FILES, ids=[text[:20] for text, _ in BAD_FILES])
+def test_bad_files_are_one_line(wse: Wse, empty: Path, text: str, parts: list[str]) -> None:
+    (empty / "grid.toml").write_text(text)
+    line = wse("sweep", "grid.toml").refusal()
+    assert all(part in line for part in parts), line
+    assert files_below(empty) == {"grid.toml"}
+
+
+def test_other_bad_input(wse: Wse, empty: Path) -> None:
+    assert "nothing to sweep: give a FILE.toml, or a MODEL with --set" in wse("sweep").refusal()
+    assert "none.toml: does not exist" in wse("sweep", "none.toml").refusal()
+    assert "--set batch is given twice" in wse("sweep", "story", "--set", "batch=1", "--set", "batch=2").refusal()
+    assert ".csv or .parquet" in wse("sweep", "story", "-o", "t.txt").refusal()
+    assert "there is no folder 'no'" in wse("sweep", "story", "-o", "no/t.csv").refusal()
+    assert "--jobs 0" in wse("sweep", "story", "--jobs", "0").refusal()
+    assert files_below(empty) == set()
+    if os.geteuid():
+        empty.chmod(0o500)
+        assert "cannot write t.csv.partial there: Permission denied" in wse("sweep", "story", "-o", "t.csv").refusal()
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A sweep in a group of processes of its own, as a shell starts one, that takes SIGINT."""
+
+    def take_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "wse", "sweep", *arguments],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=take_interrupts,
+    )
+
+
+def wait_until_done(process: subprocess.Popen[bytes], journal: Path, lines: int) -> None:
+    """Until so many lines of the journal are there."""
+    while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def all_have_ended(group: int) -> bool:
+    """Whether no process of a group is left within a while."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no groups of processes")
+def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Path) -> None:
+    write_config(empty)
+    grid = ["config.json", "--set", "mesh=3x3,2x3,3x2", "--set", "wafer.hop_cycles=1,2,3,4", *LENGTHS]
+    assert wse("sweep", *grid, "-o", "whole.csv", "--jobs", "1").code == 0
+    journal = empty / "t.csv.partial"
+    for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 6, 130)):
+        process = start(empty, *grid, "-o", "t.csv", "--jobs", "1")
+        wait_until_done(process, journal, lines)
+        if kill == signal.SIGINT:
+            os.killpg(process.pid, kill)  # as a terminal does
+        else:
+            process.send_signal(kill)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert out == b""
+        assert b"Traceback" not in err
+        assert all_have_ended(process.pid)
+        assert not (empty / "t.csv").exists()
+    done = journal.read_bytes().count(b"\n") - 1
+    other = wse("sweep", *grid, "--set", "context=9", "-o", "t.csv").refusal()
+    assert "t.csv.partial: was begun with other settings" in other
+    assert "--restart" in other
+    outcome = wse("sweep", *grid, "-o", "t.csv", "--jobs", "1", "--json")
+    assert json.loads(outcome.out)["settings_resumed"] in (done, done - 1)  # a last line may be cut off
+    assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 12 settings" in outcome.err
+    assert (empty / "t.csv").read_bytes() == (empty / "whole.csv").read_bytes()
+    assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
+
+
+def test_progress_tells_the_time_left_where_there_is_no_terminal() -> None:
+    now = [0.0]
+    stream = io.StringIO()
+    with sweep_progress(stream, 100, lambda: now[0]) as heard:
+        heard(20, 0)
+        for done in range(21, 101):
+            now[0] += EVERY_S / 10
+            heard(done, done // 50)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "sweep: going on after 20 of 100 settings"
+    assert lines[1] == "sweep: 30 of 100 settings, 0:01:10 left"
+    assert lines[4] == "sweep: 60 of 100 settings, 1 without an answer, 0:00:40 left"
+    assert len(lines) == 8
+
+
+def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with sweep_progress(stream, 4) as heard:
+        heard(0, 0)
+        heard(2, 1)
+    assert "2/4" in stream.getvalue()
+    assert "1 without an answer" in stream.getvalue()
+    assert "left" in stream.getvalue()

@@ -1,0 +1,81 @@
+"""The grid is the product of its axes, and each setting is the request that it says."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.studies.sweep.conftest import MakeGrid
+from wse.errors import BadInput
+from wse.hardware.load import load_software, load_wafer
+from wse.studies.estimate_request import EstimateRequest, prepare_estimate
+from wse.studies.sweep.grid import Axis, Grid
+from wse.studies.sweep.read_grid import MOST_SETTINGS, read_grid
+
+NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=len(NAMES)))
+def test_settings_are_the_product_of_the_axes_the_last_varying_fastest(sizes: list[int]) -> None:
+    grid = Grid(tuple(Axis(name, tuple(range(size))) for name, size in zip(NAMES, sizes, strict=False)))
+    want = list(itertools.product(*(axis.values for axis in grid.axes)))
+    assert len(grid) == len(want)
+    assert [tuple(grid.setting(i).values()) for i in range(len(grid))] == want
+    assert all(tuple(grid.setting(0)) == NAMES[: len(sizes)] for _ in want)
+
+
+def test_a_setting_is_a_request(tmp_path: Path) -> None:
+    file = tmp_path / "grid.toml"
+    file.write_text(
+        'model = "story"\nwafers = ["auto", 2]\ncontext = ["default", 64]\nbatch = "default"\n'
+        '[wafer]\nname = "wse2"\nhop_cycles = [1, 3]\nwafer_link_latency_s = 1e-6\n[software]\nrelay_cycles = [7]\n'
+    )
+    grid = read_grid(str(file), ["new_tokens=8", "context=default,32"])
+    assert len(grid) == 8
+    assert grid.request(7) == EstimateRequest(
+        model="story",
+        wafer="wse2",
+        wafers=2,
+        context=32,
+        batch=1,
+        new_tokens=8,
+        wafer_values=(("hop_cycles", 3), ("wafer_link_latency_s", 1e-6)),
+        software_values=(("relay_cycles", 7),),
+    )
+    first = grid.request(0)
+    assert (first.wafers, first.context) == (None, None)
+    assert grid.setting(0)["wafers"] == "auto"
+
+
+def test_numbers_of_a_machine_take_the_place_of_its_own() -> None:
+    request = EstimateRequest(
+        wafers=1,
+        prompt_len=1,
+        new_tokens=1,
+        wafer_values=(("hop_cycles", 9), ("clock_hz", 10**9)),
+        software_values=(("relay_cycles", 77),),
+        wafer="wse2",
+        software="academic",
+    )
+    prepared = prepare_estimate(request)
+    plain = load_wafer("wse2")
+    assert (prepared.whole.hop_cycles, prepared.whole.clock_hz) == (9, 1e9)
+    assert prepared.whole.ramp_cycles == plain.ramp_cycles
+    assert prepared.software.relay_cycles == 77 != load_software("academic", plain.generation).relay_cycles
+
+
+def test_most_settings(tmp_path: Path) -> None:
+    thousand = ",".join(map(str, range(1, 1001)))
+    assert len(read_grid("story", [f"batch={thousand}", f"new_tokens={thousand}"])) == MOST_SETTINGS
+    with pytest.raises(
+        BadInput, match=r"1,000 batch × 1,001 new_tokens are 1,001,000 settings: give at most 1,000,000"
+    ):
+        read_grid("story", [f"batch={thousand}", f"new_tokens={thousand},1001"])
+
+
+def test_values_are_checked_one_by_one(grid_of: MakeGrid) -> None:
+    assert len(grid_of("wafer.clock_hz=1e9,850000000", "mesh=default, 5x4")) == 4

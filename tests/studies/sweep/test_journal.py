@@ -1,0 +1,126 @@
+"""What is done survives a kill at any byte, belongs to one sweep and to one process, and nothing else passes for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wse.errors import BadInput, WseBug
+from wse.studies.sweep.journal import Journal, journal_path
+from wse.studies.sweep.row import Entry
+
+ENTRIES = [
+    Entry(setting=2, row={"a": 1, "b": 0.1, "c": True, "d": None, "e": "1\n,\u2028é"}),
+    Entry(setting=0, error="does not fit"),
+    Entry(setting=1, row={"a": 1e300, "b": -0.0}),
+]
+SETTINGS = 4
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "table.csv"
+
+
+def write(table: Path, *, restart: bool = False) -> None:
+    with Journal(table, "d", SETTINGS, restart=restart) as journal:
+        for entry in ENTRIES:
+            journal.append(entry.setting, entry.line())
+
+
+def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:
+    write(table)
+    with Journal(table, "d", SETTINGS) as journal:
+        assert journal.done() == [0, 1, 2]
+        found = list(journal.entries())
+        assert found == sorted(ENTRIES, key=lambda entry: entry.setting)
+        assert [type(cell) for cell in found[2].row.values()] == [int, float, bool, type(None), str]
+        with pytest.raises(WseBug):
+            journal.append(2, ENTRIES[0].line())
+        journal.remove()
+    assert not journal_path(table).exists()
+
+
+def test_a_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
+    write(table)
+    whole = journal_path(table).read_bytes()
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in (*range(0, len(whole), 3), *(end + by for end in ends[:-1] for by in (-1, 0, 1))):
+        journal_path(table).write_bytes(whole[:cut])
+        kept = max(0, sum(end <= cut for end in ends) - 1)
+        with Journal(table, "d", SETTINGS) as journal:
+            assert len(journal.done()) == kept, cut
+            for entry in ENTRIES[kept:]:
+                journal.append(entry.setting, entry.line())
+        assert journal_path(table).read_bytes() == whole, cut
+
+
+def test_one_process_at_a_time(table: Path) -> None:
+    with Journal(table, "d", SETTINGS) as journal:
+        journal.append(0, ENTRIES[1].line())
+        with pytest.raises(BadInput, match=r"another sweep is writing it; wait for that, or give another path with -o"):
+            Journal(table, "d", SETTINGS)
+    with Journal(table, "d", SETTINGS) as journal:
+        assert journal.done() == [0]
+
+
+@pytest.mark.parametrize(("digest", "settings"), [("e", SETTINGS), ("d", SETTINGS + 1)])
+def test_other_settings_are_refused_until_told_to_begin_anew(table: Path, digest: str, settings: int) -> None:
+    write(table)
+    before = journal_path(table).read_bytes()
+    with pytest.raises(BadInput, match=r"was begun with other settings.*--restart"):
+        Journal(table, digest, settings)
+    assert journal_path(table).read_bytes() == before
+    with Journal(table, digest, settings, restart=True) as journal:
+        assert journal.done() == []
+
+
+def test_another_version_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(table)
+    monkeypatch.setattr("wse.__version__", "99.0")
+    with pytest.raises(BadInput, match=r"was begun by wse '0.*', this is 99.0; .*--restart"):
+        Journal(table, "d", SETTINGS)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("content", [b"mine\n", b"mine", b"[]\n", b"{}\n", b"[" * 100_000 + b"\n", b"\xff\x00\n"])
+def test_a_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, restart: bool) -> None:  # noqa: FBT001
+    journal_path(table).write_bytes(content)
+    with pytest.raises(BadInput, match=r"is no journal of a sweep; move it away, or give another path with -o"):
+        Journal(table, "d", SETTINGS, restart=restart)
+    assert journal_path(table).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{}",
+        b'{"setting": 4, "row": {}}',
+        b'{"setting": -1, "row": {}}',
+        b'{"setting": 0, "error": "again"}',
+        b'{"setting": 3.0, "row": {}}',
+        b'{"setting": 3, "row": {"a": [1]}}',
+        b'{"setting": 3, "row": {"a": NaN}}',
+        b'{"setting": 3, "row": {}, "more": 1}',
+        b'{"setting": 3, "row": {"a": "' + b"x" * 2**20 + b'"}}',
+    ],
+)
+def test_a_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
+    write(table)
+    with journal_path(table).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(BadInput, match=r"line 5 is no setting of this sweep; begin anew with --restart"):
+        Journal(table, "d", SETTINGS)
+    write(table, restart=True)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"cannot write table.csv.partial there: No such file or directory"):
+        Journal(tmp_path / "none" / "table.csv", "d", SETTINGS)
+    journal_path(tmp_path / "a.csv").mkdir()
+    (tmp_path / "b.csv").mkdir()
+    for name in ("a.csv", "b.csv"):
+        with pytest.raises(BadInput, match=r"is no regular file; give another path with -o"):
+            Journal(tmp_path / name, "d", SETTINGS)

@@ -1,0 +1,119 @@
+"""A sweep's rows are those of each estimate alone, whatever happens to its processes."""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.studies.sweep.conftest import MakeGrid
+from wse.errors import BadInput, WseBug
+from wse.models.load import load_model
+from wse.studies.estimate import estimate
+from wse.studies.estimate_request import EstimateRequest
+from wse.studies.sweep import sweep as module
+from wse.studies.sweep import workers
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.journal import journal_path
+from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.sweep import sweep
+from wse.studies.sweep.table import write_table
+
+HEARD = tuple[int, int]
+
+
+def alone(grid: Grid, table: Path) -> bytes:
+    """The table as it should be, of estimates one by one in this process."""
+    entries = []
+    for setting in range(len(grid)):
+        try:
+            entries.append(Entry(setting=setting, row=flat(estimate(grid.request(setting)))))
+        except BadInput as error:
+            entries.append(Entry(setting=setting, error=str(error)))
+    write_table(grid, lambda: entries, table)
+    return table.read_bytes()
+
+
+def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: Path, grid_of: MakeGrid) -> None:
+    grid = grid_of("mesh=3x3", "wafers=1,2,3", "wafer.hop_cycles=1,4", "mapping=region,pipeline")
+    table, heard = tmp_path / "t.csv", list[HEARD]()
+    report = sweep(grid, table, jobs=2, on_row=lambda *counts: heard.append(counts))
+    assert table.read_bytes() == alone(grid, tmp_path / "alone.csv")
+    assert not journal_path(table).exists()
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    errors = [row["error"] for row in rows]
+    assert [bool(error) for error in errors] == [False] * 8 + [True] * 4
+    assert all("--wafers 3" in error for error in errors[8:])
+    assert (report["settings"], report["settings_failed"]) == (12, 4)
+    assert [done for done, _ in heard] == list(range(13))
+    assert heard[-1] == (12, 4)
+    cycles = [float(row["decode_cycles_per_token"]) for row in rows[:8]]
+    assert cycles[2] > cycles[0]
+    assert [row["wafer_hop_cycles"] for row in rows[:4]] == ["1", "1", "4", "4"]
+
+
+def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
+    grid = grid_of("mesh=3x3,3x2", "wafer.ramp_cycles=2,3")
+    killed: list[int] = []
+
+    def kill(done: int, failed: int) -> None:
+        if done in (1, 2):
+            child = multiprocessing.active_children()[0]
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGTERM)
+            killed.append(child.pid)
+
+    sweep(grid, tmp_path / "t.csv", jobs=1, on_row=kill)
+    assert len(set(killed)) == 2
+    assert (tmp_path / "t.csv").read_bytes() == alone(grid, tmp_path / "alone.csv")
+
+
+def test_a_setting_that_kills_its_process_each_time_is_a_row(tmp_path: Path, grid_of: MakeGrid) -> None:
+    grid = grid_of("mesh=3x3")
+
+    class Deadly(EstimateRequest):
+        def __reduce__(self) -> tuple[object, tuple[int]]:
+            return os._exit, (9,)
+
+    found = list(workers.answers(module.Queue([[0]]), 1, lambda setting: Deadly()))
+    entry = Entry.model_validate_json(found[0].line)
+    assert len(found) == 1
+    assert "ended 2 times (exit code 9" in entry.error
+    assert "fewer --jobs" in entry.error
+    assert len(grid) == 1
+
+
+def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
+    tmp_path: Path, grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(request: EstimateRequest) -> object:
+        message = "oh"
+        raise KeyError(message)
+
+    monkeypatch.setattr(workers, "estimate", broken)
+    monkeypatch.setattr(
+        module, "answers", lambda queue, jobs, request: iter([workers._answer(0, request(0))])
+    )  # in this process, where estimate is broken
+    with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
+        sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")
+    assert "a bug of wse: KeyError: 'oh'" in (tmp_path / "t.csv").read_text()
+
+
+def test_another_model_of_the_same_name_is_another_sweep(tmp_path: Path, grid_of: MakeGrid, config: Path) -> None:
+    grid, table = grid_of("mesh=3x3"), tmp_path / "t.csv"
+    table.mkdir()
+    before = module._digest(grid)
+    config.write_text(config.read_text().replace('"intermediate_size": 20', '"intermediate_size": 24'))
+    assert load_model(str(config)).spec.ffn_size == 24
+    assert module._digest(grid) != before
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 10**6])
+def test_numbers_of_processes_that_cannot_be(tmp_path: Path, grid_of: MakeGrid, jobs: int) -> None:
+    with pytest.raises(BadInput, match=r"--jobs .*: give a number of processes from 1 to 4,096"):
+        sweep(grid_of("mesh=3x3"), tmp_path / "t.csv", jobs=jobs)

@@ -1,0 +1,65 @@
+"""``wse sweep``: a grid of estimates as one table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def sweep(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE.toml|MODEL]", help="A grid of settings, or the model that all settings share."),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=A,B,...",
+            help="Values of a field, in place of the file's: an option of `wse estimate` with underscores, or a number "
+            "of a wafer or of software, such as wafer.hop_cycles. As often as wanted; the last varies fastest.",
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE.csv|FILE.parquet", help="The table.")
+    ] = "wse-sweep.csv",
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes. Default: all cores.")] = None,
+    restart: Annotated[  # noqa: FBT002
+        bool, typer.Option("--restart", help="Drop what an earlier sweep of this table has done.")
+    ] = False,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Estimate every combination of some settings, on all cores, and write one table with a row for each.
+
+    What is done is kept in FILE.partial: after Ctrl-C or a kill the same command goes on from there. A setting that
+    cannot be estimated, such as a model that does not fit, is a row with an error. In a TOML file a list is an axis:
+
+    \b
+      model = "story"
+      batch = [1, 8]
+      wafer.hop_cycles = [1, 2]
+
+    Examples:
+
+    \b
+      wse sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16
+      wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
+    """
+    from wse.report.as_json import as_json
+    from wse.report.sweep_progress import sweep_progress
+    from wse.report.sweep_summary import print_sweep
+    from wse.studies.sweep.read_grid import read_grid
+    from wse.studies.sweep.sweep import sweep as swept
+
+    grid = read_grid(source, sets or [])
+    with sweep_progress(sys.stderr, len(grid)) as on_row:
+        report = swept(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
+    if json:
+        sys.stdout.write(as_json(report))
+    else:
+        print_sweep(report, sys.stdout)

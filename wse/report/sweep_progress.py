@@ -1,0 +1,77 @@
+"""How far a sweep is and how long it takes yet: a bar on a terminal, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TextIO
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from wse.report.terminal import console_on
+
+EVERY_S: Final = 10.0
+"""Between two lines where there is no terminal."""
+
+OnRow = Callable[[int, int], None]
+
+
+@contextmanager
+def sweep_progress(stream: TextIO, settings: int, clock: Callable[[], float] = time.monotonic) -> Iterator[OnRow]:
+    """A function that hears (done, without an answer) at the start and after each setting."""
+    if not stream.isatty():
+        yield _Lines(stream, settings, clock).heard
+        return
+    columns = (
+        TextColumn("sweeping"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[failed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=console_on(stream), transient=True) as progress:
+        task = progress.add_task("", total=settings, failed="")
+
+        def heard(done: int, failed: int) -> None:
+            progress.update(task, completed=done, failed=f"{failed:,} without an answer" if failed else "")
+
+        yield heard
+
+
+class _Lines:
+    """What is left is taken to go as fast as what was done in this process."""
+
+    def __init__(self, stream: TextIO, settings: int, clock: Callable[[], float]) -> None:
+        self._stream, self._settings, self._clock = stream, settings, clock
+        self._began: tuple[float, int] | None = None
+        self._said = 0.0
+
+    def heard(self, done: int, failed: int) -> None:
+        now = self._clock()
+        if self._began is None:
+            self._began, self._said = (now, done), now
+            if done:
+                self._say(f"sweep: going on after {done:,} of {self._settings:,} settings")
+        elif now - self._said >= EVERY_S and done < self._settings:
+            self._said = now
+            start, before = self._began
+            left_s = (now - start) / (done - before) * (self._settings - done)
+            without = f", {failed:,} without an answer" if failed else ""
+            self._say(f"sweep: {done:,} of {self._settings:,} settings{without}, {duration(left_s)} left")
+
+    def _say(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> duration(3725.4)
+    '1:02:05'
+    """
+    minutes, left = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{left:02}"

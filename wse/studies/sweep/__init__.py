@@ -1,0 +1,1 @@
+"""A grid of settings, each an estimate, in parallel, resumable, as one table."""

@@ -1,0 +1,101 @@
+"""What a sweep may vary: the options of an estimate, and the numbers of its wafer and of its software."""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from functools import cache
+from typing import Annotated, Any, Final, get_args, get_type_hints
+
+import pydantic
+
+from wse.errors import BadInput, UnknownName
+from wse.hardware.load import check_value
+from wse.hardware.number import numeric_fields
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.estimate_request import EstimateRequest
+
+Scalar = str | int | float
+
+WAFER, SOFTWARE = "wafer.", "software."
+"""What the names of numbers of the two begin with."""
+DEFAULT, AUTO = "default", "auto"
+"""Words that stand for an option's default, and for as many wafers as are needed."""
+
+LONGEST_TEXT: Final = 4096
+_MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
+_VALUES: Final = ("wafer_values", "software_values")  # given number by number
+_KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
+_Text = Annotated[str, pydantic.Field(min_length=1, max_length=LONGEST_TEXT)]
+_STRICT: Final = pydantic.ConfigDict(strict=True, allow_inf_nan=False)
+_CHECKS: Final[dict[type, pydantic.TypeAdapter[Any]]] = {
+    int: pydantic.TypeAdapter(int, config=_STRICT),
+    float: pydantic.TypeAdapter(float, config=_STRICT),
+    str: pydantic.TypeAdapter(_Text, config=_STRICT),
+}
+
+
+@cache
+def known_fields() -> dict[str, type]:
+    """Every field by name, and what its values are: int, float or str."""
+    hints = {name: hint for name, hint in get_type_hints(EstimateRequest).items() if name not in _VALUES}
+    options = {name: t for name, hint in hints.items() for t in (hint, *get_args(hint)) if t in _CHECKS}
+    numbers = {
+        prefix + name: type_ for prefix, spec in _MACHINES.items() for name, type_ in numeric_fields(spec).items()
+    }
+    return options | numbers
+
+
+def is_number_of_machine(name: str) -> bool:
+    """Whether a field is a number of the wafer or of the software, not an option."""
+    return name.startswith((WAFER, SOFTWARE))
+
+
+def checked_value(name: str, given: object, where: str) -> Scalar:
+    """One value of a field as the table shows it: an option's default in place of its name where it is a value.
+
+    Raises:
+        UnknownName: there is no such field.
+        BadInput: the value is of another type, or no machine could have it.
+    """
+    known = known_fields()
+    if name not in known:
+        raise UnknownName("setting", name, known, where=where)
+    if is_number_of_machine(name):
+        prefix, _, key = name.partition(".")
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, given)
+            return given
+    elif given == DEFAULT:
+        default = _defaults()[name]
+        return default if isinstance(default, str | int | float) else _word(name)
+    elif given == AUTO and name == "wafers":
+        return AUTO
+    try:
+        value: Scalar = _CHECKS[known[name]].validate_python(given)
+    except pydantic.ValidationError as error:
+        shown = repr(given)
+        shown = shown if len(shown) <= 80 else shown[:80] + "…"
+        message = f"{where}: {name} = {shown}: give {_KINDS[known[name]]}{_or_words(name)}"
+        raise BadInput(message) from error
+    return value
+
+
+def option_value(name: str, value: Scalar) -> Scalar | None:
+    """What a request holds for a checked value of an option: None where the default is to be found."""
+    return None if _defaults()[name] is None and value == _word(name) else value
+
+
+def _word(name: str) -> str:
+    """How a table shows that the default of an option is to be found."""
+    return AUTO if name == "wafers" else DEFAULT
+
+
+def _or_words(name: str) -> str:
+    if is_number_of_machine(name):
+        return ""
+    return f", or {_word(name)}"
+
+
+@cache
+def _defaults() -> dict[str, object]:
+    return {field.name: field.default for field in fields_of(EstimateRequest)}

@@ -1,0 +1,132 @@
+"""The grid that a TOML file and the command line describe, checked before anything is worked out.
+
+A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
+``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software likewise.
+``--set`` takes the place of what the file gives for the same field.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import BadInput, BadMesh, BadModel, BadWafer, UnknownName
+from wse.files import read_file
+from wse.hardware.mesh import parse_mesh
+from wse.studies.estimate_request import EstimateRequest, prepare_estimate
+from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
+from wse.studies.sweep.grid import Axis, Grid
+
+MOST_SETTINGS: Final = 1_000_000
+FILE_LIMIT_BYTES: Final = 2**20
+_TABLES: Final = ("wafer", "software")
+_SOONEST: Final = EstimateRequest(wafers=1, prompt_len=1, new_tokens=1)
+"""What is quick to check names with."""
+
+
+def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
+    """The grid of a ``.toml`` file or of a model, and of texts such as ``batch=1,8``.
+
+    Raises:
+        BadInput and its kinds: the file cannot be read, a field is unknown or given twice, a value is of another type,
+            not finite, twice in a list or a name that nothing has, or there are too many settings.
+    """
+    if source is None and not sets:
+        message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
+        raise BadInput(message)
+    axes: dict[str, Axis] = {}
+    if source is not None and source.endswith(".toml"):
+        axes |= {axis.name: axis for axis in _from_file(Path(source))}
+    elif source is not None:
+        axes["model"] = Axis("model", (source,))
+    axes |= _from_texts(sets)
+    grid = Grid(tuple(axes.values()))
+    if len(grid) > MOST_SETTINGS:
+        sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
+        message = f"{sizes} are {len(grid):,} settings: give at most {MOST_SETTINGS:,}"
+        raise BadInput(message)
+    _check_names(grid)
+    return grid
+
+
+def _from_file(path: Path) -> Iterator[Axis]:
+    data = read_file(path, FILE_LIMIT_BYTES, BadInput, "a TOML file")
+    try:
+        table = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
+        message = f"{path}: not TOML: {error}; correct that line"
+        raise BadInput(message) from error
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = value if key in _TABLES and isinstance(value, dict) else {"name": value}
+        for name, each in inner.items():
+            field = key if name == "name" else f"{key}.{name}"
+            if field in given:
+                message = f"{path}: {field} is given twice; keep one"
+                raise BadInput(message)
+            given[field] = each
+    for field, value in given.items():
+        yield _axis(field, value if isinstance(value, list) else [value], str(path))
+
+
+def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
+    axes: dict[str, Axis] = {}
+    for text in sets:
+        name, equals, values = text.partition("=")
+        if not equals:
+            message = f"--set {text!r}: give a field and its values, such as --set batch=1,8"
+            raise BadInput(message)
+        name = name.strip()
+        if name in axes:
+            message = f"--set {name} is given twice; put all its values into one, such as --set {name}=A,B"
+            raise BadInput(message)
+        parts = [part.strip() for part in values.split(",")] if values.strip() else []
+        numeric = known_fields().get(name, str) is not str
+        axes[name] = _axis(name, [_number(part) if numeric else part for part in parts], "--set")
+    return axes
+
+
+def _axis(name: str, given: list[object], where: str) -> Axis:
+    values: dict[Scalar, None] = {}
+    for each in given:
+        value = checked_value(name, each, where)
+        if value in values:
+            message = f"{where}: {name} has {value!r} twice; give each value once"
+            raise BadInput(message)
+        values[value] = None
+    if not values:
+        if name not in known_fields():
+            raise UnknownName("setting", name, known_fields(), where=where)
+        message = f"{where}: {name} has no values; give at least one"
+        raise BadInput(message)
+    return Axis(name, tuple(values))
+
+
+def _number(text: str) -> Scalar:
+    """The number that a text is; the text itself where it is none."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _check_names(grid: Grid) -> None:
+    """Raise for a name or a file that no setting could use, before hours are spent on the others."""
+    for axis in grid.axes:
+        if known_fields()[axis.name] is not str:
+            continue
+        for value in axis.values:
+            option: dict[str, Any] = {axis.name: None if value == DEFAULT else value}
+            try:
+                prepare_estimate(replace(_SOONEST, **option))
+            except (UnknownName, BadModel, BadWafer):
+                raise
+            except BadMesh:
+                parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
+            except BadInput:
+                continue  # of use beside other values, or told in its row

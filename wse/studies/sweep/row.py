@@ -1,0 +1,72 @@
+"""A report as one row of a table: its numbers and texts by name, without what is a list."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+import pydantic
+
+from wse.errors import WseBug
+
+Cell = bool | int | float | str | None
+Row = dict[str, Cell]
+
+_Strict = pydantic.ConfigDict(strict=True, extra="forbid")
+_Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str | None
+
+
+class Entry(pydantic.BaseModel):
+    """A setting that is done: its row, or why it has none."""
+
+    model_config = _Strict
+
+    setting: Annotated[int, pydantic.Field(ge=0)]
+    row: dict[str, _Cell] = {}
+    error: str = ""
+
+    def line(self) -> bytes:
+        """As JSON on a line of its own."""
+        content: dict[str, Any] = {"setting": self.setting}
+        content |= {"error": self.error} if self.error else {"row": self.row}
+        return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def column(name: str) -> str:
+    """The column of a field or of a report's key.
+
+    >>> column("wafer.hop_cycles")
+    'wafer_hop_cycles'
+    """
+    return name.replace(".", "_")
+
+
+def flat(report: Mapping[str, Any]) -> Row:
+    """Every number, truth value and text of a report by its keys, joined by underscores. Lists are left out.
+
+    >>> flat({"model": {"bytes": 2}, "decode": {"cycles_by": {"hops": 1.5}}, "stages": [1, 2]})
+    {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}
+    """
+    row: Row = {}
+    for name, cell in _cells(report, ""):
+        if name in row:
+            message = f"two keys of a report are both column {name}"
+            raise WseBug(message)
+        row[name] = cell
+    return row
+
+
+def _cells(report: Mapping[str, Any], before: str) -> Iterator[tuple[str, Cell]]:
+    for key, value in report.items():
+        name = before + column(str(key))
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, Mapping):
+            yield from _cells(value, f"{name}_")
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield name, None
+        elif isinstance(value, bool | int | float | str | None):
+            yield name, value

@@ -1,0 +1,109 @@
+"""A grid of estimates, on all cores, that can be stopped and goes on where it was: what ``wse sweep`` does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import wse
+from wse.errors import BadInput, WseBug
+from wse.files import read_file
+from wse.models.load import load_model
+from wse.studies.facts import Report
+from wse.studies.sweep.fields import known_fields
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.journal import Journal
+from wse.studies.sweep.share_out import Queue, groups
+from wse.studies.sweep.table import check_table_path, write_table
+from wse.studies.sweep.workers import answers
+
+MOST_JOBS: Final = 4096
+NAMED_FILE_LIMIT_BYTES: Final = 2**28
+
+OnRow = Callable[[int, int], None]
+
+
+def sweep(
+    grid: Grid,
+    table: Path,
+    *,
+    jobs: int | None = None,
+    restart: bool = False,
+    on_row: OnRow = lambda done, failed: None,
+) -> Report:
+    """Estimate every setting of a grid and write a table with a row for each, in the grid's order.
+
+    What is done is kept beside the table until that is there: the same call goes on where an earlier one was stopped.
+
+    Args:
+        grid: The settings.
+        table: A file that ends in ``.csv`` or ``.parquet``.
+        jobs: Processes; all cores by default.
+        restart: Whether what an earlier sweep has done is dropped.
+        on_row: Hears (done, without an answer) at the start and after each setting.
+
+    Raises:
+        BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings.
+        WseBug: a setting ended in a bug of ours; the table is written, with that in its row.
+    """
+    check_table_path(table)
+    most = _jobs(jobs)
+    began = time.perf_counter()
+    bugs: list[str] = []
+    with Journal(table, _digest(grid), len(grid), restart=restart) as journal:
+        done = set(journal.done())
+        before, failed = len(done), sum(bool(entry.error) for entry in journal.entries())
+        on_row(before, failed)
+        left = [setting for setting in range(len(grid)) if setting not in done]
+        processes = min(most, len(left))
+        for count, answer in enumerate(answers(Queue(groups(grid, left)), processes, grid.request), 1):
+            journal.append(answer.setting, answer.line)
+            failed += answer.failed
+            bugs += [answer.bug] if answer.bug else []
+            on_row(before + count, failed)
+        write_table(grid, journal.entries, table)
+        journal.remove()
+    if bugs:
+        message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
+        raise WseBug(message)
+    wall_s = time.perf_counter() - began
+    return {
+        "table": str(table),
+        "settings": len(grid),
+        "settings_failed": failed,
+        "settings_resumed": before,
+        "jobs": processes,
+        "wall_s": wall_s,
+        "settings_per_s": len(left) / wall_s,
+    }
+
+
+def _jobs(asked: int | None) -> int:
+    if asked is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not 1 <= asked <= MOST_JOBS:
+        message = f"--jobs {asked}: give a number of processes from 1 to {MOST_JOBS:,}"
+        raise BadInput(message)
+    return asked
+
+
+def _digest(grid: Grid) -> str:
+    """Of all that rows depend on: the settings, the models and the files that they name, the version."""
+    named: dict[str, Any] = {}
+    for axis in grid.axes:
+        if known_fields()[axis.name] is not str:
+            continue
+        for value in axis.values:
+            if axis.name == "model":
+                named[f"model {value}"] = repr(asdict(load_model(str(value)).spec))
+            elif Path(str(value)).is_file():
+                content = read_file(Path(str(value)), NAMED_FILE_LIMIT_BYTES, BadInput)
+                named[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()
+    axes = [[axis.name, axis.values] for axis in grid.axes]
+    return hashlib.sha256(json.dumps([wse.__version__, axes, named]).encode()).hexdigest()
