@@ -159,10 +159,10 @@ def all_have_ended(group: int) -> bool:
 @pytest.mark.skipif(sys.platform == "win32", reason="no groups of processes")
 def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Path) -> None:
     write_config(empty)
-    grid = ["config.json", "--set", "mesh=3x3,2x3,3x2", "--set", "wafer.hop_cycles=1,2,3,4", *LENGTHS]
+    grid = ["config.json", "--set", "mesh=3x3,3x2", "--set", "wafer.hop_cycles=1,2,3,4", *LENGTHS]
     assert wse("sweep", *grid, "-o", "whole.csv", "--jobs", "1").code == 0
     journal = empty / "t.csv.partial"
-    for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 6, 130)):
+    for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 5, 130)):
         process = start(empty, *grid, "-o", "t.csv", "--jobs", "1")
         wait_until_done(process, journal, lines)
         if kill == signal.SIGINT:
@@ -181,7 +181,7 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
     assert "--restart" in other
     outcome = wse("sweep", *grid, "-o", "t.csv", "--jobs", "1", "--json")
     assert json.loads(outcome.out)["settings_resumed"] in (done, done - 1)  # a last line may be cut off
-    assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 12 settings" in outcome.err
+    assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 8 settings" in outcome.err
     assert (empty / "t.csv").read_bytes() == (empty / "whole.csv").read_bytes()
     assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
 

@@ -44,7 +44,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_number(path: Path | str, name: str, given: Any, type_: type, default_source: str) -> Source:
     """One checked number of a file; a whole number is welcome where a float is expected, not the reverse.
 
-    ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose number it is may follow; ``type_`` is int or float.
+    ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
+    number it is may follow; ``type_`` is int or float.
 
     Raises:
         BadWafer: it is no number, in another unit, out of bounds, or outside the range that it gives itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,24 @@ def test_a_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
     with pytest.raises(BadInput, match=r"line 5 is no setting of this sweep; begin anew with --restart"):
         Journal(table, "d", SETTINGS)
     write(table, restart=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
+def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(table, "d", SETTINGS) as journal:
+        journal.append(0, ENTRIES[1].line())
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal_path(table).stat().st_size + 9, hard))
+            with pytest.raises(BadInput, match=r"cannot write table.csv.partial there: File too large; mend that and"):
+                journal.append(1, ENTRIES[2].line())
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert journal.done() == [0]
+    with Journal(table, "d", SETTINGS) as journal:
+        assert journal.done() == [0]
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
 from wse.studies.estimate import estimate
 from wse.studies.estimate_request import EstimateRequest
+from wse.studies.sweep import answer, workers
 from wse.studies.sweep import sweep as module
-from wse.studies.sweep import workers
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
 from wse.studies.sweep.row import Entry, flat
@@ -39,7 +39,7 @@ def alone(grid: Grid, table: Path) -> bytes:
 
 
 def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: Path, grid_of: MakeGrid) -> None:
-    grid = grid_of("mesh=3x3", "wafers=1,2,3", "wafer.hop_cycles=1,4", "mapping=region,pipeline")
+    grid = grid_of("mesh=3x3", "wafers=2,3", "wafer.hop_cycles=1,4")
     table, heard = tmp_path / "t.csv", list[HEARD]()
     report = sweep(grid, table, jobs=2, on_row=lambda *counts: heard.append(counts))
     assert table.read_bytes() == alone(grid, tmp_path / "alone.csv")
@@ -47,14 +47,14 @@ def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: P
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     errors = [row["error"] for row in rows]
-    assert [bool(error) for error in errors] == [False] * 8 + [True] * 4
-    assert all("--wafers 3" in error for error in errors[8:])
-    assert (report["settings"], report["settings_failed"]) == (12, 4)
-    assert [done for done, _ in heard] == list(range(13))
-    assert heard[-1] == (12, 4)
-    cycles = [float(row["decode_cycles_per_token"]) for row in rows[:8]]
-    assert cycles[2] > cycles[0]
-    assert [row["wafer_hop_cycles"] for row in rows[:4]] == ["1", "1", "4", "4"]
+    assert [bool(error) for error in errors] == [False, False, True, True]
+    assert all("--wafers 3" in error for error in errors[2:])
+    assert (report["settings"], report["settings_failed"]) == (4, 2)
+    assert [done for done, _ in heard] == list(range(5))
+    assert heard[-1] == (4, 2)
+    cycles = [float(row["decode_cycles_per_token"]) for row in rows[:2]]
+    assert cycles[1] > cycles[0]
+    assert [row["wafer_hop_cycles"] for row in rows] == ["1", "4", "1", "4"]
 
 
 def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
@@ -83,9 +83,17 @@ def test_a_setting_that_kills_its_process_each_time_is_a_row(tmp_path: Path, gri
     found = list(workers.answers(module.Queue([[0]]), 1, lambda setting: Deadly()))
     entry = Entry.model_validate_json(found[0].line)
     assert len(found) == 1
-    assert "ended 2 times (exit code 9" in entry.error
+    assert "ended 2 times (exit code 9)" in entry.error
     assert "fewer --jobs" in entry.error
     assert len(grid) == 1
+
+
+def test_processes_that_cannot_start_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "work", os._exit)  # of a pipe: the process ends with exit code 1
+    with pytest.raises(
+        BadInput, match=r"could not start \(exit code 1\).*fewer --jobs, and give the same command again"
+    ):
+        list(workers.answers(module.Queue([[0]]), 1, lambda setting: EstimateRequest()))
 
 
 def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
@@ -95,9 +103,9 @@ def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
         message = "oh"
         raise KeyError(message)
 
-    monkeypatch.setattr(workers, "estimate", broken)
+    monkeypatch.setattr(answer, "estimate", broken)
     monkeypatch.setattr(
-        module, "answers", lambda queue, jobs, request: iter([workers._answer(0, request(0))])
+        module, "answers", lambda queue, jobs, request: iter([answer.answer(0, request(0))])
     )  # in this process, where estimate is broken
     with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
         sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")

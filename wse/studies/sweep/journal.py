@@ -69,6 +69,7 @@ class Journal:
         self._table = table
         self._at = array("q", [_ABSENT]) * settings  # where each setting's line begins
         self._header = _Header(digest=digest, settings=settings)
+        self._end = 0
         self._file = self._locked()
         try:
             with self._told():
@@ -93,10 +94,8 @@ class Journal:
             message = f"setting {setting} is done twice"
             raise WseBug(message)
         with self._told():
-            end = self._file.seek(0, os.SEEK_END)
-            self._file.write(line)
-            self._file.flush()
-        self._at[setting] = end
+            self._write(line)
+        self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[Entry]:
         """What is done, in the grid's order."""
@@ -116,7 +115,7 @@ class Journal:
             raise BadInput(message)
         with self._told():
             while True:
-                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
+                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "rb")
                 try:
                     if sys.platform != "win32":
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,18 +135,23 @@ class Journal:
         if first and (whole or not self._header.line().startswith(first)):
             self._check_header(first, restart=restart)
         if restart or not whole:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(self._header.line())
-            self._file.flush()
+            os.ftruncate(self._file.fileno(), 0)
+            self._write(self._header.line())
             return
-        at = len(first)
+        self._end = len(first)
         for number, line in enumerate(iter(lambda: self._file.readline(LONGEST_LINE_BYTES), b""), start=2):
             if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:  # the last, cut off by a kill
-                self._file.truncate(at)
+                os.ftruncate(self._file.fileno(), self._end)
                 return
-            self._note(line, at, number)
-            at += len(line)
+            self._note(line, number)
+            self._end += len(line)
+
+    def _write(self, line: bytes) -> None:
+        """Past all buffers, so that what is written is all there is to write when the file is closed."""
+        done = 0
+        while done < len(line):
+            done += os.pwrite(self._file.fileno(), line[done:], self._end + done)
+        self._end += done
 
     def _check_header(self, line: bytes, *, restart: bool) -> None:
         remedy = "to begin anew give --restart, to keep it another path with -o"
@@ -167,7 +171,7 @@ class Journal:
             message = f"{self.path}: was begun with other settings, or files that they name have changed; {remedy}"
             raise BadInput(message)
 
-    def _note(self, line: bytes, at: int, number: int) -> None:
+    def _note(self, line: bytes, number: int) -> None:
         try:
             setting = Entry.model_validate_json(line).setting
             if not 0 <= setting < len(self._at) or self._at[setting] != _ABSENT:
@@ -175,7 +179,7 @@ class Journal:
         except ValueError:
             message = f"{self.path}: line {number} is no setting of this sweep; begin anew with --restart"
             raise BadInput(message) from None
-        self._at[setting] = at
+        self._at[setting] = self._end
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """Which worker does which setting next.
 
 Settings that differ only in numbers of the machine or of its software and in how many tokens are generated are compiled
-alike. Such a group goes to one worker, one after another, so that what its process has kept of the first (patterns,
-searched trees, files) serves the others. A worker without a group takes over half of what is left of the longest.
+alike. Such a group goes to one worker, one after another, so that what its process keeps of the first, such as searched
+trees, serves the others. A worker without a group takes over half of what is left of the longest.
 """
 
 from __future__ import annotations

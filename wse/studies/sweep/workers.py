@@ -11,31 +11,19 @@ import contextlib
 import multiprocessing
 import signal
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from typing import Final
 
-from wse.errors import WseError
-from wse.studies.estimate import estimate
+from wse.errors import BadInput
 from wse.studies.estimate_request import EstimateRequest
-from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.answer import Answer, failure
+from wse.studies.sweep.process import READY, work
 from wse.studies.sweep.share_out import Queue
 
 MOST_TRIES: Final = 2
 _SPAWN: Final = multiprocessing.get_context("spawn")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a setting: the line of its `Entry`; the traceback of a bug of ours, if it ended in one."""
-
-    setting: int
-    line: bytes
-    failed: bool
-    bug: str = ""
 
 
 def answers(queue: Queue, jobs: int, request: Callable[[int], EstimateRequest]) -> Iterator[Answer]:
@@ -50,16 +38,18 @@ def answers(queue: Queue, jobs: int, request: Callable[[int], EstimateRequest]) 
         while busy:
             ready = wait([worker.pipe for worker in busy])
             for worker in [worker for worker in busy if worker.pipe in ready]:
-                setting, answer = worker.setting, worker.answer()
-                if answer is None:
+                setting, heard = worker.setting, worker.hear()
+                if heard == READY:
+                    continue
+                if isinstance(heard, Answer):
+                    yield heard
+                else:
                     tries[setting] += 1
                     if tries[setting] < MOST_TRIES:
                         queue.again(worker.number, setting)
                     else:
                         yield _killed(setting, worker.process.exitcode)
                     worker.restart()
-                else:
-                    yield answer
                 if not worker.take(queue, request):
                     busy.remove(worker)
     finally:
@@ -73,7 +63,7 @@ class _Worker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.setting = -1
-        self._started = False
+        self._started = self._ready = False
 
     def take(self, queue: Queue, request: Callable[[int], EstimateRequest]) -> bool:
         """Begin with the next setting; whether there is one."""
@@ -87,20 +77,29 @@ class _Worker:
             self.pipe.send((setting, request(setting)))
         return True
 
-    def answer(self) -> Answer | None:
-        """What came of the setting; None where the process has died."""
+    def hear(self) -> object:
+        """READY, once; then what came of each setting, an `Answer`; None where the process has died.
+
+        Raises BadInput where the process died before it could begin, for then another would, too.
+        """
         try:
-            found = self.pipe.recv()
+            found: object = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
+            if not self._ready:
+                message = (
+                    f"a process of the sweep could not start ({_exit_of(self.process.exitcode)}); what is done is "
+                    "kept: free some memory or take fewer --jobs, and give the same command again"
+                )
+                raise BadInput(message) from None
             return None
-        assert isinstance(found, Answer)
+        self._ready = True
         return found
 
     def restart(self) -> None:
         """Forget a process that has died."""
         self.end()
-        self._started = False
+        self._started = self._ready = False
 
     def end(self) -> None:
         """Kill the process, whatever it is at: what it has answered is kept elsewhere."""
@@ -111,7 +110,7 @@ class _Worker:
 
     def _start(self) -> None:
         self.pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
+        self.process = _SPAWN.Process(target=work, args=(theirs,), daemon=True)
         with _deaf_children():
             self.process.start()
         theirs.close()
@@ -131,26 +130,10 @@ def _deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(pipe: Connection) -> None:
-    """What a worker's process does until its pipe ends."""
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            pipe.send(_answer(*pipe.recv()))
-
-
-def _answer(setting: int, request: EstimateRequest) -> Answer:
-    try:
-        return Answer(setting, Entry(setting=setting, row=flat(estimate(request))).line(), failed=False)
-    except WseError as error:
-        return _failure(setting, str(error))
-    except Exception as error:
-        return _failure(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
-
-
 def _killed(setting: int, code: int | None) -> Answer:
-    times = f"its process was ended {MOST_TRIES} times (exit code {code}, a signal's below 0)"
-    return _failure(setting, f"{times}; if memory ran out, sweep again with fewer --jobs")
+    times = f"its process was ended {MOST_TRIES} times ({_exit_of(code)})"
+    return failure(setting, f"{times}; if memory ran out, sweep again with fewer --jobs")
 
 
-def _failure(setting: int, error: str, bug: str = "") -> Answer:
-    return Answer(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
+def _exit_of(code: int | None) -> str:
+    return f"by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
