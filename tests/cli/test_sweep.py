@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +19,8 @@ import pytest
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config
 from wse.report.sweep_progress import EVERY_S, sweep_progress
-from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
@@ -173,6 +176,10 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
         assert process.returncode == code
         assert out == b""
         assert b"Traceback" not in err
+        if kill == signal.SIGINT:
+            kept = re.findall(r"sweep: (\d) of 8 settings are kept; the same command goes on after", err.decode())
+            written = journal.read_bytes().count(b"\n") - 1
+            assert int(kept[0]) in (written, written - 1)  # the last was kept, not yet told
         assert all_have_ended(process.pid)
         assert not (empty / "t.csv").exists()
     done = journal.read_bytes().count(b"\n") - 1
@@ -184,6 +191,21 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
     assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 8 settings" in outcome.err
     assert (empty / "t.csv").read_bytes() == (empty / "whole.csv").read_bytes()
     assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
+
+
+def test_the_examples_of_the_help_are_grids(wse: Wse) -> None:
+    lines = [line.strip() for line in wse("sweep", "--help").out.split("\n")]
+    examples = [shlex.split(line)[2:] for line in lines if line.startswith("wse sweep")]
+    assert [len(read_grid(source, rest[1::2])) for source, *rest in examples] == [4, 2]
+    assert all(set(rest[::2]) == {"--set"} for _, *rest in examples)
+    begin = lines.index('model = "story"')
+    assert len(read_text("\n".join(lines[begin : begin + 3]))) == 4
+
+
+def read_text(text: str) -> Grid:
+    """The grid of a file with this text."""
+    Path("grid.toml").write_text(text)
+    return read_grid("grid.toml", [])
 
 
 def test_progress_tells_the_time_left_where_there_is_no_terminal() -> None:

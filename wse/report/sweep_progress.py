@@ -19,7 +19,28 @@ OnRow = Callable[[int, int], None]
 
 @contextmanager
 def sweep_progress(stream: TextIO, settings: int, clock: Callable[[], float] = time.monotonic) -> Iterator[OnRow]:
-    """A function that hears (done, without an answer) at the start and after each setting."""
+    """A function that hears (done, without an answer) at the start and after each setting.
+
+    Says how to go on when Ctrl-C ends what is done with it.
+    """
+    kept = 0
+    try:
+        with _shown_on(stream, settings, clock) as shown:
+
+            def heard(done: int, failed: int) -> None:
+                nonlocal kept
+                kept = done
+                shown(done, failed)
+
+            yield heard
+    except KeyboardInterrupt:
+        if kept:
+            stream.write(f"sweep: {kept:,} of {settings:,} settings are kept; the same command goes on after them\n")
+        raise
+
+
+@contextmanager
+def _shown_on(stream: TextIO, settings: int, clock: Callable[[], float]) -> Iterator[OnRow]:
     if not stream.isatty():
         yield _Lines(stream, settings, clock).heard
         return
