@@ -9,6 +9,7 @@ import typer
 from typer.main import get_command
 
 import wse
+from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
 from wse.cli import inspect as inspect_command
@@ -22,6 +23,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "run": run.run,
     "compile": compile_command.compile_,
     "estimate": estimate_command.estimate,
+    "compare": compare_command.compare,
     "inspect": inspect_command.inspect,
     "validate": validate.validate,
     "sweep": sweep_command.sweep,

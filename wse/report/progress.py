@@ -17,6 +17,7 @@ PATIENCE_S = 1.0  # loading compiled kernels takes less
 COMPILING: Final = ("compiling kernels", ", once for this machine")
 PREDICTING: Final = ("predicting measurements", "")
 ESTIMATING: Final = ("estimating", "")
+SETTING_BESIDE: Final = ("comparing", "")
 COMPARING: Final = ("running configurations", " by both timing models")
 """What is done, and what the line says besides."""
 

@@ -24,6 +24,24 @@ def found(prepared: Placeable) -> Found:
         DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
     """
     p = prepared
+    try:
+        return best(p)
+    except DoesNotFit as error:
+        wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
+        named = [_whole(r, p) for r in wanted]
+        nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
+        message = f"{error}; {remedy}"
+        raise DoesNotFit(message) from error
+
+
+def best(prepared: Placeable) -> Found:
+    """The same without a look for remedies.
+
+    Raises:
+        DoesNotFit: with the bytes.
+    """
+    p = prepared
     middle = [min(tokens + p.new_tokens // 2, p.options.context - 1) for tokens in p.options.prompt_tokens]
 
     def cycles(program: Program) -> float:
@@ -36,15 +54,7 @@ def found(prepared: Placeable) -> Found:
         cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(each) for each in cycles]
 
-    try:
-        return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
-    except DoesNotFit as error:
-        wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
-        named = [_whole(r, p) for r in wanted]
-        nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
-        remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
-        message = f"{error}; {remedy}"
-        raise DoesNotFit(message) from error
+    return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
 
 
 def _whole(remedy: str, prepared: Placeable) -> str:

@@ -180,15 +180,17 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_facts(totals: PhaseTotals, clock_hz: float) -> Report:
-    """``crossing``: bytes between wafers and their time, of a mean decoded token, in all and cut by cut."""
+    """``crossing``: of a mean decoded token, bytes between wafers and their time, in all and cut by cut; the host's."""
     crossing = float(totals.by_cause[CAUSES.index("crossing")])
     cuts = [
         {"from_wafer": source, "to_wafer": target, "bytes_per_token": carried / totals.runs}
         for (source, target), carried in sorted(totals.crossed.items())
         if HOST not in (source, target)
     ]
+    host = sum(carried for ends, carried in totals.crossed.items() if HOST in ends)
     return {
         "bytes_per_token": sum(cut["bytes_per_token"] for cut in cuts),
+        "host_bytes_per_token": host / totals.runs,
         "s_per_token": crossing / totals.runs / clock_hz,
         "cuts": cuts,
     }
