@@ -43,6 +43,7 @@ class Kind(IntEnum):
     CACHE_SHIFT = 2  # rows pass their oldest cache entry up
     HAND_OVER = 3  # a stream from one region to another of the same wafer
     CROSS = 4  # a stream between wafers, or to or from the host
+    WAFERS = 5  # a pattern between the wafers of one stage, over their links
 
 
 ROWS, COLUMNS = 0, 1
@@ -59,15 +60,17 @@ class Field(IntEnum):
     TARGET = 4
     ELEMENTS = 5
     TARGET_STAGE = 6  # HAND_OVER, CROSS between wafers
-    SOURCE_COL = 7  # first column that sends
+    SOURCE_COL = 7  # first column that sends; WAFERS: the one of each wafer that sends and receives
     TARGET_COL = 8
     COLS = 9  # columns that send
     FROM_WAFER = 10  # CROSS
     TO_WAFER = 11
-    BYTES = 12  # CROSS: payload without padding
+    BYTES = 12  # CROSS: payload without padding; WAFERS: that from one wafer to another
     WHAT = 13  # CROSS with the host: see HostStream
     FIRST = 14  # CROSS of logits: local vocabulary index of the first
     COUNT = 15  # LINE with elements by pair: address (float32) of the pairs on a column
+    PART = 16  # WAFERS: elements of one message
+    ROUNDS = 17  # WAFERS: messages from one wafer to another, each after the one before
 
 
 class HostStream(IntEnum):
@@ -95,7 +98,8 @@ class Phase:
         on_mesh: Whether tokens lie on the rows, a share each, rather than on every PE.
         cached: Tokens in the user's cache before a prefill chunk; 0 for decode, where it varies.
         kind: int32 ``[steps]``, a Kind.
-        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE: index into ``Program.patterns``.
+        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE, WAFERS: index into
+            ``Program.patterns``.
         axis: int32 ``[steps]``: ROWS or COLUMNS of a LINE step.
         view: int32 ``[steps]``: index into ``instructions.VIEWS`` of the elements that a step moves.
         stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.

@@ -15,7 +15,7 @@ import numpy as np
 from wse.codings import CODINGS
 from wse.instructions import VIEWS
 from wse.mixture import Mixture
-from wse.phase import I32, Phase
+from wse.phase import I32, Field, Kind, Phase
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -25,7 +25,10 @@ ORDINALS = "ordinals"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The layers that one region holds."""
+    """The layers that one region holds: a rectangle on ``wafer``, and the same on each of ``span`` wafers from there.
+
+    The rectangles of several wafers stand side by side as one region; columns are counted through them.
+    """
 
     wafer: int
     rect: Rect
@@ -35,6 +38,17 @@ class Stage:
     has_head: bool
     sram_base_byte: int  # first byte after code, stack and what the runtime keeps
     sram_top_byte: int  # one past the last byte in use; past the end of SRAM when the stage does not fit
+    span: int = 1
+
+    @property
+    def cols(self) -> int:
+        """Columns of the region, on all of its wafers."""
+        return self.rect.cols * self.span
+
+    @property
+    def wafers(self) -> range:
+        """The wafers that it is on."""
+        return range(self.wafer, self.wafer + self.span)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +211,16 @@ class Program:
     def fits(self) -> bool:
         """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
+
+    def crossings(self, phase: Phase, step: int) -> tuple[tuple[int, int], ...]:
+        """From which wafer to which a step sends bytes, equally many each; the host is -1."""
+        if phase.kind[step] == Kind.CROSS:
+            return ((int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER])),)
+        if phase.kind[step] != Kind.WAFERS:
+            return ()
+        stage = self.stages[phase.stage[step]]
+        ends = self.patterns[phase.code[step]].messages[:, :2] // stage.rect.cols + stage.wafer
+        return tuple(dict.fromkeys((a, b) for a, b in ends.tolist() if a != b))
 
     def element_type(self, view: str) -> str:
         """Element type of a view."""

@@ -11,12 +11,16 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One mapping. ``regions``: a wafer is one region, or several that layers pass through, or what a search finds."""
+    """One mapping.
+
+    ``regions``: a wafer is one region, or several that layers pass through, or what a search finds; or all wafers
+    together are one that spans them.
+    """
 
     name: str
     summary: str
     source: str
-    regions: Literal["one", "several", "searched"]
+    regions: Literal["one", "several", "searched", "span"]
 
 
 @cache

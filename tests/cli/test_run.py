@@ -34,7 +34,15 @@ def at(report: dict[str, Any], path: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--mapping", "pipeline", "--mesh", "2x2"], ["--wafers", "2"], ["--dtype", "int4"]], ids=str
+    "options",
+    [
+        [],
+        ["--mapping", "pipeline", "--mesh", "2x2"],
+        ["--wafers", "2"],
+        ["--mapping", "tensor", "--wafers", "3"],
+        ["--dtype", "int4"],
+    ],
+    ids=str,
 )
 def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -> None:
     outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")

@@ -20,6 +20,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "one region": {"mesh": "10x10"},
     "regions": {"mesh": "16x24", "region": "8x8", "mapping": "pipeline"},
     "wafers": {"mesh": "12x12", "wafers": 2},
+    "a region over wafers": {"mesh": "9x9", "mapping": "tensor", "wafers": 2},
     "wafers of regions": {"mesh": "8x16", "region": "8x8", "mapping": "pipeline", "wafers": 2},
 }
 

@@ -43,7 +43,7 @@ class SramOverflow(DoesNotFit):
 
 def element_type(state: State, view: str) -> str:
     """Element type of a view."""
-    return {"acc": state.options.accumulate, "f32": "float32", "raw": "uint8"}.get(view, state.options.activation_type)
+    return state.options.element_type(view)
 
 
 def element_bytes(state: State, view: str) -> int:

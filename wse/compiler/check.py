@@ -43,7 +43,7 @@ def _place(state: State) -> str | None:
             return f"stage {i} leaves the mesh: {a.rect}"
         for b in state.stages[i + 1 :]:
             apart = (
-                a.wafer != b.wafer
+                not set(a.wafers) & set(b.wafers)
                 or a.rect.row + a.rect.rows <= b.rect.row
                 or b.rect.row + b.rect.rows <= a.rect.row
                 or a.rect.col + a.rect.cols <= b.rect.col

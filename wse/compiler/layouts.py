@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL_PRODUCTS, THIN_GEMM, Options, needs_thin
@@ -45,7 +46,7 @@ def layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> list[Layout]
 
 
 def _of_mapping(name: str, spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
-    if recipes()[name].regions == "one":
+    if recipes()[name].regions in ("one", "span"):
         yield Layout(name, 1, 1)
         return
     per_wafer = spec.layer_count // options.wafers
@@ -93,5 +94,5 @@ def prefills(spec: ModelSpec, wafer: WaferSpec, options: Options, layout: Layout
     rows, cols = layout.region(wafer, options)
     unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in options.phases]
     wanted = unasked if options.prefill is None else [options.prefill]
-    squares = rows == cols and not needs_thin(spec, options)
+    squares = rows == cols and not needs_thin(spec, replace(options, mapping=layout.mapping))
     return tuple(product for product in wanted if squares or product == THIN_GEMM)

@@ -9,6 +9,7 @@ from wse.element_types import DTYPES
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse_mappings.expert_groups import SPREAD
+from wse_mappings.recipe import recipes
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -75,6 +76,15 @@ class Options:
         """Element type of activations, cache, tables and gains."""
         return self.activations or self.dtype
 
+    def element_type(self, view: str) -> str:
+        """Element type of a view of SRAM."""
+        return {"acc": self.accumulate, "f32": "float32", "raw": "uint8"}.get(view, self.activation_type)
+
+    @property
+    def across_wafers(self) -> bool:
+        """Whether the mapping spreads ops over several wafers."""
+        return self.wafers > 1 and self.mapping in recipes() and recipes()[self.mapping].regions == "span"
+
     @property
     def batch(self) -> int:
         """Users whose tokens are decoded at once."""
@@ -123,4 +133,6 @@ def needs_thin(spec: ModelSpec, options: Options) -> str:
         return "latent attention"
     if any(layer.experts for layer in spec.layers):
         return "experts"
+    if options.across_wafers:
+        return f"--mapping {options.mapping} on several wafers"
     return f"{options.dtype} weights" if options.dtype in CODINGS else ""

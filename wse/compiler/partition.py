@@ -27,6 +27,7 @@ class _Run(NamedTuple):
     first: int
     units: int
     cols: int
+    span: int = 1
 
 
 def partition(state: State) -> State:
@@ -49,6 +50,7 @@ def partition(state: State) -> State:
             last_layer=min(spec.layer_count, max(0, run.first + run.units - ahead)),
             has_embedding=whole and index == 0,
             has_head=whole and index == head_stage,
+            span=run.span,
         )
         for index, run in enumerate(runs)
     )
@@ -69,6 +71,9 @@ def _rows(state: State) -> int:
 
 def _runs(state: State, held: Sequence[float], ahead: int, after: int) -> Iterator[_Run]:
     """The units of every region, in order."""
+    if state.options.across_wafers:
+        yield _Run(0, 0, 0, len(held), _widths(state, [sum(held)])[0], state.options.wafers)
+        return
     for wafer, first, count in _by_wafer(state, held, ahead, after):
         mine = held[first : first + count]
         for band, (start, units) in enumerate(even_runs(mine, min(state.choice.bands, count))):

@@ -31,6 +31,7 @@ def place(state: State) -> State:
             has_head=plan.has_head,
             sram_base_byte=0,
             sram_top_byte=0,
+            span=plan.span,
         )
         for plan, rect in zip(state.plans, rects, strict=True)
     )

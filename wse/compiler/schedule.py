@@ -61,6 +61,7 @@ def schedule(state: State) -> State:
             continue
         context = Context(
             spec=state.spec,
+            wafer=state.wafer,
             options=state.options,
             choice=state.choice,
             cuts=state.shards,

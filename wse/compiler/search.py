@@ -196,7 +196,7 @@ def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
                 f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
             )
             raise BadMesh(message)
-    if options.wafers > spec.layer_count:
+    if options.wafers > spec.layer_count and not options.across_wafers:
         message = (
             f"--wafers {options.wafers}: {spec.name} has {spec.layer_count} layers and a wafer holds at least one; "
             f"choose at most {spec.layer_count}"

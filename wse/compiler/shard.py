@@ -20,25 +20,27 @@ from wse.models.spec import Experts
 from wse.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program import Tile, TilePart
 from wse_mappings.expert_groups import ExpertGroups, expert_groups
-from wse_mappings.head_groups import head_groups
+from wse_mappings.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.split import padded_blocks
 
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
-    by_cols = {cols: _cut(state, rows, cols) for rows, cols in {(plan.rows, plan.cols) for plan in state.plans}}
-    cuts = tuple(by_cols[plan.cols] for plan in state.plans)
+    shapes = {(plan.rows, plan.cols, plan.span) for plan in state.plans}
+    by_shape = {shape: _cut(state, *shape) for shape in shapes}
+    cuts = tuple(by_shape[plan.rows, plan.cols, plan.span] for plan in state.plans)
     spec = state.spec
     tiles = []
     seen: set[tuple[int, str]] = set()
-    made: dict[tuple[Op, int], list[tuple[Tile, int]]] = {}
+    made: dict[tuple[Op, int, int], list[tuple[Tile, int]]] = {}
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first, cut = op.in_layer(0), cuts[stage]  # layers of one kind differ in names alone
-        if (first, cut.cols) not in made:
+        key = (first, cut.cols, cut.span)
+        if key not in made:
             wanted = _wanted(state, first, cut, stage)
-            made[first, cut.cols] = [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in wanted]
-        for like, real in made[first, cut.cols]:
+            made[key] = [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in wanted]
+        for like, real in made[key]:
             tile = _in_layer(like, op.layer, stage)
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
@@ -60,21 +62,24 @@ def shard(state: State) -> State:
     return replace(state, shards=cuts, tiles=tuple(tiles))
 
 
-def _cut(state: State, rows: int, cols: int) -> Shard:
-    """The cut over a region of that shape."""
-    spec = state.spec
+def _cut(state: State, rows: int, cols_of_wafer: int, span: int) -> Shard:
+    """The cut over a region of that shape on each of ``span`` wafers."""
+    spec, cols = state.spec, cols_of_wafer * span
     mixture = spec.experts
     groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None
-    heads = head_groups(
-        cols,
-        spec.kv_head_count,
-        spec.head_size if spec.latent is None else spec.latent.rope_size,
-        0 if spec.rope is None else 2 * len(spec.rope.frequencies),
-        whole_pairs=state.options.scope != LAYERS or spec.latent is not None,
-    )
+    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
+    whole_pairs = state.options.scope != LAYERS
+    if spec.latent is not None:
+        heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, rotary_size, stretches=span)
+    elif span == 1:
+        heads = head_groups(cols, spec.kv_head_count, spec.head_size, rotary_size, whole_pairs=whole_pairs)
+    else:
+        sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, rotary_size)
+        heads = head_groups_of_wafers(cols, *sizes, stretches=span, whole_pairs=whole_pairs)
     return Shard(
         rows=rows,
         cols=cols,
+        span=span,
         hidden=padded_blocks(spec.hidden_size, rows),
         ffn=padded_blocks(spec.ffn_size, cols),
         vocab=padded_blocks(spec.vocab_size, cols),

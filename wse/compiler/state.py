@@ -29,7 +29,7 @@ class Shard:
     """
 
     rows: int
-    cols: int
+    cols: int  # of all wafers of the stage
     hidden: I32  # [rows, d]
     ffn: I32  # [cols, f]
     vocab: I32  # [cols, V]
@@ -42,6 +42,12 @@ class Shard:
     mixture: Mixture | None
     shared: I32  # [cols, f], of what every token uses beside experts
     latent: LatentCut | None = None
+    span: int = 1  # wafers
+
+    @property
+    def cols_of_wafer(self) -> int:
+        """Columns on each wafer."""
+        return self.cols // self.span
 
     @property
     def d(self) -> int:
@@ -197,7 +203,10 @@ class SymTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """Which layers a stage holds, on which wafer, in which of its bands, and the rows and columns of its region."""
+    """Which layers a stage holds, on which wafer, in which of its bands, and the rows and columns of its region there.
+
+    It is on ``span`` wafers from that one on.
+    """
 
     wafer: int
     band: int
@@ -207,6 +216,7 @@ class StagePlan:
     last_layer: int
     has_embedding: bool
     has_head: bool
+    span: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

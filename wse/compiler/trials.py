@@ -81,21 +81,24 @@ class Bench:
         step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
-        head = self._first_that_fits([_choice(layout, prefill, smallest, entry) for entry in entries]).head_chunk
-        return self._first_that_fits([_choice(layout, prefill, size, head) for size in chunks(longest, step)])
+        wanted = self.of(layout)
+        heads = [_choice(layout, prefill, smallest, entry) for entry in entries]
+        head = self._first_that_fits(wanted, heads).head_chunk
+        return self._first_that_fits(wanted, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])
 
-    def _first_that_fits(self, choices: list[Choice]) -> Choice:
+    def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
         """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
-        return choices[min(bisect_left(choices, True, key=self._holds), len(choices) - 1)]  # noqa: FBT003
+        found = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
+        return choices[min(found, len(choices) - 1)]
 
-    def _holds(self, choice: Choice) -> bool:
-        prompt = min(choice.prefill_chunk, max(self.options.prompt_tokens))
-        options = replace(self.options, prompt_tokens=(prompt,) * self.options.batch)
+    def _holds(self, wanted: Options, choice: Choice) -> bool:
+        prompt = min(choice.prefill_chunk, max(wanted.prompt_tokens))
+        options = replace(wanted, prompt_tokens=(prompt,) * wanted.batch)
         try:
             needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
         except DoesNotFit:
             return False
-        return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+        return max(needed) <= self.wafer.sram_bytes_per_pe or wanted.capacity == REPORT
 
 
 def _choice(layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:

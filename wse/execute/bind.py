@@ -85,6 +85,8 @@ class Binder:
             operands = [arena.rows, arena.blocks_per_row, int(a[Field.SOURCE]), n, self._words(view, n), arena.cols]
             launch = _launch("cache_shift", n * arena.rows * arena.cols)
             calls.append((launch, (views[view], arena.links, self._control[user], np.array(operands, np.int64))))
+        elif kind == Kind.WAFERS:
+            calls += [self._line(arena, views[view], phase, step, a, turn), self._wafers(phase, step, view, a)]
         elif kind in (Kind.HAND_OVER, Kind.CROSS):
             calls += self._stream(phase, kind, stage, view, a)
 
@@ -108,7 +110,7 @@ class Binder:
                 a[Field.SOURCE],
                 a[Field.TARGET],
                 n,
-                self._words(int(phase.view[step]), n),
+                0 if phase.kind[step] == Kind.WAFERS else self._words(int(phase.view[step]), n),
                 varies,
                 arena.cols,
             ],
@@ -140,6 +142,11 @@ class Binder:
             a,
             self._words(view, int(a[Field.ELEMENTS])),
         )
+
+    def _wafers(self, phase: Phase, step: int, view: int, a: npt.NDArray[np.int64]) -> Call:
+        """What counts the words and bytes of a WAFERS step."""
+        stage, pairs = self._program.stages[phase.stage[step]], self._program.crossings(phase, step)
+        return self._streams.between_wafers, (stage, pairs, a, self._words(view, int(a[Field.PART])))
 
     def _words(self, view: int, elements: int) -> int:
         """32-bit words of a message of ``elements``."""

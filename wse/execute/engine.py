@@ -53,7 +53,7 @@ class Engine:
             message = "a Program of layers alone can be timed, not executed"
             raise WseBug(message)
         self.program = program
-        self.arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
+        self.arenas = [Arena(s.rect.rows, s.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
         self.streams = Streams(program, draws)
         self._rows = program.stages[0].rect.rows
         self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
@@ -129,7 +129,9 @@ class Engine:
         total = self.streams.links.copy()
         for stage, arena in zip(self.program.stages, self.arenas, strict=True):
             r = stage.rect
-            total[stage.wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += arena.links
+            for i, wafer in enumerate(stage.wafers):
+                here = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
+                total[wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += here
         return total
 
     @staticmethod

@@ -91,6 +91,18 @@ class Streams:
             over = ((starts[:, None] <= col) & (col < ends[:, None])).sum(axis=0)
             self.links[stage.wafer, EAST, r.row : r.row + r.rows, r.col : r.col + r.cols] += words * over
 
+    def between_wafers(
+        self, stage: Stage, pairs: tuple[tuple[int, int], ...], a: npt.NDArray[np.int64], words: int
+    ) -> None:
+        """Count what a pattern between wafers moves: messages of ``words`` go east to a wafer's edge, and come from the
+        west."""
+        r, place, sent = stage.rect, int(a[Field.SOURCE_COL]), words * int(a[Field.ROUNDS])
+        rows = slice(r.row + int(a[0]), r.row + int(a[0] + a[1]))
+        for source, target in pairs:
+            self.crossed[source, target] += int(a[Field.BYTES])
+            self.links[source, EAST, rows, r.col + place : r.col + r.cols - 1] += sent
+            self.links[target, EAST, rows, r.col : r.col + place] += sent
+
     def _cross(self, a: npt.NDArray[np.int64]) -> None:
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])
 
@@ -113,14 +125,14 @@ class Streams:
 
     def _logits_out(self, arena: Arena, element_type: str, a: npt.NDArray[np.int64], users: range) -> None:
         count, first = int(a[Field.ELEMENTS]) // len(users), int(a[Field.FIRST])
-        root = self._program.root_row
+        west, cols, root = int(a[Field.SOURCE_COL]), int(a[Field.COLS]), self._program.root_row
         chunk = arena.read_row(element_type, root, int(a[Field.SOURCE]), len(users) * count)
-        chunk = chunk.reshape(arena.cols, len(users), count)
+        chunk = chunk.reshape(arena.cols, len(users), count)[west : west + cols]
         per_col = -(-self._program.vocab_size // arena.cols)
-        index = np.arange(arena.cols)[:, None] * per_col + first + np.arange(count)[None, :]
+        index = np.arange(west, west + cols)[:, None] * per_col + first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
         for i, user in enumerate(users):
             self.host_logits[user, index[real]] = chunk[:, i][real].astype(np.float32)
         words = -(-len(users) * count * arena.view(element_type).itemsize // 4)
-        arena.links[EAST, root, : arena.cols - 1] += words * np.arange(1, arena.cols)
+        arena.links[EAST, root, west : west + cols - 1] += words * np.arange(1, cols)
         self._cross(a)

@@ -45,12 +45,12 @@ class _Moves:
     """Steps that move words, those that are alike once.
 
     Attributes:
-        regions: int64 ``[n, 6]``: the region of each step as a rectangle of ``link_map``, without words.
+        regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
         rectangles: Those of each step, over all its runs.
         often: By layer, int64 ``[n]``: how many of its steps are like each.
     """
 
-    regions: I64
+    regions: list[I64]
     rectangles: list[I64]
     often: dict[int, I64]
 
@@ -74,7 +74,7 @@ def layer_links(fabric: Fabric, runs: Runs, chosen: Chosen) -> Iterator[LayerLin
         for moves in every:
             often = moves.often.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
             moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
-            regions.append(moves.regions[moving])
+            regions += [moves.regions[i] for i in moving]
             parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
         yield from _by_wafer(tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
@@ -99,11 +99,14 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs) 
     np.add.at(often, (at, which), 1)
     stages = [program.stages[stage] for stage in phase.stage[distinct]]
     corners = [
-        (s.wafer * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
+        [
+            (w * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
+            for w in s.wafers
+        ]
         for s in stages
     ]
     return _Moves(
-        regions=np.array(corners, np.int64).reshape(-1, 6),
+        regions=[np.array(each, np.int64) for each in corners],
         rectangles=[
             _chosen(fabric, phase, step, pairs) if phase.routed[step] else _over_runs(fabric.traffic, phase, step, runs)
             for step in distinct.tolist()

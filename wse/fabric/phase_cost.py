@@ -104,7 +104,7 @@ class Fabric:
         self._alike: dict[int, I64] = {}
         self._anywhere: dict[int, I64] = {}
         rects = [stage.rect for stage in program.stages]
-        shapes = [(rect.rows, rect.cols) for rect in rects]
+        shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
         self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
         self._corners = np.array(
             [

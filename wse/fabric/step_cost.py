@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -65,6 +66,8 @@ class StepCosts:
         stream = words / self._line.words_per_cycle
         if kind == Kind.CACHE_SHIFT:
             return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
+        if kind == Kind.WAFERS:
+            return self._wafers_cycles(phase, step, phase.operands(step, slots, turn).tolist())
         return self._stream_cycles(phase, step, issue, stream, words)
 
     @property
@@ -91,6 +94,23 @@ class StepCosts:
             return self.at_once(phase, [step], slots, turn).cycles
         rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
         return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)
+
+    def _wafers_cycles(self, phase: Phase, step: int, a: list[int]) -> Cycles:
+        """Cycles of a pattern between wafers, whose links all work at once: those of the wafer that sends or gets most.
+
+        A message goes to the edge, over the link, and on to its PE, which adds it to what came before.
+        """
+        pairs = self.program.crossings(phase, step)
+        peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
+        rounds, width = a[Field.ROUNDS], self.program.stages[phase.stage[step]].rect.cols
+        words = self._traffic.part_words(phase, step, a[Field.PART])
+        seconds = rounds * self.wafer.wafer_link_latency_s + peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
+        hops = rounds * ((width - 1) * self._line.hop + peers * words / self._line.words_per_cycle)
+        sums = len(self.program.patterns[phase.code[step]].messages) > len(pairs)
+        add = (peers + 1) * self._pe.vector(a[Field.PART], self._pe.acc) if sums else 0.0
+        relays = rounds * (2 * self._line.ramp + 1)
+        issue = self._task().plus(launch=self._issue)
+        return issue.plus(hops=hops, relays=relays, compute=add, crossing=seconds * self.wafer.clock_hz)
 
     def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
         """Cycles of a hand-over or a crossing."""

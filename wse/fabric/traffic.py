@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.element_types import ELEMENT_BYTES
-from wse.fabric.link_map import I64, PLANE, hops_of
-from wse.fabric.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
+from wse.fabric.link_map import COL, END_COL, I64, PLANE, hops_of
+from wse.fabric.loads import EAST, cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
 from wse.phase import ROWS, Field, HostStream, Kind, Phase
-from wse.program import Program
+from wse.program import Program, Stage
 from wse_mappings.schedule import Arrival, LineSchedule
 from wse_mappings.split import ceil_div
 
@@ -46,6 +46,10 @@ class Traffic:
         elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
         return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
 
+    def part_words(self, phase: Phase, step: int, elements: int) -> int:
+        """32-bit words of so many elements of a step's view."""
+        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
+
     def moved(self, phase: Phase, step: int, slots: int) -> Moved:
         """The traffic of a step, but for cache shifts, whose rows differ from token to token."""
         match phase.kind[step]:
@@ -55,6 +59,8 @@ class Traffic:
                 return self._hand_over(phase, step, slots)
             case Kind.CROSS:
                 return self._cross(phase, step, slots)
+            case Kind.WAFERS:
+                return self._wafers(phase, step, slots)
             case _:
                 return Moved(0, 0, 0, NOTHING)
 
@@ -72,13 +78,14 @@ class Traffic:
         """The traffic of cache shifts, of users or tokens, in each of which the last ``passing`` rows take part."""
         stage = self.program.stages[phase.stage[step]]
         words = self.words(phase, step, slots)
-        return _moved(words * sum(passing) * stage.rect.cols, stage.wafer, cache_shift(stage.rect, passing, words))
+        region = stage.rect._replace(cols=stage.cols)
+        return _moved(words * sum(passing) * stage.cols, stage, cache_shift(region, passing, words))
 
     def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
         code, words = int(phase.code[step]), self.words(phase, step, slots)
         first, rows = phase.operands(step, slots)[:2].tolist()
-        lines = range(first, first + rows) if axis == ROWS else columns or range(stage.rect.cols)
+        lines = range(first, first + rows) if axis == ROWS else columns or range(stage.cols)
         pattern = self.program.patterns[code]
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
         if (code, turns, unit) not in self._unit:
@@ -86,12 +93,12 @@ class Traffic:
         if (code, turns, unit, lines) not in self._carried:
             self._carried[code, turns, unit, lines] = _carried(pattern, unit, turns, lines)
         rectangles = laid(self._unit[code, turns, unit], stage.rect, axis, times, lines)
-        return _moved(times * self._carried[code, turns, unit, lines], stage.wafer, rectangles)
+        return _moved(times * self._carried[code, turns, unit, lines], stage, rectangles)
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
         rectangles = self.hand_over(phase, step, words)
-        return _moved(words * stage.rect.rows * int(phase.fixed[step, Field.COLS]), stage.wafer, rectangles)
+        return _moved(words * stage.rect.rows * int(phase.fixed[step, Field.COLS]), stage, rectangles)
 
     def hand_over(self, phase: Phase, step: int, words: int) -> I64:
         """The rectangles of a hand-over, in planes by direction."""
@@ -106,7 +113,7 @@ class Traffic:
         cols, words, payload = int(a[Field.COLS]), self.words(phase, step, slots), int(a[Field.BYTES])
         if a[Field.WHAT] == HostStream.LOGITS_OUT:
             leaving = edge_streams(stage.rect, self.program.root_row, 1, cols, words, leaving=True)
-            return _moved(words * cols, stage.wafer, leaving, payload)
+            return Moved(words * cols, hops_of(leaving), payload, _on(int(a[Field.FROM_WAFER]), leaving))
         if a[Field.WHAT] != HostStream.NONE:
             return Moved(0, 0, payload, NOTHING)
         target = self.program.stages[a[Field.TARGET_STAGE]]
@@ -116,9 +123,33 @@ class Traffic:
         rectangles = np.concatenate(parts)
         return Moved(words * cols * stage.rect.rows, hops_of(rectangles), payload, rectangles)
 
+    def _wafers(self, phase: Phase, step: int, slots: int) -> Moved:
+        """A pattern between wafers loads links from PEs that send to the edge, and from the edge to those that get."""
+        a, stage, pairs = (
+            phase.operands(step, slots),
+            self.program.stages[phase.stage[step]],
+            self.program.crossings(phase, step),
+        )
+        words = int(a[Field.ROUNDS]) * self.part_words(phase, step, int(a[Field.PART]))
+        row, col, place = stage.rect.row + int(a[0]), stage.rect.col, int(a[Field.SOURCE_COL])
+        ways = ((0, (col + place, col + stage.rect.cols - 1)), (1, (col, col + place)))
+        found = np.array(
+            [(pair[end] * DIRECTIONS + EAST, row, row + int(a[1]), *way, words) for pair in pairs for end, way in ways],
+            np.int64,
+        )
+        return Moved(words * int(a[1]) * len(pairs), hops_of(found), int(a[Field.BYTES]) * len(pairs), found)
 
-def _moved(words: int, wafer: int, rectangles: I64, payload: int = 0) -> Moved:
-    return Moved(words, hops_of(rectangles), payload, _on(wafer, rectangles))
+
+def _moved(words: int, stage: Stage, rectangles: I64) -> Moved:
+    """The rectangles of a region whose columns are counted through all of its wafers."""
+    cols, parts = stage.rect.cols, []
+    for index, wafer in enumerate(stage.wafers if stage.span > 1 else ()):
+        low, high = stage.rect.col + index * cols, stage.rect.col + (index + 1) * cols
+        mine = rectangles[(rectangles[:, COL] < high) & (rectangles[:, END_COL] > low)]
+        mine[:, COL : END_COL + 1] = np.clip(mine[:, COL : END_COL + 1], low, high) - index * cols
+        parts.append(_on(wafer, mine))
+    found = np.concatenate(parts) if parts else _on(stage.wafer, rectangles)
+    return Moved(words, hops_of(found), 0, found)
 
 
 def _on(wafer: int, rectangles: I64) -> I64:

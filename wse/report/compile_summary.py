@@ -74,7 +74,7 @@ def _print_stages(console: Console, report: dict[str, Any]) -> None:
         also = " and ".join(name for name in ("embedding", "head") if stage[name])
         table.add_row(
             str(index),
-            str(stage["wafer"]),
+            _range(stage["wafer"], stage["wafer"] + stage["wafers"] - 1),
             _range(stage["row"], stage["row"] + stage["rows"] - 1),
             _range(stage["col"], stage["col"] + stage["cols"] - 1),
             _range(*stage["layers"]) if stage["layers"] else "none",

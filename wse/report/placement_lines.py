@@ -41,13 +41,14 @@ def print_placement(console: Console, report: dict[str, Any]) -> None:
     stages = system["stages"]
     shapes = sorted({(s["rows"], s["cols"]) for s in stages})
     shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
+    spread = f" on each of {stages[0]['wafers']} wafers" if stages[0]["wafers"] > 1 else ""
     chunks = system["prefill_chunks"]
     tokens = several(sum(chunks), "token")
     passes = "at once" if len(chunks) == 1 else f"in {len(chunks)} chunks"
     rows = [
         ("wafer", wafer_line(report["wafer"], system["wafers"])),
         ("model", model_line(report["model"])),
-        ("mapping", f"{system['mapping']}: {several(len(stages), 'region')} of {shape} PEs, {_layers(stages)}"),
+        ("mapping", f"{system['mapping']}: {several(len(stages), 'region')} of {shape} PEs{spread}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes} by {system['prefill']}"),
         ("padding", f"{percent(system['padding_fraction'])} of the weight elements in SRAM are padding"),
     ]

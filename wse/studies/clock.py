@@ -13,7 +13,8 @@ from wse.fabric.link_map import I64, WORDS, most_words
 from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
 from wse.fabric.traffic import Moved
-from wse.phase import Field, Kind, Phase
+from wse.phase import Kind, Phase
+from wse.program import Program
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,7 +49,9 @@ class PhaseTotals:
         parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
         return np.concatenate(parts)
 
-    def add(self, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1) -> None:
+    def add(
+        self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
+    ) -> None:
         """Count some more runs of a phase, which cost the same; ``in_layers`` tells which ops are in layers."""
         self.runs += runs
         self.cycles += cost.cycles * runs
@@ -56,9 +59,10 @@ class PhaseTotals:
         self.by_cause += cost.by_cause.sum(axis=0) * runs
         self.words += int(cost.words.sum()) * runs
         self.hops += int(cost.hops.sum()) * runs
-        for step in np.flatnonzero(phase.kind == Kind.CROSS):
-            ends = (int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER]))
-            self.crossed[ends] += int(cost.bytes[step]) * runs
+        for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
+            pairs = program.crossings(phase, step)
+            for ends in pairs:
+                self.crossed[ends] += int(cost.bytes[step]) // len(pairs) * runs
         self._mesh = cost.mesh
         self._add_links(id(cost.rectangles), cost.rectangles, runs)
         self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
@@ -115,4 +119,5 @@ class Clock:
         return found
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
-        totals.add(self.fabric.program.phases[index], self._layers, cost, runs)
+        program = self.fabric.program
+        totals.add(program, program.phases[index], self._layers, cost, runs)

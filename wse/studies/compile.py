@@ -99,7 +99,7 @@ def histogram(program: Program, sram_bytes: int) -> list[dict[str, int]]:
     The first row, from 0 to 0, counts the PEs outside of all regions.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
-    sizes = [(stage.sram_top_byte, stage.rect.rows * stage.rect.cols) for stage in program.stages]
+    sizes = [(stage.sram_top_byte, stage.rect.rows * stage.cols) for stage in program.stages]
     every = program.wafers * program.wafer_rows * program.wafer_cols
     rows = [{"from_bytes": 0, "to_bytes": 0, "pes": every - sum(pes for _, pes in sizes)}]
     for low, high in pairwise(edges):

@@ -50,6 +50,7 @@ def system_facts(program: Program) -> Report:
         "stages": [
             {
                 "wafer": s.wafer,
+                "wafers": s.span,
                 "row": s.rect.row,
                 "col": s.rect.col,
                 "rows": s.rect.rows,

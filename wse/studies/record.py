@@ -17,7 +17,7 @@ from wse.fabric.layer_links import layer_links
 from wse.fabric.phase_cost import CacheUse, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.instructions import KERNELS
-from wse.phase import Field, Kind
+from wse.phase import Kind
 from wse.program import Program
 from wse.studies.clock import Clock
 from wse.studies.expert_load import ExpertLoad
@@ -29,7 +29,7 @@ from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
 
 TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
-KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2}
+KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2, Kind.WAFERS: 2}
 
 
 def check_trace_path(path: Path) -> None:
@@ -168,17 +168,19 @@ class Recorder:
 
     def _write_crossings(self, phase_index: int, cost: PhaseCost, pass_index: int) -> None:
         phase = self._program.phases[phase_index]
-        steps = np.flatnonzero(phase.kind == Kind.CROSS)
-        if not len(steps):
+        found = np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
+        pairs = [(step, *pair) for step in found for pair in self._program.crossings(phase, step)]
+        if not pairs:
             return
+        steps, sources, targets = np.array(pairs).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
         self.writer.append(
             "crossing",
             {
                 "pass": np.full(len(steps), pass_index),
-                "src_wafer": phase.fixed[steps, Field.FROM_WAFER],
-                "dst_wafer": phase.fixed[steps, Field.TO_WAFER],
-                "bytes": cost.bytes[steps],
+                "src_wafer": sources,
+                "dst_wafer": targets,
+                "bytes": cost.bytes[steps] // np.bincount(steps)[steps],
                 "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
             },
         )
@@ -190,10 +192,11 @@ class Recorder:
             mine = (phase.stage == index) & (phase.kind == Kind.COMPUTE)
             r = stage.rect
             whole = mine & (phase.fixed[:, 1] == r.rows)
-            area = self._busy[stage.wafer, r.row : r.row + r.rows, r.col : r.col + r.cols]
-            area += int(compute[whole].sum())
-            for step in np.flatnonzero(mine & ~whole):
-                area[phase.fixed[step, 0] : phase.fixed[step, 0] + phase.fixed[step, 1]] += int(compute[step])
+            for wafer in stage.wafers:
+                area = self._busy[wafer, r.row : r.row + r.rows, r.col : r.col + r.cols]
+                area += int(compute[whole].sum())
+                for step in np.flatnonzero(mine & ~whole):
+                    area[phase.fixed[step, 0] : phase.fixed[step, 0] + phase.fixed[step, 1]] += int(compute[step])
 
 
 def _encodable(value: Any) -> Any:
@@ -209,7 +212,7 @@ def _step_names(program: Program, phase_index: int) -> list[str]:
     for kind, code in zip(phase.kind, phase.code, strict=True):
         if kind == Kind.COMPUTE:
             names.append(KERNELS[code])
-        elif kind == Kind.LINE:
+        elif kind in (Kind.LINE, Kind.WAFERS):
             names.append(program.patterns[code].name)
         else:
             names.append(TRANSFER_NAMES[Kind(kind)])

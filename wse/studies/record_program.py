@@ -18,16 +18,19 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     )
     writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
     used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
-    has_layers = [s.last_layer > s.first_layer for s in p.stages]
+    placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
+    placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
+    held = [p.stages[i] for _, i in placed]
+    has_layers = [s.last_layer > s.first_layer for s in held]
     stages: dict[str, Any] = {
-        "wafer": [s.wafer for s in p.stages],
-        "row": [s.rect.row for s in p.stages],
-        "col": [s.rect.col for s in p.stages],
-        "rows": [s.rect.rows for s in p.stages],
-        "cols": [s.rect.cols for s in p.stages],
-        "first_layer": [s.first_layer if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
-        "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(p.stages, has_layers, strict=True)],
-        "stage_bytes": [[u[use] for use in (*USES, "free")] for u in used],
+        "wafer": [wafer for wafer, _ in placed],
+        "row": [s.rect.row for s in held],
+        "col": [s.rect.col for s in held],
+        "rows": [s.rect.rows for s in held],
+        "cols": [s.rect.cols for s in held],
+        "first_layer": [s.first_layer if h else -1 for s, h in zip(held, has_layers, strict=True)],
+        "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(held, has_layers, strict=True)],
+        "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
     _write_buffers(writer, p)
@@ -59,16 +62,18 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _write_routes(writer: TraceWriter, p: Program) -> None:
-    rows = [(use, use.first + i) for use in p.colour_uses for i in range(use.colours)]
-    rects = [p.stages[use.stage].rect for use, _ in rows]
+    rows = [
+        (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
+    ]
+    rects = [p.stages[use.stage].rect for use, _, _ in rows]
     writer.append(
         "route",
         {
-            "stage": [use.stage for use, _ in rows],
-            "colour": [colour for _, colour in rows],
-            "pattern": writer.append_names([use.pattern for use, _ in rows]),
-            "axis": [0 if use.axis == ROWS else 1 for use, _ in rows],
-            "wafer": [p.stages[use.stage].wafer for use, _ in rows],
+            "stage": [use.stage for use, _, _ in rows],
+            "colour": [colour for _, colour, _ in rows],
+            "pattern": writer.append_names([use.pattern for use, _, _ in rows]),
+            "axis": [0 if use.axis == ROWS else 1 for use, _, _ in rows],
+            "wafer": [wafer for _, _, wafer in rows],
             "row": [r.row for r in rects],
             "col": [r.col for r in rects],
             "rows": [r.rows for r in rects],

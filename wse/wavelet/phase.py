@@ -72,7 +72,7 @@ def phase_run(
 
     Raises:
         BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
-        BadInput: the phase's words depend on the choice of experts.
+        BadInput: the phase's words depend on the choice of experts, or a region spans wafers.
     """
     check_fixed(phase)
     walk = Walk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)

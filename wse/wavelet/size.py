@@ -17,7 +17,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
     Raises:
         BadMesh: with the size and the limit.
-        BadInput: its words depend on the choice of experts.
+        BadInput: its words depend on the choice of experts, or a region spans wafers.
     """
     for phase in program.phases:
         check_fixed(phase)
@@ -33,9 +33,16 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 def check_fixed(phase: Phase) -> None:
     """Refuse a phase whose words depend on which experts are chosen: the reference carries what a Program fixes.
 
+    One whose regions span wafers is refused as well.
+
     Raises:
         BadInput: it is such a phase.
     """
+    if (phase.kind == Kind.WAFERS).any():
+        message = (
+            "a region that spans wafers is not carried out by wavelets: use --mapping region or pipeline, or --wafers 1"
+        )
+        raise BadInput(message)
     if phase.routed.any():
         message = (
             "experts on columns of their own send words by what is chosen, which is not carried out by wavelets: "

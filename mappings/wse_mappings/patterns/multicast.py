@@ -14,9 +14,15 @@ def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
     return messages
 
 
-def multicast(length: int, lines: int, root: int) -> LineSchedule:
-    """Every PE of a line gets the words of the PE at index ``root``."""
-    return uniform("multicast", length, lines, _from(root, length), colours=2)
+def multicast(length: int, lines: int, root: int, stretches: int = 1) -> LineSchedule:
+    """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there."""
+    each = length // stretches
+    messages = [
+        (start + source, start + target, arrival)
+        for start in range(0, length, each)
+        for source, target, arrival in _from(root, each)
+    ]
+    return uniform("multicast", length, lines, messages, colours=2)
 
 
 def diagonal_multicast(length: int) -> LineSchedule:

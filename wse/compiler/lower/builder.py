@@ -11,7 +11,7 @@ from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep
 from wse.errors import WseBug
 from wse.graph import named_in
 from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
-from wse.phase import Field, Kind
+from wse.phase import ROWS, Field, Kind
 from wse_mappings.schedule import LineSchedule
 
 Operand = At | Num | SymBuffer | int
@@ -176,6 +176,27 @@ class PhaseBuilder:
         }
         counted: dict[int, At | Num] = {} if count is None else {Field.COUNT: At(buffer=count)}
         self._add(Kind.LINE, pattern, axis, here.buffer.view, self._rect(only_row) | operands | counted)
+
+    def between_wafers(
+        self,
+        pattern: int,
+        source: SymBuffer | At,
+        elements: int | Num,
+        *,
+        target: SymBuffer | At,
+        only_row: int | None,
+        **fields: int | Num,
+    ) -> None:
+        """A pattern between the wafers of the stage; ``fields`` by the lower-case names of Field."""
+        here = _operand(source)
+        assert isinstance(here, At)
+        operands: dict[int, At | Num] = {
+            Field.SOURCE: here,
+            Field.TARGET: _operand(target),
+            Field.ELEMENTS: _operand(elements),
+        }
+        operands |= {int(Field[name.upper()]): _operand(value) for name, value in fields.items()}
+        self._add(Kind.WAFERS, pattern, ROWS, here.buffer.view, self._rect(only_row) | operands)
 
     def move(self, kind: Kind, source: SymBuffer | At, **fields: Operand) -> None:
         """A CACHE_SHIFT, HAND_OVER or CROSS step; ``fields`` by the lower-case names of Field."""

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from wse.compiler.lower.between_wafers import all_reduce, all_reduce_alike
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
 from wse.compiler.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
+from wse.hardware.spec import WaferSpec
 from wse.instructions import PICO
 from wse.models.spec import ModelSpec
 from wse.phase import ROWS
@@ -41,6 +43,7 @@ class Context:
     """
 
     spec: ModelSpec
+    wafer: WaferSpec
     options: Options
     choice: Choice
     cuts: tuple[Shard, ...]
@@ -69,7 +72,7 @@ class Context:
     @property
     def heads(self) -> tuple[int, int, int, int]:
         """Query heads, kv heads, queries per kv head and features a head that a column holds."""
-        held, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv
+        held, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return held * share, held, share, self.cut.heads.features_per_head
 
     @property
@@ -137,8 +140,21 @@ class Context:
         elements: int | Num,
         arrival: Arrival = Arrival.ADD,
         count: SymBuffer | None = None,
+        *,
+        over_rows: int = 0,
     ) -> None:
-        """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`."""
+        """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`.
+
+        ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
+        """
+        if axis == ROWS and self.cut.span > 1:
+            at = At(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
+            assert isinstance(elements, int)
+            if over_rows:
+                all_reduce(self, at, elements, arrival, real=over_rows, only_row=None)
+            else:
+                all_reduce_alike(self, at, elements, arrival)
+            return
         length, lines = self.lines(axis)
         pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=self.groups(length))
         self.builder.line(pattern, axis, buffer, elements, count=count)
@@ -146,12 +162,23 @@ class Context:
     def reduce_in_groups(self, buffer: SymBuffer, elements: int | Num) -> None:
         """All-reduce of sums inside the columns of each head group."""
         segments = self.cut.heads.segments
-        if any(count > 1 for _, count in segments):
+        if len(segments) < self.cut.span:  # wafers share heads
+            self._reduce_in_teams(buffer, elements)
+        elif any(count > 1 for _, count in segments):
             groups = self.groups(max(count for _, count in segments))
             pattern = self.patterns.get(
                 k_tree, self.cut.cols, self.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
             )
             self.builder.line(pattern, ROWS, buffer, elements)
+
+    def _reduce_in_teams(self, buffer: SymBuffer, elements: int | Num) -> None:
+        """The same where a head group has whole wafers. What varies with cache slots differs from row to row."""
+        at, teams = At(buffer=buffer), len(self.cut.heads.segments)
+        if isinstance(elements, Num):
+            real = Num(per_slot=elements.per_slot * self.cut.rows)
+            all_reduce(self, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
+        else:
+            all_reduce_alike(self, at, elements, Arrival.ADD, teams)
 
     def groups(self, length: int) -> tuple[int, ...] | None:
         """How an all-reduce over ``length`` PEs is cut into groups; not at all in prefill as WaferLLM runs it."""

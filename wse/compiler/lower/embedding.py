@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wse.compiler.lower.between_wafers import to_all_wafers
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
 from wse.element_types import rounded
@@ -50,7 +51,7 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
         held = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
         with c.each_user() as one:
             b.compute("add_positions", x=one.of(found, d), M=one.tokens, row=row, **held)
-    c.all_reduce(ROWS, found, M * d)
+    c.all_reduce(ROWS, found, M * d, over_rows=M * c.spec.hidden_size)
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:
@@ -67,11 +68,13 @@ def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostS
         bytes=payload_bytes,
         what=int(what),
     )
+    if c.cut.span > 1:
+        to_all_wafers(c, ids, elements, 0, 0)
     spread(c, ids, elements, only_first_row=True)
     b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
 
 
 def spread(c: Context, at: At, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
-    """Multicast from column ``col`` along every row, or along the first alone."""
-    pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col)
+    """Multicast from column ``col``, of each wafer, along every row, or along the first alone."""
+    pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)

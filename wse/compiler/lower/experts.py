@@ -119,7 +119,7 @@ def experts_down(c: Context, op: Op) -> None:
     )
     for (vector,) in op.vectors:
         b.compute("expert_bias", x=out, bias=c.tile(vector), N=d, stride=d, by_token=1, **listed)
-    c.all_reduce(ROWS, out, M * d)
+    c.all_reduce(ROWS, out, M * d, over_rows=M * c.spec.hidden_size)
     join_stream(c, out, op.weights[0], bias=False)
 
 

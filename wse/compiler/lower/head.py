@@ -5,6 +5,9 @@ In decode there is one token of each user, and as many next ids.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+from wse.compiler.lower.between_wafers import all_reduce
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.in_place import in_place
@@ -56,7 +59,7 @@ def head(c: Context, op: Op) -> None:
             cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
-            _to_host(c, At(buffer=logits), M * n, HostStream.LOGITS_OUT, first, M * _logit_bytes(c, first, n))
+            _logits_out(c, At(buffer=logits), M * n, first, n)
         if not by_host:
             with c.each_user() as one:
                 b.compute(
@@ -74,41 +77,53 @@ def head(c: Context, op: Op) -> None:
     if by_host:
         take_ids(c, ids, M, M * ID_BYTES, HostStream.DRAWN_IN)
         return
-    b.line(
-        c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True),
-        ROWS,
-        pairs,
-        M * 2,
-        only_row=root,
-    )
+    if c.cut.span > 1:
+        all_reduce(c, At(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
+    else:
+        larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True)
+        b.line(larger, ROWS, pairs, M * 2, only_row=root)
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
     found = At(buffer=pairs, offset=1)
     if M > 1:
         found = At(buffer=c.temp("found", M, "f32", "buffers"))
         b.compute("pair_indices", only_row=root, pairs=pairs, out=found, n=M)
     b.line(spread, COLUMNS, found, M, target=ids)
-    _to_host(c, ids, M, HostStream.TOKEN_OUT, 0, M * ID_BYTES)
+    _to_host(c, ids, M, HostStream.TOKEN_OUT, M * ID_BYTES)
 
 
-def _logit_bytes(c: Context, first: int, n: int) -> int:
-    """Payload of one chunk of logits without padding."""
-    real = int((c.cut.vocab[:, first : first + n] >= 0).sum())
-    return real * ELEMENT_BYTES[c.options.accumulate]
+def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> None:
+    """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
+    each, wafers = c.cut.cols_of_wafer, range(c.cut.span)
+    with c.builder.together() if len(wafers) > 1 else nullcontext():
+        for wafer in wafers:
+            held = c.cut.vocab[wafer * each : (wafer + 1) * each, first : first + n]
+            payload = c.tokens * int((held >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
+            columns = {"wafer": wafer, "source_col": wafer * each, "cols": each, "first": first}
+            _to_host(c, source, elements, HostStream.LOGITS_OUT, payload, **columns)
 
 
-def _to_host(c: Context, source: At, elements: int, what: HostStream, first: int, payload_bytes: int) -> None:
-    """Logits leave from all columns of the root row, ids from one PE at the edge."""
+def _to_host(
+    c: Context,
+    source: At,
+    elements: int,
+    what: HostStream,
+    payload_bytes: int,
+    *,
+    wafer: int = 0,
+    cols: int = 1,
+    **fields: int,
+) -> None:
+    """A stream from columns of a wafer of the stage, by default from one PE at the edge."""
     b = c.builder
-    cols = c.cut.cols if what == HostStream.LOGITS_OUT else 1
     b.move(
         Kind.CROSS,
         source,
         elements=elements,
         cols=cols,
         target_stage=b.stage,
-        from_wafer=c.plans[b.stage].wafer,
+        from_wafer=c.plans[b.stage].wafer + wafer,
         to_wafer=HOST,
         bytes=payload_bytes,
         what=int(what),
-        first=first,
+        **fields,
     )

@@ -81,7 +81,7 @@ def query(c: Context, op: Op) -> None:
     q_nope, q_rope, k_b = op.weights
     of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * held * nope, "act")
     in_place(c, _shared(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
-    c.all_reduce(ROWS, of_row, M * width)
+    c.all_reduce(ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
     _apart(c, At(buffer=of_row), At(buffer=without), (nope,) * held, width)
     absorbed = c.temp("absorbed", M * held * C, "acc")
     for i in range(held):
@@ -151,7 +151,7 @@ def output(c: Context, op: Op) -> None:
     for i in range(held):
         x, w = At(buffer=of_row, offset=i * M * C), At(buffer=c.tile(v_b), offset=i * value)
         in_place(c, x, w, At(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
-    c.all_reduce(ROWS, expanded, M * width)
+    c.all_reduce(ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
     b.compute("store", out=values, x=expanded, n=M * width)
     on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     in_place(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
@@ -159,7 +159,7 @@ def output(c: Context, op: Op) -> None:
     b.compute("store", out=turned, x=on_columns, n=M * h)
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, to_rows=1)
-    c.all_reduce(ROWS, addend, M * d)
+    c.all_reduce(ROWS, addend, M * d, over_rows=M * c.spec.hidden_size)
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 

@@ -52,7 +52,7 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = F
         partial = c.temp("t_partial", M * d, "acc", "buffers")
         dist_gemm_t(c, "matmul", x, _copied(c, c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
-        _stationary(c, x, c.tile(tensor), out, K, d, ROWS)
+        _stationary(c, x, c.tile(tensor), out, K, d, ROWS, over_rows=M * c.spec.hidden_size)
     join_stream(c, out, tensor, bias=bias)
 
 
@@ -70,10 +70,12 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
         c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
 
 
-def _stationary(c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int) -> None:
+def _stationary(
+    c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int, over_rows: int = 0
+) -> None:
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
     in_place(c, x, w, out, K, N, stride=N, out_stride=N)
-    c.all_reduce(axis, out, c.tokens * N)
+    c.all_reduce(axis, out, c.tokens * N, over_rows=over_rows)
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:

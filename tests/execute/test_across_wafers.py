@@ -1,0 +1,159 @@
+"""Ops split over wafers: the same tokens and logits as on one, and the words and bytes that the fabric model counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dequantised import Dequantised
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, golden, session, wafer
+from tiny_model import latent_spec, tensors, tiny_spec
+from wafer_runs import CHOICE, OPTIONS, wafer_run
+
+from wse.compiler.options import LAYERS, MESH_GEMM
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search import compile_model
+from wse.errors import BadInput
+from wse.fabric.phase_cost import Fabric
+from wse.phase import HOST, Field, Kind
+from wse.wavelet.phase import phase_run
+
+PROMPT = (5, 9, 31, 7, 12, 40, 2)
+POSITIONS = replace(
+    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
+)
+NORMS = replace(tiny_spec(kv_heads=1), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
+    "heads of whole wafers": (tiny_spec(kv_heads=3), (4, 3), 2, {}),
+    "more wafers than heads": (tiny_spec(), (4, 3), 3, {}),
+    "more heads than columns": (tiny_spec(heads=10, kv_heads=5), (3, 2), 2, {}),
+    "untied": (tiny_spec(tied=False), (1, 5), 3, {}),
+    "one column": (tiny_spec(), (3, 1), 3, {}),
+    "drawn by the host": (tiny_spec(), (4, 3), 2, {"sampling": "host"}),
+    "biases and positions": (POSITIONS, (4, 5), 3, {}),
+    "one kv head, normalised": (NORMS, (3, 4), 2, {}),
+    "latent": (latent_spec(), (4, 3), 3, {}),
+    "experts": (mixture_spec(MIXTURES["shared"]), (3, 3), 2, {}),
+    "own experts": (mixture_spec(MIXTURES["biased"]), (3, 3), 2, {"experts": "own"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str) -> None:
+    spec, mesh, wafers, wanted = CASES[name]
+    run = wafer_run(spec, mesh, wafers, [PROMPT], **wanted)
+    assert run.worst < 1e-5
+    assert run.links_agree
+    assert len(run.program.stages) == 1
+    assert {cost.links.any(axis=(1, 2, 3)).all() for cost in run.costs} == {True}, "every wafer moves words"
+
+
+def test_two_users_share_the_exchanges() -> None:
+    """What crosses is twice the bytes of one user in as many steps."""
+    two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
+    assert two.worst < 1e-5
+    assert two.links_agree
+    decoded = [run.costs[-1].bytes[run.program.decode.kind == Kind.WAFERS] for run in (two, one)]
+    assert decoded[0].tolist() == (2 * decoded[1]).tolist()
+
+
+@pytest.mark.parametrize("coding", ["int8", "int4"])
+def test_quantised_weights_answer_as_what_their_codes_stand_for(coding: str) -> None:
+    spec = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100)
+    held = tensors(spec)
+    plain = Dequantised(held, held.__getitem__, coding, np.dtype(np.float32))
+    run = wafer_run(spec, (3, 3), 2, [PROMPT], source=plain.tensor, dtype=coding, activations="float32")
+    assert run.worst < 1e-5
+    assert run.links_agree
+
+
+@pytest.mark.parametrize("wafers", [2, 3])
+def test_stories260k_gives_its_golden_tokens(shared: Path, wafers: int) -> None:
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[1]
+    expected = case["token_ids"][len(case["prompt_ids"]) :]
+    run = session(
+        folder,
+        (7, 5),
+        prompt=case["prompt_ids"],
+        new_tokens=len(expected),
+        mapping="tensor",
+        wafers=wafers,
+        sram_bytes=4 << 20,
+    )
+    assert run.greedy(len(expected)) == expected
+
+
+def test_a_token_crosses_as_megatron_counts_it() -> None:
+    """Two sums of a hidden vector a layer, and one each for the embedding and the largest logit."""
+    spec = tiny_spec(layers=3)
+    run = wafer_run(spec, (4, 3), 2, [PROMPT], steps=1)
+    hidden_bytes, pair_bytes = 4 * spec.hidden_size, 8
+    one_way = (2 * spec.layer_count + 1) * hidden_bytes + pair_bytes
+    crossings = run.costs[-1].bytes[run.program.decode.kind == Kind.WAFERS]
+    assert int(crossings.sum()) == 2 * one_way
+    seconds = len(crossings) * run.machine.wafer_link_latency_s + one_way / run.machine.wafer_link_bytes_per_s
+    assert run.costs[-1].cause("crossing") == pytest.approx(seconds * run.machine.clock_hz, abs=len(crossings))
+
+
+@pytest.mark.parametrize("wafers", [2, 3, 5])
+def test_sums_cross_in_the_way_that_takes_the_link_the_least_time(wafers: int) -> None:
+    """With links of no latency as two halves of 1 / wafers of the bytes, and with slow ones at once."""
+    spec = tiny_spec(hidden=60)
+    far, near = wafer(3, 3, 1 << 20), replace(wafer(3, 3, 1 << 20), wafer_link_latency_s=0.0)
+    found = []
+    for machine in (far, near):
+        program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
+        step = next(s for s in np.flatnonzero(program.decode.kind == Kind.WAFERS) if program.decode.fixed[s, 1] == 3)
+        found.append(program.decode.fixed[step, [Field.ROUNDS, Field.PART, Field.BYTES]].tolist())
+    in_parts = [2, -(-20 // wafers), 2 * 4 * -(-60 // wafers)]
+    assert found == [[1, 20, 240], in_parts if wafers > 2 else [1, 20, 240]]
+
+
+def test_words_are_counted_where_sums_cross_in_parts() -> None:
+    near = {"wafer_link_latency_s": 0.0}
+    run = wafer_run(tiny_spec(), (4, 3), 3, [PROMPT], machine=near)
+    assert (run.program.decode.fixed[run.program.decode.kind == Kind.WAFERS, Field.ROUNDS] == 2).any()
+    assert run.worst < 1e-5
+    assert run.links_agree
+
+
+def test_on_one_wafer_it_is_the_region_mapping() -> None:
+    programs = [
+        compile_choice(tiny_spec(), wafer(4, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1, mapping=name), CHOICE)
+        for name in ("region", "tensor")
+    ]
+    assert programs[1].digest() == replace(programs[0], mapping_name="tensor").digest()
+
+
+def test_layers_alone_are_timed_across_wafers() -> None:
+    """More wafers, narrower shares: less arithmetic, and the same two exchanges."""
+    machine, options = wafer(8, 8, 1 << 20), replace(OPTIONS, scope=LAYERS, logits_out="none")
+    spec = tiny_spec(hidden=256, heads=16, kv_heads=8, head_size=16, ffn=1024)
+    costs = []
+    for wafers in (2, 4):
+        program = compile_choice(spec, machine, SOFTWARE, replace(options, wafers=wafers), CHOICE)
+        costs.append(Fabric(program, machine, SOFTWARE).decode_cost(8))
+        assert int((program.decode.kind == Kind.WAFERS).sum()) == 2 * spec.layer_count
+    assert costs[1].cause("compute") < costs[0].cause("compute")
+
+
+def test_what_is_not_known_across_wafers_is_refused() -> None:
+    machine = wafer(4, 4, 1 << 20)
+    with pytest.raises(BadInput, match=r"mesh-gemm: not known for --mapping tensor on several wafers, which tiny has"):
+        compile_model(tiny_spec(), machine, SOFTWARE, replace(OPTIONS, prefill=MESH_GEMM))
+    program = compile_choice(tiny_spec(), machine, SOFTWARE, OPTIONS, CHOICE)
+    with pytest.raises(BadInput, match=r"spans wafers is not carried out by wavelets: use --mapping region"):
+        phase_run(program, program.decode, [7], machine, SOFTWARE)
+
+
+def test_more_wafers_than_layers_are_no_mistake() -> None:
+    program = compile_model(tiny_spec(layers=1), wafer(4, 4, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=3))
+    assert program.stages[0].span == 3
+    assert {pair for step in range(len(program.decode)) for pair in program.crossings(program.decode, step)} >= {
+        (a, b) for a in range(3) for b in range(3) if a != b
+    } | {(0, HOST)}

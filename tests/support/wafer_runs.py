@@ -1,0 +1,85 @@
+"""Running a tiny random model over several wafers, its logits against the plain decoder and its costs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from plain_decoder import plain_logits
+from session import SOFTWARE, wafer
+from tiny_model import tensors
+
+from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program import Program
+
+OPTIONS = Options(
+    mapping="tensor", wafers=2, dtype="float32", accumulate="float32", context=20, prompt_tokens=(7,), logits_out="all"
+)
+CHOICE = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=5)
+
+
+@dataclass(kw_only=True)
+class WaferRun:
+    """What ran: its engine and Program, the fabric's cost of each pass, and the largest error of logits.
+
+    ``worst`` is relative to the largest logit of the plain decoder.
+    """
+
+    engine: Engine
+    program: Program
+    machine: WaferSpec
+    costs: list[PhaseCost]
+    worst: float
+
+    @property
+    def links_agree(self) -> bool:
+        """Whether the words on every link, their hops and all bytes that crossed are those of the fabric."""
+        words, crossed = self.engine.link_words(), sum(self.engine.streams.crossed.values())
+        return (
+            np.array_equal(sum(cost.links for cost in self.costs), words)
+            and sum(int(cost.hops.sum()) for cost in self.costs) == int(words.sum())
+            and sum(int(cost.bytes.sum()) for cost in self.costs) == crossed
+        )
+
+
+def wafer_run(
+    spec: ModelSpec,
+    mesh: tuple[int, int],
+    wafers: int,
+    prompts: Sequence[Sequence[int]],
+    steps: int = 3,
+    source: Callable[[str], npt.NDArray[np.generic]] | None = None,
+    machine: Mapping[str, float] | None = None,
+    **wanted: Any,
+) -> WaferRun:
+    """Read the prompts and decode ``steps`` tokens of each. ``source`` has what the plain decoder multiplies with.
+
+    ``machine`` replaces numbers of the wafer, ``wanted`` options.
+    """
+    lengths = [len(prompt) for prompt in prompts]
+    options = replace(OPTIONS, wafers=wafers, prompt_tokens=tuple(lengths), **wanted)
+    on = replace(wafer(*mesh, 1 << 20), **(machine or {}))
+    program = compile_choice(spec, on, SOFTWARE, options, CHOICE)
+    held = tensors(spec)
+    draws = [lambda logits: int(logits.argmax())] * len(prompts) if options.sampling == "host" else []
+    engine, fabric = Engine(program, spec, held.__getitem__, draws), Fabric(program, on, SOFTWARE)
+    costs = [fabric.prefill_cost(index, dict(engine.routing.pairs)) for index in engine.prefill(*prompts)]
+    ids, worst = [list(prompt) for prompt in prompts], 0.0
+    for step in range(steps + 1):
+        for known, got in zip(ids, engine.logits, strict=True):
+            want = plain_logits(spec, source or held.__getitem__, known)[-1]
+            worst = max(worst, float(np.abs(got - want).max() / np.abs(want).max()))
+        for known, token in zip(ids, engine.tokens, strict=True):
+            known.append(token)
+        if step < steps:
+            engine.decode()
+            costs.append(fabric.decode_cost(*(n + step for n in lengths), pairs=dict(engine.routing.pairs)))
+    return WaferRun(engine=engine, program=program, machine=on, costs=costs, worst=worst)
