@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.options import Options
-from wse.compiler.search import compile_model, fits
+from wse.compiler.search import compile_model, fits, search
 from wse.compiler.suggest import remedies, smallest_square
 from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.fabric.phase_cost import Fabric
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.program import Program
+from wse_mappings.recipe import recipes
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))
@@ -89,6 +91,28 @@ def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
     program = compile_model(SPEC, wafer(18, 16), SOFTWARE, options)
     assert [(s.rect.row, s.rect.col) for s in program.stages][:2] == [(0, 0), (0, 8)]
     assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
+
+
+@pytest.mark.parametrize("wafers", [1, 2])
+def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
+    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers)
+
+    def cycles(program: Program) -> float:
+        fabric = Fabric(program, machine, SOFTWARE)
+        return sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill))) + fabric.decode_cost(60).cycles
+
+    def by_op(program: Program) -> list[float]:
+        cost = Fabric(program, machine, SOFTWARE).decode_cost(60)
+        return [float(v) for v in np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))]
+
+    best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, by_op)
+    names = [name for name, recipe in recipes().items() if recipe.regions != "searched"]
+    fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, by_op).program for name in names]
+    assert cycles(best.program) <= min(map(cycles, fixed))
+    assert cycles(best.program) == best.compiled[0][1] == min(cost for _, cost in best.compiled)
+    assert {trial.layout.mapping for trial in best.trials} >= {"auto", "pipeline", "region"}
+    assert any(trial.layout.turned for trial in best.trials)
+    assert any(trial.layout.groups for trial in best.trials)
 
 
 def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL_PRODUCTS, THIN_GEMM, Options, needs_thin
+from wse.compiler.options import DECODE, EQUAL_GROUPS, MESH_GEMM_OWN, PREFILL_PRODUCTS, THIN_GEMM, Options, needs_thin
 from wse.hardware.mesh import turned
 from wse.hardware.spec import WaferSpec
 from wse.models.counts import parameters_per_token
@@ -18,17 +18,24 @@ from wse_mappings.split import ceil_div
 AUTO = "auto"
 """The mapping that is the best of all others, and of layouts that none of them has."""
 
+GROUPS = (EQUAL_GROUPS, 4, 8, 16, 32)
+"""Groups of a line that are tried besides those with the fewest relays, on the fastest layout that was found."""
+
 MOST_STAGES = 16  # stages on a wafer that are tried when the region is not given
 MOST_BANDS = 12  # bands that are tried where layouts are searched, and as many regions in a band as there are layers
 
 
 class Layout(NamedTuple):
-    """How a mapping cuts each wafer: bands, the most regions in one, and whether rows and columns change places."""
+    """How a mapping cuts each wafer: bands, the most regions in one, and whether rows and columns change places.
+
+    ``groups`` are those of the all-reduces of decode, as in `Options`, where they are not those asked for.
+    """
 
     mapping: str
     bands: int
     per_band: int
     turned: bool = False
+    groups: int | None = None
 
     def region(self, wafer: WaferSpec, options: Options) -> tuple[int, int]:
         """Rows and columns of a region, the columns where all of a band have as many."""
@@ -40,7 +47,8 @@ def layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> list[Layout]
     """Those of the mapping that was asked for, the fewest regions first; with ``auto`` those of all, and more."""
     if options.mapping != AUTO:
         return list(_of_mapping(options.mapping, spec, wafer, options))
-    named = [name for name, recipe in recipes().items() if recipe.regions != "searched"]
+    alone = ("searched", "span") if options.wafers == 1 else ("searched",)  # a wafer alone has nothing to span
+    named = [name for name, recipe in recipes().items() if recipe.regions not in alone]
     every = [layout for name in named for layout in _of_mapping(name, spec, wafer, options)]
     return [*every, *_searched(spec, wafer, options)]
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from wse.compiler.layouts import Layout, layouts, prefills, promise
+from wse.compiler.layouts import AUTO, GROUPS, Layout, layouts, prefills, promise
 from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.trials import Bench, ByOp, Trial
@@ -30,10 +30,14 @@ FINALISTS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """The Program that was chosen, and the trials in small, in the order of layouts."""
+    """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
+
+    ``compiled`` has trials with the costs of their Programs, the chosen one's first; none where there was one alone.
+    """
 
     program: Program
     trials: tuple[Trial, ...]
+    compiled: tuple[tuple[Trial, float], ...] = ()
 
 
 def compile_model(
@@ -67,21 +71,25 @@ def search(
     bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
     trials = _trials(bench, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
-    programs: list[Program] = []
+    programs: list[tuple[Trial, Program]] = []
     failures: list[DoesNotFit] = []
     for trial in _finalists(fitting):
         try:
             choice = bench.largest_chunks(trial)
-            programs.append(compile_choice(spec, wafer, software, bench.of(trial.layout), choice))
+            programs.append((trial, compile_choice(spec, wafer, software, bench.of(trial.layout), choice)))
         except DoesNotFit as error:
             failures.append(error)
             continue
         if cost is None:
             break
-    if programs:
-        best = programs[0] if cost is None else min(programs, key=cost)
-        return Found(program=best, trials=tuple(trials))
-    raise failures[0] if failures else _refusal(bench, trials)
+    if not programs:
+        raise failures[0] if failures else _refusal(bench, trials)
+    if cost is None or len(programs) == 1:
+        return Found(program=programs[0][1], trials=tuple(trials))
+    costs = [cost(program) for _, program in programs]
+    order = sorted(range(len(programs)), key=lambda i: costs[i])
+    compiled = tuple((programs[i][0], costs[i]) for i in order)
+    return Found(program=programs[order[0]][1], trials=tuple(trials), compiled=compiled)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
@@ -123,7 +131,19 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
                 misfits.append(error)
     if misfits and not trials:
         raise misfits[0]
-    return trials
+    return trials + _regrouped(bench, trials, by_op)
+
+
+def _regrouped(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
+    """With ``auto``, the fastest layout with other groups in its all-reduces."""
+    timed = [trial for trial in trials if trial.token_cycles is not None]
+    if bench.options.mapping != AUTO or not timed:
+        return []
+    best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
+    others = [best.layout._replace(mapping=AUTO, groups=groups) for groups in GROUPS if groups != bench.options.groups]
+    rows, cols = best.layout.region(bench.wafer, bench.options)
+    fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
+    return [bench.tried(layout, best.prefill, by_op) for layout in fitting]
 
 
 def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
@@ -154,7 +174,7 @@ def _finalists(trials: list[Trial]) -> list[Trial]:
         if any(trial.token_cycles is None for trial in group):
             chosen |= dict.fromkeys(trial.layout for trial in group)
             continue
-        order = sorted(group, key=lambda trial: (trial.token_cycles or 0.0, trial.layout))
+        order = sorted(group, key=lambda trial: trial.token_cycles or 0.0)
         chosen |= dict.fromkeys(list(dict.fromkeys(trial.layout for trial in order))[:FINALISTS])
     return [trial for trial in trials if trial.layout in chosen]
 

@@ -49,8 +49,9 @@ class Bench:
     options: Options
 
     def of(self, layout: Layout) -> Options:
-        """The request with the mapping of a layout."""
-        return replace(self.options, mapping=layout.mapping)
+        """The request with the mapping of a layout, and its groups."""
+        groups = self.options.groups if layout.groups is None else layout.groups
+        return replace(self.options, mapping=layout.mapping, groups=groups)
 
     def smallest(self, layout: Layout, prefill: str) -> tuple[Options, Choice]:
         """The least demanding choice: a token at once, and few entries of the vocabulary."""

@@ -10,6 +10,7 @@ from wse.report.bounds_table import print_bounds, print_levels
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
 from wse.report.schedule_table import print_schedule
+from wse.report.search_table import print_search
 from wse.report.terminal import (
     console_on,
     count,
@@ -51,6 +52,8 @@ def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = Fal
     _print_sram(console, report, detail=detail)
     if "schedule" in report and (detail or report["schedule"]["stages"] > 1):
         print_schedule(console, report["schedule"])
+    if "search" in report:
+        print_search(console, report["search"], report["wafer"]["clock_hz"])
     if "sensitivity" in report:
         _print_sensitivity(console, report)
 

@@ -13,7 +13,7 @@ from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
 from wse.studies.bounds import bound_facts
-from wse.studies.choose import compiled
+from wse.studies.choose import compiled, found
 from wse.studies.clock import Clock
 from wse.studies.estimate_request import Change, EstimateRequest, PreparedEstimate, prepare_estimate
 from wse.studies.facts import (
@@ -31,6 +31,7 @@ from wse.studies.facts import (
 from wse.studies.grades import Grades, grade_facts
 from wse.studies.latency import latency_facts
 from wse.studies.schedule_facts import schedule_facts
+from wse.studies.search_facts import search_facts
 from wse.studies.sensitivity import CHANGES, sensitivity_facts
 from wse.studies.users import user_facts
 
@@ -62,7 +63,11 @@ def estimate(
     pieces = 1 + len(CHANGES) * sensitivity
     on_piece(0, pieces, request.model)
     prepared = prepare_estimate(request)
-    report = estimate_of(prepared, compiled(prepared))
+    chosen = found(prepared)
+    report = estimate_of(prepared, chosen.program)
+    tried = search_facts(chosen)
+    if tried:
+        report["search"] = tried
     if sensitivity:
 
         def changed(name: str, change: Change) -> Report:
