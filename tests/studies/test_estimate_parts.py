@@ -11,11 +11,13 @@ import pytest
 
 from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
-from wse.hardware.load import provenance
+from wse.hardware.load import load_wafer, provenance
+from wse.hardware.number import GRADES
 from wse.report.estimate_summary import print_estimate
+from wse.serving.economics import load_economics
 from wse.studies.estimate import estimate
 from wse.studies.estimate_request import EstimateRequest
-from wse.studies.grades import SOURCES, WEAKEST_LAST
+from wse.studies.grades import SOURCES
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
 
@@ -92,7 +94,7 @@ def test_levels_add_up_to_the_token_and_no_row_beats_its_bounds(report: dict[str
 
 def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], request_: EstimateRequest) -> None:
     grades = report["grades"]
-    known = provenance("production") | provenance("wse3")
+    known = provenance("production") | provenance("wse3") | load_economics(load_wafer("wse3")).sources
     for key, found in grades.items():
         name = found["weakest"]
         source = known.get(name) or known[f"{name}.wse3"]
@@ -101,9 +103,42 @@ def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], reques
         holder: Any = report
         for part in key.split("."):
             holder = holder[part]
-    assert WEAKEST_LAST.index(grades["decode.tokens_per_s"]["grade"]) >= WEAKEST_LAST.index(
+    assert list(GRADES).index(grades["decode.tokens_per_s"]["grade"]) >= list(GRADES).index(
         grades["crossing.s_per_token"]["grade"]
     )
+
+
+def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, Any]) -> None:
+    energy, cost, rate = report["energy"], report["cost"], report["decode"]["tokens_per_s"]
+    assert energy["joules_per_token"] == pytest.approx(2 * energy["wafer_power_w"] / rate)
+    dollars = 2 * cost["wafer_usd_per_hour"] / 3600 / rate * 1e6
+    assert cost["usd_per_million_tokens"] == pytest.approx(dollars)
+    saturated = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
+    assert energy["joules_per_token_saturated"] == pytest.approx(2 * energy["wafer_power_w"] / saturated)
+    below = energy["from_below"]
+    assert below["joules_per_token"] == pytest.approx(sum(below["joules_by"].values()))
+    assert min(below["joules_by"].values()) > 0
+    assert report["grades"]["energy.joules_per_token"]["grade"] == "I"
+
+
+def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequest, tmp_path: Path) -> None:
+    file = tmp_path / "power.toml"
+    file.write_text("wafer_power_w = 11_500\n")
+    found = estimate(replace(request_, batch=1, new_tokens=2, economics=str(file)))
+    assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["decode"]["tokens_per_s"])
+    assert found["energy"]["grade"] == "U"
+
+
+def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
+    found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2))
+    search = found["search"]
+    rows = search["layouts"]
+    assert len(rows) == search["tried"] > 3
+    assert {"region", "pipeline", "auto"} <= {row["mapping"] for row in rows}
+    whole = [row["request_cycles"] for row in rows if "request_cycles" in row]
+    assert len(whole) == search["compiled"] > 1
+    assert whole == sorted(whole)
+    assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
 
 
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ def estimate(
     capacity: Annotated[
         str, typer.Option(metavar="refuse|report", help="Whether a model that does not fit is timed all the same.")
     ] = "refuse",
+    economics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Power and prices in a TOML file, in place of those of wse/data/economics.toml."
+        ),
+    ] = None,
     sensitivity: Annotated[  # noqa: FBT002
         bool, typer.Option("--sensitivity", help="Also what a slower hop, more SRAM or a faster link would change.")
     ] = False,
@@ -72,6 +78,7 @@ def estimate(
         batch=batch,
         context=context,
         capacity=capacity,
+        economics=economics,
     )
     with progress_on(sys.stderr, ESTIMATING) as on_piece:
         report = estimated(request, sensitivity=sensitivity, on_piece=on_piece)

@@ -3,7 +3,8 @@
 ``sram``: weights and cache entries that a PE reads, over the bytes that its SRAM gives in a cycle. ``arithmetic``: its
 multiply-adds over their rate. ``hops``: the longest way that anything in the result has come, times a hop.
 ``crossing``: latency and bytes of a stream between wafers, or to and from the host. Each holds for steps one after
-another; of steps that run together the largest counts. They are bounds of what is placed, padding included.
+another; of steps that run together the largest counts. They are bounds of what is placed, padding included, and what
+the steps of several users read counts for each.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = Fal
     _print_sram(console, report, detail=detail)
     if "schedule" in report and (detail or report["schedule"]["stages"] > 1):
         print_schedule(console, report["schedule"])
-    if "search" in report:
+    if "search" in report and (detail or report["inputs"]["mapping"] == "auto"):
         print_search(console, report["search"], report["wafer"]["clock_hz"])
     if "sensitivity" in report:
         _print_sensitivity(console, report)
@@ -133,10 +133,26 @@ def _decoded(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         crossing = report["crossing"]
         text = f"{seconds(crossing['s_per_token'])} a token between wafers"
         rows.append(("crossings", "crossing.s_per_token", in_bytes(crossing["bytes_per_token"]), text))
+    rows += _economy(report)
     busiest = f"on the busiest link; {count(fabric['wavelet_hops_per_token'])} hops in all"
     words = f"{count(fabric['busiest_link_words_per_token'])} words"
     rows.append(("traffic", "fabric.busiest_link_words_per_token", words, busiest))
     return rows
+
+
+def _economy(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Joules and dollars of a token, with their ranges."""
+    if "energy" not in report:
+        return []
+    energy, cost = report["energy"], report["cost"]
+    low, high = energy["range"]
+    watts = f"{count(low)} to {count(high)}, at {energy['wafer_power_w'] / 1000:g} kW a wafer"
+    cheap, dear = cost["range"]
+    price = f"a million tokens, {count(cheap)} to {count(dear)}, at {cost['wafer_usd_per_hour']:g} a wafer's hour"
+    return [
+        ("energy", "energy.joules_per_token", f"{count(energy['joules_per_token'])} J", f"a token, {watts}"),
+        ("cost", "cost.usd_per_million_tokens", f"{count(cost['usd_per_million_tokens'])} USD", price),
+    ]
 
 
 def _print_sram(console: Console, report: dict[str, Any], *, detail: bool) -> None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
+from wse.serving.economics import load_economics
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import compiled, found
 from wse.studies.clock import Clock
+from wse.studies.economy import economy_facts
 from wse.studies.estimate_request import Change, EstimateRequest, PreparedEstimate, prepare_estimate
 from wse.studies.facts import (
     Report,
@@ -115,6 +117,11 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         midway = clock.fabric.decode_cost(*middle)
         report["schedule"] = schedule_facts(clock.fabric, prompts, midway, prepared.new_tokens)
         report["bounds"] = bound_facts(clock.fabric, spec, alike, grades)
+        rates = {"alone": report["decode"]["tokens_per_s"]}
+        if len(program.stages) > 1 and report["schedule"]["rows"]:
+            rates["saturated"] = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
+        economics = load_economics(wafer, prepared.request.economics)
+        report |= economy_facts(clock.fabric, clock.decode, alike, economics, rates)
     report["grades"] = grade_facts(grades, report)
     if program.mixtures[0] is not None:
         report["routing"] = "even" if routing is None else "given"

@@ -14,7 +14,7 @@ from wse.studies.placement_request import Placeable, PlacementRequest, check_con
 
 Change = Callable[[WaferSpec], WaferSpec]
 
-MOST_USERS = 65_536
+MOST_USERS = 4096
 """Users of one batch; more are a slip."""
 
 
@@ -23,7 +23,7 @@ class EstimateRequest(PlacementRequest):
     """The options of ``wse estimate`` as given; None where the default is to be found.
 
     ``prompt_len`` and ``new_tokens`` are those of each of ``batch`` users. ``capacity`` ``report`` times what does not
-    fit as well.
+    fit as well. ``economics`` is a file with other power and prices.
     """
 
     wafer: str = "wse3"
@@ -33,6 +33,7 @@ class EstimateRequest(PlacementRequest):
     new_tokens: int = 1024
     batch: int = 1
     capacity: str = REFUSE
+    economics: str | None = None  # a file of assumptions in place of the bundled ones
 
     def shorter(self, context: int, prompt_tokens: int) -> str:
         """Fewer new tokens too, where as many were asked for."""

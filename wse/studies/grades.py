@@ -2,7 +2,7 @@
 
 A result is no better than the weakest constant that it depends on. Grades are those of the wafer's and the software
 profile's files (`wse.hardware.number`); from the best to the weakest: measured, stated by the vendor, derived from or
-fitted to published figures, reported second-hand, inferred, given by the user.
+fitted to published figures, inferred, reported second-hand, given by the user.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Final
 from wse.fabric.bounds import BOUNDS
 from wse.fabric.causes import CAUSES
 from wse.hardware.load import Values, provenance
-from wse.hardware.number import Grade
+from wse.hardware.number import GRADES, Grade
 from wse.studies.facts import Report
 
-WEAKEST_LAST: Final[tuple[Grade, ...]] = ("M", "V", "D", "R", "I", "U")
 SOURCES: Final[dict[Grade, str]] = {
     "M": "measured",
     "V": "vendor",
@@ -55,6 +54,12 @@ _OF_SRAM: Final = (
     "code_bytes_per_pe", "stack_bytes_per_pe",
 )  # fmt: skip
 
+ECONOMY: Final = (
+    ("energy", "joules_per_token", "wafer_power_w"),
+    ("cost", "usd_per_million_tokens", "wafer_usd_per_hour"),
+)
+"""Sections, keys and constants of what a token costs."""
+
 
 class Grades:
     """The grades of a wafer's and a software profile's numbers, by field; both as they were named, some replaced."""
@@ -71,7 +76,7 @@ class Grades:
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
         """The weakest grade among some constants, and the first that has it."""
-        name = max(constants, key=lambda constant: WEAKEST_LAST.index(self._of[constant]))
+        name = max(constants, key=lambda constant: list(GRADES).index(self._of[constant]))
         return self._of[name], name
 
     def of_cause(self, cause: str) -> Grade:
@@ -85,7 +90,7 @@ class Grades:
     def shares(self, cycles_by: Mapping[str, float]) -> dict[str, float]:
         """Of some cycles the share that rests on each kind of source, the best first."""
         total = sum(cycles_by.values()) or 1.0
-        order = sorted(CAUSES, key=lambda cause: WEAKEST_LAST.index(self.of_cause(cause)))
+        order = sorted(CAUSES, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
         found: dict[str, float] = {}
         for cause in order:
             if cycles_by[cause]:
@@ -122,6 +127,10 @@ def grade_facts(grades: Grades, report: Report) -> Report:
             rests_on["crossing.bytes_per_token"] = _OF_SRAM
             rests_on["crossing.s_per_token"] = _OF_CAUSE["crossing"]
     found = {key: grades.weakest(constants) for key, constants in rests_on.items()}
+    for section, key, price in ECONOMY:
+        if section in report:
+            both = ((report[section]["grade"], price), found["decode.tokens_per_s"])
+            found[f"{section}.{key}"] = max(both, key=lambda each: list(GRADES).index(each[0]))
     return {key: {"grade": grade, "source": SOURCES[grade], "weakest": name} for key, (grade, name) in found.items()}
 
 

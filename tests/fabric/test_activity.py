@@ -1,0 +1,70 @@
+"""What all PEs do in a token, against the tiles that they hold and the operations of kernels written out."""
+
+from __future__ import annotations
+
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.activity import phase_counts
+from wse.models.spec import ModelSpec
+from wse.models.tensors import is_linear
+from wse.program import Program
+
+ROWS, COLS = 5, 4
+MACHINE = wafer(ROWS, COLS, 1 << 20)
+
+
+def program_of(spec: ModelSpec, *, batch: int = 1, experts: str = "spread") -> Program:
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float16",
+        accumulate="float32",
+        context=40,
+        prompt_tokens=(6,) * batch,
+        experts=experts,
+    )
+    choice = Choice(prefill="thin-gemm", prefill_chunk=6, head_chunk=67)
+    return compile_choice(spec, MACHINE, SOFTWARE, options, choice)
+
+
+def product_elements(program: Program) -> int:
+    """Elements of the tiles of products on one PE."""
+    tensors = [[part.tensor for part in tile.parts] for tile in program.tiles]
+    products = [any(is_linear(name) or name == "head" for name in names) for names in tensors]
+    return sum(tile.elements for tile, product in zip(program.tiles, products, strict=True) if product)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_every_weight_is_read_and_multiplied_once_for_each_user(batch: int) -> None:
+    """A few users' products are one GEMV each."""
+    program = program_of(tiny_spec(tied=False), batch=batch)
+    none, some = (phase_counts(program, MACHINE, SOFTWARE, program.decode, slots) for slots in (0, 3))
+    assert none.macs == batch * product_elements(program) * ROWS * COLS
+    assert none.read_bytes == 2 * batch * product_elements(program) * ROWS * COLS
+    cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // 8  # of 8 slots, all users
+    assert some.read_bytes - none.read_bytes == 3 * cache * ROWS * COLS
+    assert some.macs - none.macs == 3 * (cache // 2) * 3 * ROWS * COLS  # three query heads share keys and values
+
+
+def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> None:
+    counts = []
+    for batch in (1, 2):
+        program = program_of(tiny_spec(), batch=batch)
+        counts.append(phase_counts(program, MACHINE, SOFTWARE, program.decode, 2).vector_operations)
+    assert all(count == int(count) and count % COLS == 0 for count in counts)
+    assert counts[1] > counts[0] > len(program.decode) * ROWS * COLS
+
+
+def test_experts_do_as_much_wherever_they_are() -> None:
+    """On columns of their own they are padded otherwise, so about as much."""
+    spec = mixture_spec(MIXTURES["softmax"], layers=3)
+    found = [
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, 2).macs
+        for program in (program_of(spec, experts=experts) for experts in ("spread", "own"))
+    ]
+    assert found[1] == pytest.approx(found[0], rel=0.3)

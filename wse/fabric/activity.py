@@ -1,0 +1,54 @@
+"""What all PEs do in a run of a phase, counted: multiply-adds, bytes of weights and cache read, vector operations.
+
+Only kernels are counted, not the operations inside of collectives, so an energy that follows from it is one from below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.element_types import ELEMENT_BYTES
+from wse.fabric.alike import alike
+from wse.fabric.routed import EVEN, by_column, evenly
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.instructions import KERNELS, VIEWS, named_operands
+from wse.kernel_cost import kernel_cycles
+from wse.kernel_work import kernel_work
+from wse.pe_costs import pe_costs
+from wse.phase import Kind, Phase
+from wse.program import Program
+
+
+class Counts(NamedTuple):
+    """Over all PEs."""
+
+    macs: float = 0.0
+    read_bytes: float = 0.0
+    vector_operations: float = 0.0
+
+
+def phase_counts(program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int) -> Counts:
+    """The counts of one run of a phase with so many cache slots in use; tokens choose experts evenly.
+
+    Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
+    """
+    costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+    slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
+    element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
+    kinds, often = np.unique(alike(phase)[phase.kind == Kind.COMPUTE], return_counts=True)
+    total = np.zeros(3)
+    for step, times in zip(kinds.tolist(), often.tolist(), strict=True):
+        one, at = evenly(program, phase, step)
+        kernel, turns = KERNELS[one.code[at]], phase.turns(step)
+        pes = float(one.operands(at, slots)[1]) * program.stages[phase.stage[step]].rect.cols
+        if phase.routed[step]:
+            pairs = by_column(program, phase, step, EVEN)
+            pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
+        for turn, repeat in ((0, 1), (1, turns - 1)) if turns > 1 else ((0, 1),):
+            call = named_operands(kernel, one.operands(at, slots, turn).tolist())
+            operations = kernel_cycles(kernel, call, slower) - kernel_cycles(kernel, call, costs)
+            total += np.array([*kernel_work(kernel, call, element_bytes), operations]) * (pes * repeat * times)
+    return Counts(*total.tolist())
