@@ -18,6 +18,7 @@ from wse.fabric.routed import Pairs
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.models.spec import ModelSpec
+from wse.serving.economics import load_economics
 from wse.studies.choose import compiled
 from wse.studies.estimate import Routing, estimate, estimate_of
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate
@@ -109,7 +110,9 @@ def test_a_mixture_with_the_routing_of_the_executed_run(experts: str, tmp_path: 
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
     wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)
-    estimated = estimate_of(PreparedEstimate(request=wanted, **common), program, routing)
+    estimated = estimate_of(
+        PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program, routing
+    )
     same(executed, estimated)
     assert estimated["routing"] == "given"
 

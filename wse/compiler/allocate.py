@@ -32,12 +32,14 @@ class SramOverflow(DoesNotFit):
         kept = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
         rect = state.stages[stage].rect
         self.needed, self.available = needed, available
+        wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
+        alone = ", too large for a PE even alone" if largest.bytes + kept["code"] > available else ""
         super().__init__(
-            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs: every PE of stage {stage} "
+            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
             f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
             f"{needed - available:,} too many: code {kept['code']:,}, weights {kept['weights']:,}, "
             f"KV cache {kept['kv']:,}, the rest {needed - sum(kept.values()):,}; "
-            f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes"
+            f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes{alone}"
         )
 
 

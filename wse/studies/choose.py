@@ -31,7 +31,9 @@ def found(prepared: Placeable) -> Found:
         named = [_whole(r, p) for r in wanted]
         nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
-        message = f"{error}; {remedy}"
+        most = p.options.wafers
+        none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
+        message = f"{error}{none}; {remedy}"
         raise DoesNotFit(message) from error
 
 

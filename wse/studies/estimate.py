@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
-from wse.serving.economics import load_economics
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import compiled, found
 from wse.studies.clock import Clock
@@ -120,8 +119,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         rates = {"alone": report["decode"]["tokens_per_s"]}
         if len(program.stages) > 1 and report["schedule"]["rows"]:
             rates["saturated"] = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
-        economics = load_economics(wafer, prepared.request.economics)
-        report |= economy_facts(clock.fabric, clock.decode, alike, economics, rates)
+        report |= economy_facts(clock.fabric, clock.decode, alike, prepared.economics, rates)
     report["grades"] = grade_facts(grades, report)
     if program.mixtures[0] is not None:
         report["routing"] = "even" if routing is None else "given"

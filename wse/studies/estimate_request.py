@@ -10,6 +10,7 @@ from wse.compiler.suggest import fewest_wafers
 from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.serving.economics import Economics, load_economics
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
 
 Change = Callable[[WaferSpec], WaferSpec]
@@ -51,6 +52,7 @@ class PreparedEstimate(Placeable):
     """A request with everything loaded and decided but the Program."""
 
     request: EstimateRequest
+    economics: Economics
 
 
 def as_it_is(wafer: WaferSpec) -> WaferSpec:
@@ -77,6 +79,7 @@ def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> Pre
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     basis = load_basis(request)
+    economics = load_economics(basis.whole, request.economics)
     whole, wafer = change(basis.whole), change(basis.mesh or basis.whole)
     options = Options(
         mapping=request.mapping,
@@ -99,6 +102,7 @@ def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> Pre
         wafer=wafer,
         software=basis.software,
         options=options,
+        economics=economics,
         new_tokens=request.new_tokens,
     )
 
