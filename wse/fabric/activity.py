@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.element_types import ELEMENT_BYTES
-from wse.fabric.alike import alike
 from wse.fabric.routed import EVEN, by_column, evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, VIEWS, named_operands
 from wse.kernel_cost import kernel_cycles
 from wse.kernel_work import kernel_work
 from wse.pe_costs import pe_costs
-from wse.phase import Kind, Phase
+from wse.phase import I64, Kind, Phase
 from wse.program import Program
 
 
@@ -30,15 +29,19 @@ class Counts(NamedTuple):
     vector_operations: float = 0.0
 
 
-def phase_counts(program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int) -> Counts:
+def phase_counts(
+    program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int, like: I64
+) -> Counts:
     """The counts of one run of a phase with so many cache slots in use; tokens choose experts evenly.
+
+    ``like`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.like_anywhere`` does.
 
     Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
     slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-    kinds, often = np.unique(alike(phase)[phase.kind == Kind.COMPUTE], return_counts=True)
+    kinds, often = np.unique(like[phase.kind == Kind.COMPUTE], return_counts=True)
     total = np.zeros(3)
     for step, times in zip(kinds.tolist(), often.tolist(), strict=True):
         one, at = evenly(program, phase, step)

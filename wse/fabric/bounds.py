@@ -16,14 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.element_types import ELEMENT_BYTES
-from wse.fabric.alike import alike
 from wse.fabric.group_cost import first_steps
 from wse.fabric.routed import evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, VIEWS, named_operands
 from wse.kernel_work import kernel_work
 from wse.pe_costs import pe_costs
-from wse.phase import HOST, Field, HostStream, Kind, Phase
+from wse.phase import HOST, I64, Field, HostStream, Kind, Phase
 from wse.program import Program
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -71,11 +70,13 @@ class PhaseBounds:
         unhindered = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-        self._reach: dict[tuple[int, bool], npt.NDArray[np.int64]] = {}
+        self._reach: dict[tuple[int, bool], I64] = {}
 
-    def of(self, phase: Phase, slots: int) -> F64:
-        """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use."""
-        like = alike(phase)
+    def of(self, phase: Phase, slots: int, like: I64) -> F64:
+        """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
+
+        ``like`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.like_anywhere`` does.
+        """
         known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(like).tolist()}
         found = np.array([known[step] for step in like.tolist()]).reshape(len(phase), len(BOUNDS))
         groups = first_steps(phase)

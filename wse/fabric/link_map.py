@@ -39,13 +39,13 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
 
 
 def most_words(rectangles: I64) -> int:
-    """The words on the busiest link."""
+    """The words on the busiest link. Planes that are loaded alike are added up once."""
     if not len(rectangles):
         return 0
     planes, rows, cols = (int(rectangles[:, end].max()) for end in (PLANE, END_ROW, END_COL))
     scratch = _scratch(rows, cols)
-    inside = (part for _, part in _by_plane(rectangles, planes + 1) if len(part))
-    return max(int(_bands(part, scratch)[1].max(initial=0)) for part in inside)
+    inside = {part[:, ROW:].tobytes(): part for _, part in _by_plane(rectangles, planes + 1) if len(part)}
+    return max(int(_bands(part, scratch)[1].max(initial=0)) for part in inside.values())
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:

@@ -117,7 +117,7 @@ class Fabric:
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
-        phase = self.program.prefill[index]
+        phase = self.program.phases[index]
         rows = self.program.stages[0].rect.rows
         return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), (), pairs)
 
@@ -164,7 +164,7 @@ class Fabric:
         if key not in self._without_shift:
             self._without_shift[key] = self._evaluate(phase, slots)
         shifted = self._with_shift(self._without_shift[key], phase, slots, passing)
-        return self._routed.added(shifted, phase, self._like_anywhere(phase), slots, pairs)
+        return self._routed.added(shifted, phase, self.like_anywhere(phase), slots, pairs)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
@@ -183,7 +183,7 @@ class Fabric:
         return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, often)
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
-        like = self._like_anywhere(phase)
+        like = self.like_anywhere(phase)
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, like, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.repaints * self.software.route_rewrite_cycles
@@ -202,7 +202,7 @@ class Fabric:
             mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
         )
 
-    def _like_anywhere(self, phase: Phase) -> I64:
+    def like_anywhere(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
         if id(phase.fixed) not in self._anywhere:
             self._anywhere[id(phase.fixed)] = alike(phase, self._shapes)

@@ -27,11 +27,11 @@ def bound_facts(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], g
     """
     program, phase = fabric.program, fabric.program.decode
     found = PhaseBounds(program, fabric.wafer, fabric.software)
-    tokens = sum(each.tokens for each in alike)
+    tokens, like = sum(each.tokens for each in alike), fabric.like_anywhere(phase)
     cycles, bounds = np.zeros((len(phase), len(CAUSES))), np.zeros((len(phase), len(BOUNDS)))
     for each in alike:
         cycles += each.cost.by_cause * each.tokens
-        bounds += found.of(phase, each.slots) * each.tokens
+        bounds += found.of(phase, each.slots, like) * each.tokens
     kinds = [_kind(layer) for layer in spec.layers]
     layer_of = [kinds[layer] if layer >= 0 else OUTSIDE for layer in program.op_layers]
     ops: list[int] = phase.op.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,36 @@ from wse.fabric.routed import EVEN, Pairs
 from wse.fabric.traffic import Moved
 from wse.phase import Kind, Phase
 from wse.program import Program
+
+
+class _Sums(NamedTuple):
+    """Sums over the steps of one run."""
+
+    cost: PhaseCost
+    cycles: float
+    layer_cycles: float
+    by_cause: npt.NDArray[np.float64]
+    words: int
+    hops: int
+    crossed: Counter[tuple[int, int]]
+
+    @classmethod
+    def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
+        """Those of a run; ``in_layers`` tells which ops are in layers."""
+        crossed = Counter[tuple[int, int]]()
+        for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
+            pairs = program.crossings(phase, step)
+            for ends in pairs:
+                crossed[ends] += int(cost.bytes[step]) // len(pairs)
+        return cls(
+            cost=cost,
+            cycles=cost.cycles,
+            layer_cycles=float(cost.by_cause[in_layers[phase.op]].sum()),
+            by_cause=cost.by_cause.sum(axis=0),
+            words=int(cost.words.sum()),
+            hops=int(cost.hops.sum()),
+            crossed=crossed,
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,6 +65,7 @@ class PhaseTotals:
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _mesh: tuple[int, int, int] = (0, 0, 0)
     _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+    _last: _Sums | None = None  # chunks of a prompt often cost the same
 
     @property
     def links(self) -> I64 | None:
@@ -53,16 +85,17 @@ class PhaseTotals:
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
         """Count some more runs of a phase, which cost the same; ``in_layers`` tells which ops are in layers."""
+        if self._last is None or self._last.cost is not cost:
+            self._last = _Sums.of(program, phase, in_layers, cost)
+        last = self._last
         self.runs += runs
-        self.cycles += cost.cycles * runs
-        self.layer_cycles += float(cost.by_cause[in_layers[phase.op]].sum()) * runs
-        self.by_cause += cost.by_cause.sum(axis=0) * runs
-        self.words += int(cost.words.sum()) * runs
-        self.hops += int(cost.hops.sum()) * runs
-        for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
-            pairs = program.crossings(phase, step)
-            for ends in pairs:
-                self.crossed[ends] += int(cost.bytes[step]) // len(pairs) * runs
+        self.cycles += last.cycles * runs
+        self.layer_cycles += last.layer_cycles * runs
+        self.by_cause += last.by_cause * runs
+        self.words += last.words * runs
+        self.hops += last.hops * runs
+        for ends, payload in last.crossed.items():
+            self.crossed[ends] += payload * runs
         self._mesh = cost.mesh
         self._add_links(id(cost.rectangles), cost.rectangles, runs)
         self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
@@ -93,7 +126,7 @@ class Clock:
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
-        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.prefill[index]
+        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
         self._add(self.prefill, index, cost)
         return cost

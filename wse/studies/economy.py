@@ -68,9 +68,12 @@ def _quality(found: Source) -> Report:
 
 def _activity(fabric: Fabric, totals: PhaseTotals, alike: Sequence[AlikeTokens]) -> Activity:
     """What PEs and links do for a token of one user, in the mean; a word of a message crosses a ramp at both ends."""
-    program, wafer = fabric.program, fabric.wafer
+    program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     made = sum(each.tokens for each in alike) * program.batch
-    each = [phase_counts(program, wafer, fabric.software, program.decode, group.slots) for group in alike]
+    each = [
+        phase_counts(program, wafer, fabric.software, phase, group.slots, fabric.like_anywhere(phase))
+        for group in alike
+    ]
     counts = Counts(
         *(
             sum(value * group.tokens for value, group in zip(column, alike, strict=True)) / made
