@@ -1,0 +1,63 @@
+"""``wse estimate`` as it is called: the examples of its help, and the JSON keys that the command line promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import Wse
+from tests.models.helpers import write_config
+
+PROMISED = """
+model.name model.parameters model.dtype model.bytes
+wafer.name wafer.rows wafer.cols wafer.clock_hz system.wafers system.regions
+sram.bytes_per_pe.code sram.bytes_per_pe.weights sram.bytes_per_pe.kv sram.bytes_per_pe.activations
+sram.bytes_per_pe.buffers sram.bytes_per_pe.free sram.fullest_pe_fraction sram.kv_capacity_tokens sram.fits
+prefill.cycles prefill.s prefill.tokens_per_s
+decode.cycles_per_token decode.cycles_per_layer decode.tokens_per_s_per_user decode.tokens_per_s
+decode.cycles_by.hops decode.cycles_by.relays decode.cycles_by.compute decode.cycles_by.launch
+decode.cycles_by.crossing decode.cycles_by.host
+fabric.wavelet_hops_per_token fabric.busiest_link_words_per_token fabric.colours_used
+crossing.bytes_per_token crossing.s_per_token
+energy.joules_per_token cost.usd_per_million_tokens
+latency.ttft_s latency.tpot_s inputs.prompt_len inputs.new_tokens inputs.context bounds.token.ratio
+"""
+
+
+def test_the_examples_of_the_help_work(wse: Wse) -> None:
+    examples = re.findall(r"^ {4}wse (estimate.*)$", wse("estimate", "--help").out, re.MULTILINE)
+    assert len(examples) >= 3
+    for example in examples:
+        outcome = wse(*shlex.split(example))
+        assert outcome.code == 0, (example, outcome.err)
+        assert "What limits a token" in outcome.out
+
+
+def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path) -> None:
+    config = write_config(tmp_path, num_hidden_layers=4)
+    outcome = wse(
+        "estimate", config, "--mesh", "8x8", "--wafers", "2", "--prompt-len", "9", "--new-tokens", "8", "--json"
+    )
+    assert outcome.code == 0
+    assert outcome.err == ""
+    report = json.loads(outcome.out)
+    for key in PROMISED.split():
+        held: Any = report
+        for part in key.split("."):
+            held = held[part]
+        assert held is not None, key
+    decode = report["decode"]
+    assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
+
+
+def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
+    """The prompt gives it; what concerns further tokens is absent, not zero."""
+    config = write_config(tmp_path, num_hidden_layers=4)
+    arguments = ("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "1")
+    report = json.loads(wse(*arguments, "--json").out)
+    assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
+    assert report["latency"]["ttft_s"] > 0
+    assert "first token" in wse(*arguments, "--detail", "--sensitivity").out
