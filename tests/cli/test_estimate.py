@@ -60,4 +60,4 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     report = json.loads(wse(*arguments, "--json").out)
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
     assert report["latency"]["ttft_s"] > 0
-    assert "first token" in wse(*arguments, "--detail", "--sensitivity").out
+    assert "first token" in wse(*arguments, "--detail").out

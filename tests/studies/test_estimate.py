@@ -40,9 +40,10 @@ def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
     assert executed["wafer"].items() <= estimated["wafer"].items()
 
 
-@pytest.mark.parametrize("mapping", ["region", "pipeline"])
-@pytest.mark.parametrize("wafers", [1, 2])
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("mapping", "wafers", "batch"),
+    [("region", 1, 1), ("region", 2, 2), ("pipeline", 1, 2), ("pipeline", 2, 1), ("tensor", 2, 2)],
+)
 def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: str, wafers: int, batch: int) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")

@@ -51,7 +51,7 @@ def estimate(
     Examples:
 
     \b
-      wse estimate story --prompt-len 64 --new-tokens 64
+      wse estimate llama-3-8b
       wse estimate story --mesh 24x24 --wafers 2 --mapping pipeline --new-tokens 64 --prompt-len 64 --batch 4
       wse estimate story --mesh 24x24 --prompt-len 64 --new-tokens 64 --sensitivity --detail
     """

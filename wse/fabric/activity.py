@@ -46,7 +46,7 @@ def phase_counts(
     for step, times in zip(kinds.tolist(), often.tolist(), strict=True):
         one, at = evenly(program, phase, step)
         kernel, turns = KERNELS[one.code[at]], phase.turns(step)
-        pes = float(one.operands(at, slots)[1]) * program.stages[phase.stage[step]].rect.cols
+        pes = float(one.operands(at, slots)[1]) * program.stages[phase.stage[step]].cols
         if phase.routed[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column

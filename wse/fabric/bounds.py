@@ -9,6 +9,7 @@ the steps of several users read counts for each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -97,7 +98,16 @@ class PhaseBounds:
             return 0.0, 0.0, float(self._links(phase, step, turns) * self.wafer.hop_cycles), 0.0
         if kind == Kind.CACHE_SHIFT:
             return 0.0, 0.0, float(turns * self.wafer.hop_cycles), 0.0
+        if kind == Kind.WAFERS:
+            return self._between_wafers(phase, step, phase.operands(step, slots).tolist())
         return self._stream(phase, step)
+
+    def _between_wafers(self, phase: Phase, step: int, a: list[int]) -> Bound:
+        """A pattern between wafers, whose links all work at once: that of the wafer that sends or gets most."""
+        pairs, wafer = self.program.crossings(phase, step), self.wafer
+        peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
+        seconds = a[Field.ROUNDS] * wafer.wafer_link_latency_s + peers * a[Field.BYTES] / wafer.wafer_link_bytes_per_s
+        return 0.0, 0.0, 0.0, phase.turns(step) * seconds * wafer.clock_hz
 
     def _links(self, phase: Phase, step: int, turns: int) -> int:
         """Links that the words of a LINE step go over, one turn after another."""
