@@ -60,7 +60,7 @@ class Field(IntEnum):
     TARGET = 4
     ELEMENTS = 5
     TARGET_STAGE = 6  # HAND_OVER, CROSS between wafers
-    SOURCE_COL = 7  # first column that sends; WAFERS: the one of each wafer that sends and receives
+    SOURCE_COL = 7  # first column that sends; WAFERS: the one of each wafer that does
     TARGET_COL = 8
     COLS = 9  # columns that send
     FROM_WAFER = 10  # CROSS
@@ -71,6 +71,8 @@ class Field(IntEnum):
     COUNT = 15  # LINE with elements by pair: address (float32) of the pairs on a column
     PART = 16  # WAFERS: elements of one message
     ROUNDS = 17  # WAFERS: messages from one wafer to another, each after the one before
+    LATENCIES = 18  # WAFERS: those of the link that are waited for
+    CHOSEN = 19  # WAFERS where only wafers with chosen experts take part: 1 as they get, 2 as they send
 
 
 class HostStream(IntEnum):
@@ -163,7 +165,8 @@ class Phase:
     @cached_property
     def routed(self) -> npt.NDArray[np.bool_]:
         """bool ``[steps]``: whether a step's work depends on which experts were chosen."""
-        return np.asarray(self.per_pair.any(axis=1))
+        chosen = (self.kind == Kind.WAFERS) & (self.fixed[:, Field.CHOSEN] > 0)
+        return np.asarray(self.per_pair.any(axis=1) | chosen)
 
     def of_pairs(self, step: int, pairs: int) -> Phase:
         """One step alone, as it is where the column has so many pairs of tokens and experts."""

@@ -15,7 +15,7 @@ import numpy as np
 from wse.codings import CODINGS
 from wse.instructions import VIEWS
 from wse.mixture import Mixture
-from wse.phase import I32, Field, Kind, Phase
+from wse.phase import I32, I64, Field, Kind, Phase
 from wse_mappings.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -212,8 +212,31 @@ class Program:
         """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
+    def shares_pes(self, one: int, other: int) -> bool:
+        """Whether two stages are on the same PEs of some wafer."""
+        a, b = self.stages[one], self.stages[other]
+        return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
+
+    def above(self, stage: int) -> tuple[int, ...]:
+        """Stages in the same SRAM at higher addresses."""
+        top = self.stages[stage].sram_top_byte
+        higher = (i for i, other in enumerate(self.stages) if i != stage and other.sram_base_byte >= top)
+        return tuple(i for i in higher if self.shares_pes(stage, i))
+
+    def below(self, stage: int) -> tuple[int, ...]:
+        """Stages in the same SRAM at lower addresses."""
+        return tuple(i for i in range(len(self.stages)) if stage in self.above(i))
+
+    def used_bytes(self, stage: int) -> int:
+        """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
+        higher = [self.stages[i] for i in self.above(stage)]
+        return self.stages[stage].sram_top_byte + sum(each.sram_top_byte - each.sram_base_byte for each in higher)
+
     def crossings(self, phase: Phase, step: int) -> tuple[tuple[int, int], ...]:
-        """From which wafer to which a step sends bytes, equally many each; the host is -1."""
+        """From which wafer to which a step sends bytes, equally many each; the host is -1.
+
+        Where ``Field.CHOSEN`` is set those that may: see `chosen_crossings`.
+        """
         if phase.kind[step] == Kind.CROSS:
             return ((int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER])),)
         if phase.kind[step] != Kind.WAFERS:
@@ -221,6 +244,16 @@ class Program:
         stage = self.stages[phase.stage[step]]
         ends = self.patterns[phase.code[step]].messages[:, :2] // stage.rect.cols + stage.wafer
         return tuple(dict.fromkeys((a, b) for a, b in ends.tolist() if a != b))
+
+    def chosen_crossings(self, phase: Phase, step: int, columns: I64) -> tuple[tuple[int, int], ...]:
+        """Those of a step that goes by the choice of experts, int64 ``[cols]`` of which pairs come to each column."""
+        end, here = 2 - int(phase.fixed[step, Field.CHOSEN]), self.chosen_wafers(int(phase.stage[step]), columns)
+        return tuple(pair for pair in self.crossings(phase, step) if pair[end] in here)
+
+    def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
+        """The wafers of a stage to which pairs of tokens and experts come, ``columns`` as in `chosen_crossings`."""
+        held = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
+        return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, held.tolist(), strict=True) if count)
 
     def element_type(self, view: str) -> str:
         """Element type of a view."""

@@ -2,7 +2,8 @@
 
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
-each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen.
+each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. Where columns stand in
+stretches, as those of several wafers do, a group is in one stretch: spread over it, or on an equal part of it.
 """
 
 from __future__ import annotations
@@ -51,9 +52,15 @@ class ExpertGroups:
         return np.where(padding, np.int32(-1), index).reshape(len(self.experts), -1)
 
 
-def expert_groups(cols: int, count: int, size: int, placement: str) -> ExpertGroups:
-    """Assign ``count`` experts of ``size`` features to ``cols`` columns; ``placement`` is SPREAD or OWN."""
-    groups = 1 if placement == SPREAD else min(count, cols)
+def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
+    """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
+
+    ``placement`` is SPREAD or OWN. There are no fewer experts than stretches.
+    """
+    groups = stretches if placement == SPREAD else min(count, cols)
+    if placement == OWN and stretches > 1:
+        each, most = cols // stretches, count // stretches
+        groups = stretches * max(n for n in range(1, each + 1) if each % n == 0 and n <= most)
     segments = balanced_segments(cols, groups)
     of_group = np.full((groups, ceil_div(count, groups)), -1, np.int32)
     for group, (first, held) in enumerate(balanced_segments(count, groups)):

@@ -14,13 +14,13 @@ class Recipe:
     """One mapping.
 
     ``regions``: a wafer is one region, or several that layers pass through, or what a search finds; or all wafers
-    together are one that spans them.
+    together are one that spans them (``span``); ``experts``: layers as with ``one``, and experts in one that spans.
     """
 
     name: str
     summary: str
     source: str
-    regions: Literal["one", "several", "searched", "span"]
+    regions: Literal["one", "several", "searched", "span", "experts"]
 
 
 @cache

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.mappings.replay import replay
 from wse_mappings.head_groups import head_groups, head_groups_of_wafers
-from wse_mappings.patterns.between_wafers import all_to_all, to_all
+from wse_mappings.patterns.between_wafers import all_to_all, from_one, to_one
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
 from wse_mappings.split import balanced_segments
@@ -29,10 +29,24 @@ def test_every_wafer_of_a_team_has_its_sum_in_the_order_of_the_wafers(
 
 
 @given(each=st.integers(1, 6), wafers=st.integers(2, 6), where=st.data())
-def test_words_of_the_first_wafer_reach_the_same_place_of_all(each: int, wafers: int, where: st.DataObject) -> None:
-    place = where.draw(st.integers(0, each - 1))
-    held = replay(to_all(each * wafers, 1, wafers, place), list(range(each * wafers)))
-    assert held[place::each] == [place] * wafers
+def test_words_of_one_wafer_reach_a_column_of_all_others(each: int, wafers: int, where: st.DataObject) -> None:
+    one, (leave, enter) = where.draw(st.integers(0, wafers - 1)), where.draw(st.tuples(*[st.integers(0, each - 1)] * 2))
+    before = list(range(each * wafers))
+    held = replay(from_one(each * wafers, 1, wafers, one, leave, enter), before)
+    for wafer in range(wafers):
+        got = one * each + leave if wafer != one else one * each + enter
+        assert held[wafer * each + enter] == got
+    assert sum(a != b for a, b in zip(held, before, strict=True)) == wafers - 1
+
+
+@given(each=st.integers(1, 6), wafers=st.integers(2, 6), where=st.data())
+def test_one_wafer_adds_what_the_others_have_to_its_own(each: int, wafers: int, where: st.DataObject) -> None:
+    one, place = where.draw(st.integers(0, wafers - 1)), where.draw(st.integers(0, each - 1))
+    words = [f"({pe})" for pe in range(each * wafers)]
+    held = replay(to_one(each * wafers, 1, wafers, one, place), words, [""] * len(words))
+    order = [one, *(wafer for wafer in range(wafers) if wafer != one)]
+    assert held[one * each + place] == "".join(words[wafer * each + place] for wafer in order)
+    assert sum(map(bool, held)) == 1
 
 
 @given(each=st.integers(1, 9), stretches=st.integers(1, 5), where=st.data())

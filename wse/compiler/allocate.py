@@ -16,7 +16,7 @@ from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, MADE
 from wse.phase import Field, Kind
-from wse.program import Buffer
+from wse.program import Buffer, Stage
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
@@ -59,16 +59,19 @@ def allocate(state: State) -> State:
     Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
     """
     spans, begins = _lifetimes(state), first_moments(state.phases)
-    base = reserved_bytes(state.wafer, state.software)
+    reserved = reserved_bytes(state.wafer, state.software)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[int, int] = {}
     all_buffers: list[Buffer] = []
-    stages = []
+    stages: list[Stage] = []
     for index, stage in enumerate(state.stages):
         mine = [b for b in everything if b.stage == index]
         kept = [b for b in mine if b.kept]
         passing = [b for b in mine if b not in kept and id(b) in spans]
-        top, placed = base, [_reserved(index, base)]
+        above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
+        base = max(below.sram_top_byte for below in stages) if above else reserved
+        base = _aligned(base)
+        top, placed = base, [] if above else [_reserved(index, base)]
         for buffer in kept:
             addresses[id(buffer)] = top
             placed.append(_named(state, buffer, top, ()))
@@ -84,7 +87,9 @@ def allocate(state: State) -> State:
             placed.append(_named(state, buffer, address, live))
         top = max([top, *(p.address + p.size for p in done)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
-            raise SramOverflow(state, index, top, placed)
+            fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
+            beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
+            raise SramOverflow(state, index, top, beside + placed)
         stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
         all_buffers += placed
     return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)

@@ -41,9 +41,10 @@ def _place(state: State) -> str | None:
     for i, a in enumerate(state.stages):
         if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
             return f"stage {i} leaves the mesh: {a.rect}"
-        for b in state.stages[i + 1 :]:
+        for j, b in enumerate(state.stages[i + 1 :], start=i + 1):
             apart = (
-                not set(a.wafers) & set(b.wafers)
+                state.plans[i].experts != state.plans[j].experts  # in other bytes of the same PEs, see _allocate
+                or not set(a.wafers) & set(b.wafers)
                 or a.rect.row + a.rect.rows <= b.rect.row
                 or b.rect.row + b.rect.rows <= a.rect.row
                 or a.rect.col + a.rect.cols <= b.rect.col
@@ -122,6 +123,9 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
+    problem = _above(state)
+    if problem:
+        return problem
     begins = first_moments(state.phases)
     of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
@@ -134,6 +138,15 @@ def _allocate(state: State) -> str | None:
                     break
                 if not a.live or not b.live or during & also:
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
+    return None
+
+
+def _above(state: State) -> str | None:
+    """Whether the stage of experts stands above all others, with which it shares PEs."""
+    tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
+    for stage, plan in zip(state.stages, state.plans, strict=True):
+        if plan.experts and stage.sram_base_byte < max(tops):
+            return f"experts begin at byte {stage.sram_base_byte}, where a stage of layers ends at {max(tops)}"
     return None
 
 

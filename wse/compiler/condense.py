@@ -53,7 +53,10 @@ class Condensed:
         for buffer in state.program.buffers:
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and not buffer.live:
-                needed[buffer.stage] += self.more[int(layer[1])] * _aligned(buffer.bytes)
+                needed[buffer.stage] += self._more(buffer.stage, int(layer[1])) * _aligned(buffer.bytes)
+        for number, plan in enumerate(state.plans):
+            if plan.experts:  # above the fullest of the others, which is the last to be known
+                needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
         return state.program, needed
 
     def least_bytes(self) -> int:
@@ -62,16 +65,22 @@ class Condensed:
         Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
         """
         state = shard(self.state)
-        held = [reserved_bytes(state.wafer, state.software)] * len(state.plans)
+        reserved = reserved_bytes(state.wafer, state.software)
+        held = [reserved] * len(state.plans)
         for tile in state.tiles:
             layer = _OF_LAYER.search(tile.buffer.name)
-            times = 1 if layer is None else 1 + self.more[int(layer[1])]
+            times = 1 if layer is None else 1 + self._more(tile.buffer.stage, int(layer[1]))
             held[tile.buffer.stage] += times * _aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
         made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
         for stage, (plan, cut) in enumerate(zip(state.plans, state.shards, strict=True)):
             if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
                 held[stage] += made * cut.ffn.shape[1]
-        return max(held)
+        apart = [held[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
+        return max(held) if not apart else max(held[: -len(apart)]) + sum(apart)
+
+    def _more(self, stage: int, layer: int) -> int:
+        """How many more layers of a kind a stage holds, or has the experts of."""
+        return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.more[layer]
 
     def in_all(self, program: Program, by_op: Sequence[float]) -> float:
         """What ops of the small program take, summed as often as each is in the whole."""

@@ -47,14 +47,15 @@ def layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> list[Layout]
     """Those of the mapping that was asked for, the fewest regions first; with ``auto`` those of all, and more."""
     if options.mapping != AUTO:
         return list(_of_mapping(options.mapping, spec, wafer, options))
-    alone = ("searched", "span") if options.wafers == 1 else ("searched",)  # a wafer alone has nothing to span
-    named = [name for name, recipe in recipes().items() if recipe.regions not in alone]
+    absent = {"searched"} | ({"span", "experts"} if options.wafers == 1 else set())  # one wafer has nothing to span
+    absent |= set() if spec.experts else {"experts"}
+    named = [name for name, recipe in recipes().items() if recipe.regions not in absent]
     every = [layout for name in named for layout in _of_mapping(name, spec, wafer, options)]
     return [*every, *_searched(spec, wafer, options)]
 
 
 def _of_mapping(name: str, spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
-    if recipes()[name].regions in ("one", "span"):
+    if recipes()[name].regions in ("one", "span", "experts"):
         yield Layout(name, 1, 1)
         return
     per_wafer = spec.layer_count // options.wafers

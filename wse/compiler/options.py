@@ -86,6 +86,11 @@ class Options:
         return self.wafers > 1 and self.mapping in recipes() and recipes()[self.mapping].regions == "span"
 
     @property
+    def experts_apart(self) -> bool:
+        """Whether the mapping spreads experts over several wafers, apart from their layers."""
+        return self.wafers > 1 and self.mapping in recipes() and recipes()[self.mapping].regions == "experts"
+
+    @property
     def batch(self) -> int:
         """Users whose tokens are decoded at once."""
         return len(self.prompt_tokens)

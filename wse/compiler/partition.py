@@ -3,7 +3,7 @@
 Layers go to stages in order: to wafers, then to the bands of a wafer, then to the regions of a band, so that each has
 as even a share of the bytes as whole layers allow. Regions of one band are as wide as their shares of it. The embedding
 is with the first stage; the head is with the last, or with the embedding when they share their table, which is held
-once.
+once. Experts that are spread over wafers have a stage of their own, the last.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ def partition(state: State) -> State:
         )
         for index, run in enumerate(runs)
     )
+    if options.experts_apart:
+        end = spec.layer_count
+        empty = replace(plans[0], first_layer=end, last_layer=end, has_embedding=False, has_head=False)
+        plans += (replace(empty, span=options.wafers, experts=True),)
     return replace(state, plans=plans)
 
 

@@ -14,13 +14,14 @@ def place(state: State) -> State:
     """Fill ``stages`` (SRAM bounds come with allocation)."""
     rects = [
         rect
-        for _, mine in groupby(state.plans, key=lambda plan: plan.wafer)
+        for _, mine in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer)
         for rect in snake_bands(
             state.wafer.mesh_cols,
             state.plans[0].rows,
             [[plan.cols for plan in across] for _, across in groupby(mine, key=lambda plan: plan.band)],
         )
     ]
+    rects += [rects[0] for plan in state.plans if plan.experts]
     stages = tuple(
         Stage(
             wafer=plan.wafer,

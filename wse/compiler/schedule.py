@@ -19,7 +19,7 @@ from wse.compiler.lower.head import head, last_token
 from wse.compiler.lower.norm import norm, post_norm
 from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
-from wse.compiler.shard import stages_of
+from wse.compiler.shard import homes_of
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.graph import Op, ops_in_order
 from wse.models.spec import Layer
@@ -119,7 +119,7 @@ def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
-    stages = stages_of(state, ops)
+    stages = homes_of(state, ops)
     for _, together in groupby(enumerate(ops), key=lambda each: each[1].layer if each[1].layer >= 0 else ~each[0]):
         layer = list(together)  # or one op outside of the layers
         index, op = layer[0]
@@ -145,6 +145,10 @@ def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
     """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     kind = (c.spec.layers[layer], c.cut.cols)
+    if c.spec.layers[layer].experts and c.options.experts_apart:  # on two stages, where a block is on one
+        for builder.op, op in enumerate(ops, first):
+            LOWER[op.kind](c, op)
+        return
     builder.close()
     if kind in known:
         block, asked = known[kind]

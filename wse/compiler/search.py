@@ -207,6 +207,22 @@ def _check_names(options: Options) -> None:
     check_types(options.dtype, options.activations)
 
 
+def _check_experts(spec: ModelSpec, options: Options) -> None:
+    """Whether there are experts to spread over wafers."""
+    if spec.experts is None:
+        message = (
+            f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
+            "use --mapping region or tensor"
+        )
+        raise BadInput(message)
+    if spec.experts.count < options.wafers:
+        message = (
+            f"--wafers {options.wafers}: {spec.name} has {spec.experts.count} experts and --mapping {options.mapping} "
+            f"puts at least one on a wafer; choose at most {spec.experts.count}"
+        )
+        raise BadMesh(message)
+
+
 def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
     if options.region is not None:
         rows, cols = options.region
@@ -216,6 +232,8 @@ def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
                 f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
             )
             raise BadMesh(message)
+    if recipes()[options.mapping].regions == "experts":
+        _check_experts(spec, options)
     if options.wafers > spec.layer_count and not options.across_wafers:
         message = (
             f"--wafers {options.wafers}: {spec.name} has {spec.layer_count} layers and a wafer holds at least one; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,9 +26,10 @@ from wse_mappings.split import padded_blocks
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
-    shapes = {(plan.rows, plan.cols, plan.span) for plan in state.plans}
-    by_shape = {shape: _cut(state, *shape) for shape in shapes}
-    cuts = tuple(by_shape[plan.rows, plan.cols, plan.span] for plan in state.plans)
+    plans = state.plans
+    shapes = [(plan.rows, plan.cols, plan.span, plan.experts or not state.options.experts_apart) for plan in plans]
+    by_shape = {shape: _cut(state, *shape[:3], has_experts=shape[3]) for shape in dict.fromkeys(shapes)}
+    cuts = tuple(by_shape[shape] for shape in shapes)
     spec = state.spec
     tiles = []
     seen: set[tuple[int, str]] = set()
@@ -62,11 +63,13 @@ def shard(state: State) -> State:
     return replace(state, shards=cuts, tiles=tuple(tiles))
 
 
-def _cut(state: State, rows: int, cols_of_wafer: int, span: int) -> Shard:
-    """The cut over a region of that shape on each of ``span`` wafers."""
+def _cut(state: State, rows: int, cols_of_wafer: int, span: int, *, has_experts: bool) -> Shard:
+    """The cut over a region of that shape on each of ``span`` wafers, with experts or without."""
     spec, cols = state.spec, cols_of_wafer * span
-    mixture = spec.experts
-    groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts) if mixture else None
+    mixture, groups = spec.experts, None
+    if mixture is not None and has_experts:
+        stretches = span if state.options.experts_apart else 1
+        groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts, stretches)
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
     whole_pairs = state.options.scope != LAYERS
     if spec.latent is not None:
@@ -101,12 +104,23 @@ def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | 
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
 
 
-def stages_of(state: State, ops: Iterable[Op]) -> list[int]:
+def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
     """The stage that runs each op."""
+    apart = [stage for stage, plan in enumerate(state.plans) if plan.experts]
+    homes = homes_of(state, ops)
+    return [apart[0] if apart and op.kind in EXPERTS else home for op, home in zip(ops, homes, strict=True)]
+
+
+def homes_of(state: State, ops: Iterable[Op]) -> list[int]:
+    """The stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
     layers = [stage for stage, plan in enumerate(state.plans) for _ in range(plan.first_layer, plan.last_layer)]
     embedding = [stage for stage, plan in enumerate(state.plans) if plan.has_embedding]
     head = [stage for stage, plan in enumerate(state.plans) if plan.has_head]
     return [layers[op.layer] if op.layer >= 0 else (embedding if op.kind == "embedding" else head)[0] for op in ops]
+
+
+EXPERTS = ("experts", "experts_down")
+"""Kinds of the ops that work with the weights of experts."""
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
@@ -124,7 +138,7 @@ def own_name(tensor: str) -> str:
 
 def _wanted(state: State, op: Op, cut: Shard, stage: int) -> list[Tile]:
     """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
-    if op.kind in ("router", "experts", "experts_down"):
+    if op.kind in ("router", *EXPERTS):
         plain = expert_tiles(state.spec, op, cut, stage)
         return [tile for whole in plain for tile in held(whole, state.options.dtype)]
     tiles = column_vectors(op, cut, state.spec, stage)

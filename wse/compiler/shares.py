@@ -22,6 +22,7 @@ def shares(spec: ModelSpec, options: Options) -> list[float]:
         weights = sum(
             tensor_bytes(shape, options.dtype if is_linear(f"layers.0.{name}") else "", float_bytes)
             for name, shape in tensors
+            if not (options.experts_apart and name.startswith("experts."))
         )
         return weights + cache_bytes_per_token(spec, float_bytes) * options.context * options.batch
 

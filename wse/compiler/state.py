@@ -205,7 +205,7 @@ class SymTile:
 class StagePlan:
     """Which layers a stage holds, on which wafer, in which of its bands, and the rows and columns of its region there.
 
-    It is on ``span`` wafers from that one on.
+    It is on ``span`` wafers from that one on. One for ``experts`` holds those of all layers, on the PEs of the others.
     """
 
     wafer: int
@@ -217,6 +217,7 @@ class StagePlan:
     has_embedding: bool
     has_head: bool
     span: int = 1
+    experts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

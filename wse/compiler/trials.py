@@ -89,8 +89,8 @@ class Bench:
 
     def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
         """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
-        found = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
-        return choices[min(found, len(choices) - 1)]
+        first = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
+        return choices[min(first, len(choices) - 1)]
 
     def _holds(self, wanted: Options, choice: Choice) -> bool:
         prompt = min(choice.prefill_chunk, max(wanted.prompt_tokens))
@@ -99,7 +99,7 @@ class Bench:
             needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
         except DoesNotFit:
             return False
-        return max(needed) <= self.wafer.sram_bytes_per_pe or wanted.capacity == REPORT
+        return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
 
 def _choice(layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from wse.execute.arena import Arena
 from wse.execute.routing import Routing
 from wse.execute.streams import Streams
+from wse.execute.wafer_links import WaferLinks
 from wse.instructions import KERNELS, ROUTER, WORK, named_operands
 from wse.phase import COLUMNS, HOST, Field, Kind, Phase
 from wse.program import Program
@@ -42,6 +43,7 @@ class Binder:
         self._control = control
         self._streams = streams
         self._routing = routing
+        self._wafer_links = WaferLinks(program, streams, routing)
         self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
 
     def bind(self, phase: Phase, slots: int) -> list[Call]:
@@ -86,7 +88,7 @@ class Binder:
             launch = _launch("cache_shift", n * arena.rows * arena.cols)
             calls.append((launch, (views[view], arena.links, self._control[user], np.array(operands, np.int64))))
         elif kind == Kind.WAFERS:
-            calls += [self._line(arena, views[view], phase, step, a, turn), self._wafers(phase, step, view, a)]
+            calls += self._wafer_links.calls(arena, views[view], phase, step, a)
         elif kind in (Kind.HAND_OVER, Kind.CROSS):
             calls += self._stream(phase, kind, stage, view, a)
 
@@ -110,7 +112,7 @@ class Binder:
                 a[Field.SOURCE],
                 a[Field.TARGET],
                 n,
-                0 if phase.kind[step] == Kind.WAFERS else self._words(int(phase.view[step]), n),
+                self._words(int(phase.view[step]), n),
                 varies,
                 arena.cols,
             ],
@@ -142,11 +144,6 @@ class Binder:
             a,
             self._words(view, int(a[Field.ELEMENTS])),
         )
-
-    def _wafers(self, phase: Phase, step: int, view: int, a: npt.NDArray[np.int64]) -> Call:
-        """What counts the words and bytes of a WAFERS step."""
-        stage, pairs = self._program.stages[phase.stage[step]], self._program.crossings(phase, step)
-        return self._streams.between_wafers, (stage, pairs, a, self._words(view, int(a[Field.PART])))
 
     def _words(self, view: int, elements: int) -> int:
         """32-bit words of a message of ``elements``."""

@@ -67,11 +67,12 @@ class Streams:
         """The calls of one HAND_OVER, or of a CROSS between wafers."""
         here, there = (self._program.stages[stage] for stage in (source, target))
         over_mesh = kind == Kind.HAND_OVER
+        on_mesh = over_mesh and not self._program.shares_pes(source, target)
         operands = np.array(
             [
                 *(a[1], a[2], a[2], a[Field.SOURCE], a[Field.TARGET], a[Field.ELEMENTS]),
                 *(a[Field.SOURCE_COL], a[Field.TARGET_COL], a[Field.COLS]),
-                *(words if over_mesh else 0, here.rect.row, here.rect.col, there.rect.row, there.rect.col),
+                *(words if on_mesh else 0, here.rect.row, here.rect.col, there.rect.row, there.rect.col),
             ],
             np.int64,
         )
@@ -90,18 +91,6 @@ class Streams:
             col = np.arange(r.cols)
             over = ((starts[:, None] <= col) & (col < ends[:, None])).sum(axis=0)
             self.links[stage.wafer, EAST, r.row : r.row + r.rows, r.col : r.col + r.cols] += words * over
-
-    def between_wafers(
-        self, stage: Stage, pairs: tuple[tuple[int, int], ...], a: npt.NDArray[np.int64], words: int
-    ) -> None:
-        """Count what a pattern between wafers moves: messages of ``words`` go east to a wafer's edge, and come from the
-        west."""
-        r, place, sent = stage.rect, int(a[Field.SOURCE_COL]), words * int(a[Field.ROUNDS])
-        rows = slice(r.row + int(a[0]), r.row + int(a[0] + a[1]))
-        for source, target in pairs:
-            self.crossed[source, target] += int(a[Field.BYTES])
-            self.links[source, EAST, rows, r.col + place : r.col + r.cols - 1] += sent
-            self.links[target, EAST, rows, r.col : r.col + place] += sent
 
     def _cross(self, a: npt.NDArray[np.int64]) -> None:
         self.crossed[int(a[Field.FROM_WAFER]), int(a[Field.TO_WAFER])] += int(a[Field.BYTES])

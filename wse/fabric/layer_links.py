@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, l
 from wse.fabric.phase_cost import CacheUse, Fabric
 from wse.fabric.routed import Pairs, by_column
 from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
-from wse.phase import Kind, Phase
+from wse.phase import Field, Kind, Phase
 from wse.program import Program
 from wse_mappings.placement import Rect
 
@@ -20,7 +21,8 @@ Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
 """How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
 
 Chosen = Mapping[int, Pairs]
-"""By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase."""
+"""By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase; or
+int64 ``[wafers]``: how many runs chose experts of each wafer."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +57,9 @@ class _Moves:
     often: dict[int, I64]
 
 
-def layer_links(fabric: Fabric, runs: Runs, chosen: Chosen) -> Iterator[LayerLinks]:
+def layer_links(
+    fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
+) -> Iterator[LayerLinks]:
     """Words on links by layer, added up over ``runs``; a layer is told once for each wafer where it moved any.
 
     Layers whose steps are alike are computed once. What is told adds up to the words of all links.
@@ -65,7 +69,10 @@ def layer_links(fabric: Fabric, runs: Runs, chosen: Chosen) -> Iterator[LayerLin
     for (index, slots, passing), times in runs.items():
         phase = program.phases[index]  # chunks with the same steps share their arrays
         phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
-    every = [_moves(fabric, phase, times, _pairs(program, phase, chosen)) for phase, times in phases.values()]
+    every = [
+        _moves(fabric, phase, times, *(_pairs(program, phase, each) for each in (chosen, reached)))
+        for phase, times in phases.values()
+    ]
     alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for layer in sorted(set(program.op_layers)):
         alike[tuple(moves.often[layer].tobytes() if layer in moves.often else b"" for moves in every)].append(layer)
@@ -88,7 +95,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
     return found
 
 
-def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs) -> _Moves:
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
     """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
@@ -108,17 +115,33 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs) 
     return _Moves(
         regions=[np.array(each, np.int64) for each in corners],
         rectangles=[
-            _chosen(fabric, phase, step, pairs) if phase.routed[step] else _over_runs(fabric.traffic, phase, step, runs)
+            _chosen(fabric, phase, step, pairs, reached)
+            if phase.routed[step]
+            else _over_runs(fabric.traffic, phase, step, runs)
             for step in distinct.tolist()
         ],
         often=dict(zip(layers.tolist(), often, strict=True)),
     )
 
 
-def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs) -> I64:
+def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
     """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
+    if phase.kind[step] == Kind.WAFERS:
+        return _real(_reaching(fabric, phase, step, reached))
     columns = by_column(fabric.program, phase, step, pairs)
     return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
+
+
+def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
+    """The rectangles of a step between wafers over all runs that chose experts there."""
+    none = np.zeros(fabric.program.wafers, np.int64)
+    runs = reached.get(fabric.program.op_layers[phase.op[step]], none)
+    end = 2 - int(phase.fixed[step, Field.CHOSEN])
+    parts = [
+        _times(fabric.traffic.between_wafers(phase, step, 0, [pair]).rectangles, int(runs[pair[end]]))
+        for pair in fabric.program.crossings(phase, step)
+    ]
+    return np.concatenate(parts)
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[CacheUse]) -> I64:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -40,6 +40,7 @@ class PhaseCost:
         words: int64 ``[steps]``: words that a step's messages carry, over all turns.
         hops: int64 ``[steps]``: the same times the links that each word crosses.
         bytes: int64 ``[steps]``: payload of crossings.
+        crossed: From which wafers to which the steps sent those that go by the choice of experts.
         contention: float64 ``[steps]``: those of a step's cycles in which words waited for words of other messages on
             one link or one ramp, over all turns.
         streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
@@ -54,6 +55,7 @@ class PhaseCost:
     words: I64
     hops: I64
     bytes: I64
+    crossed: Mapping[int, tuple[tuple[int, int], ...]]
     contention: F64
     streams: I64
     rectangles: I64
@@ -195,6 +197,7 @@ class Fabric:
             words=words,
             hops=hops,
             bytes=payload,
+            crossed={},
             contention=cost.contention,
             streams=cost.streams,
             rectangles=rectangles,

@@ -51,10 +51,16 @@ class RoutedCosts:
             return cost
         start, by_cause, words, hops = cost.start.copy(), cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
         contention, streams, rectangles = cost.contention.copy(), cost.streams.copy(), [cost.shifts]
+        payload, crossed = cost.bytes.copy(), dict[int, tuple[tuple[int, int], ...]]()
         for step in steps.tolist():
             columns = by_column(self.program, phase, step, pairs)
-            most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-            found = self._cost(phase, step, int(like[step]), slots, most)
+            crossings: tuple[tuple[int, int], ...] = ()
+            if phase.kind[step] == Kind.WAFERS:
+                crossings = crossed[step] = self.program.chosen_crossings(phase, step, columns)
+                found = self._between(phase, step, int(like[step]), slots, crossings)
+            else:
+                most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
+                found = self._cost(phase, step, int(like[step]), slots, most)
             by_cause[step] += found.cycles[1:]
             start[step + 1 :] += found.cycles.total
             contention[step], streams[step] = found.contention_cycles, found.streams
@@ -62,16 +68,30 @@ class RoutedCosts:
                 moved = self._traffic.moved_by_pairs(phase, step, slots, columns)
                 words[step], hops[step] = moved.words, moved.hops
                 rectangles.append(moved.rectangles)
+            elif phase.kind[step] == Kind.WAFERS:
+                moved = self._traffic.between_wafers(phase, step, slots, crossings)
+                words[step], hops[step], payload[step] = moved.words, moved.hops, moved.bytes
+                rectangles.append(moved.rectangles)
         return replace(
             cost,
             start=start,
             by_cause=by_cause,
             words=words,
             hops=hops,
+            bytes=payload,
+            crossed=crossed,
             contention=contention,
             streams=streams,
             shifts=np.concatenate(rectangles),
         )
+
+    def _between(self, phase: Phase, step: int, like: int, slots: int, pairs: tuple[tuple[int, int], ...]) -> _Cost:
+        """Of a step between those pairs of wafers."""
+        key = (id(phase.fixed), like, -1 - len(pairs))
+        if key not in self._known:
+            cycles = self._steps.between_wafers(phase, step, phase.operands(step, slots).tolist(), pairs)
+            self._known[key] = _Cost(cycles=cycles.whole())
+        return self._known[key]
 
     def _cost(self, phase: Phase, step: int, like: int, slots: int, pairs: int) -> _Cost:
         """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_steps import LineSteps
@@ -18,6 +20,7 @@ from wse.kernel_cost import kernel_cycles
 from wse.pe_costs import pe_costs
 from wse.phase import HOST, Field, HostStream, Kind, Phase
 from wse.program import Program
+from wse_mappings.schedule import COMBINING
 
 
 class StepCosts:
@@ -67,7 +70,8 @@ class StepCosts:
         if kind == Kind.CACHE_SHIFT:
             return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
         if kind == Kind.WAFERS:
-            return self._wafers_cycles(phase, step, phase.operands(step, slots, turn).tolist())
+            pairs = self.program.crossings(phase, step)
+            return self.between_wafers(phase, step, phase.operands(step, slots, turn).tolist(), pairs)
         return self._stream_cycles(phase, step, issue, stream, words)
 
     @property
@@ -95,21 +99,25 @@ class StepCosts:
         rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
         return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)
 
-    def _wafers_cycles(self, phase: Phase, step: int, a: list[int]) -> Cycles:
-        """Cycles of a pattern between wafers, whose links all work at once: those of the wafer that sends or gets most.
+    def between_wafers(self, phase: Phase, step: int, a: list[int], pairs: Sequence[tuple[int, int]]) -> Cycles:
+        """Cycles of a WAFERS step with operands ``a`` whose messages go between those pairs of wafers.
 
-        A message goes to the edge, over the link, and on to its PE, which adds it to what came before.
+        Their links all work at once: the cycles are those of the wafer that sends or gets most. A message goes to the
+        edge, over the link, and on to its PE, which adds it to what came before.
         """
-        pairs = self.program.crossings(phase, step)
+        issue = self._task().plus(launch=self._issue)
+        if not pairs:
+            return issue
         peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
         rounds, width = a[Field.ROUNDS], self.program.stages[phase.stage[step]].rect.cols
         words = self._traffic.part_words(phase, step, a[Field.PART])
-        seconds = rounds * self.wafer.wafer_link_latency_s + peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
-        hops = rounds * ((width - 1) * self._line.hop + peers * words / self._line.words_per_cycle)
-        sums = len(self.program.patterns[phase.code[step]].messages) > len(pairs)
+        seconds = a[Field.LATENCIES] * self.wafer.wafer_link_latency_s
+        seconds += peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
+        way = width - 1 - a[Field.SOURCE_COL] + a[Field.TARGET_COL]
+        hops = rounds * (way * self._line.hop + peers * words / self._line.words_per_cycle)
+        sums = np.isin(self.program.patterns[phase.code[step]].messages[:, 2], COMBINING).any()
         add = (peers + 1) * self._pe.vector(a[Field.PART], self._pe.acc) if sums else 0.0
         relays = rounds * (2 * self._line.ramp + 1)
-        issue = self._task().plus(launch=self._issue)
         return issue.plus(hops=hops, relays=relays, compute=add, crossing=seconds * self.wafer.clock_hz)
 
     def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
@@ -118,6 +126,8 @@ class StepCosts:
         ends = 2 * self._line.ramp + 1
         wafer = self.wafer
         if phase.kind[step] == Kind.HAND_OVER:
+            if self.program.shares_pes(int(phase.stage[step]), int(a[Field.TARGET_STAGE])):
+                return self._task().plus(compute=self._pe.vector(int(a[Field.ELEMENTS]), self._pe.act))
             source = self.program.stages[phase.stage[step]].rect
             target = self.program.stages[a[Field.TARGET_STAGE]].rect
             cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))

@@ -60,7 +60,7 @@ class Traffic:
             case Kind.CROSS:
                 return self._cross(phase, step, slots)
             case Kind.WAFERS:
-                return self._wafers(phase, step, slots)
+                return self.between_wafers(phase, step, slots, self.program.crossings(phase, step))
             case _:
                 return Moved(0, 0, 0, NOTHING)
 
@@ -97,6 +97,8 @@ class Traffic:
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
+        if self.program.shares_pes(int(phase.stage[step]), int(phase.fixed[step, Field.TARGET_STAGE])):
+            return Moved(0, 0, 0, NOTHING)  # from one place in SRAM to another
         rectangles = self.hand_over(phase, step, words)
         return _moved(words * stage.rect.rows * int(phase.fixed[step, Field.COLS]), stage, rectangles)
 
@@ -123,20 +125,19 @@ class Traffic:
         rectangles = np.concatenate(parts)
         return Moved(words * cols * stage.rect.rows, hops_of(rectangles), payload, rectangles)
 
-    def _wafers(self, phase: Phase, step: int, slots: int) -> Moved:
-        """A pattern between wafers loads links from PEs that send to the edge, and from the edge to those that get."""
-        a, stage, pairs = (
-            phase.operands(step, slots),
-            self.program.stages[phase.stage[step]],
-            self.program.crossings(phase, step),
-        )
+    def between_wafers(self, phase: Phase, step: int, slots: int, pairs: Sequence[tuple[int, int]]) -> Moved:
+        """The traffic of a WAFERS step whose messages go between those pairs of wafers.
+
+        It loads links from the PEs that send to the edge, and from the edge to those that get.
+        """
+        a, stage = phase.operands(step, slots), self.program.stages[phase.stage[step]]
         words = int(a[Field.ROUNDS]) * self.part_words(phase, step, int(a[Field.PART]))
-        row, col, place = stage.rect.row + int(a[0]), stage.rect.col, int(a[Field.SOURCE_COL])
-        ways = ((0, (col + place, col + stage.rect.cols - 1)), (1, (col, col + place)))
+        row, col, end_col = stage.rect.row + int(a[0]), stage.rect.col, stage.rect.col + stage.rect.cols - 1
+        ways = ((0, (col + int(a[Field.SOURCE_COL]), end_col)), (1, (col, col + int(a[Field.TARGET_COL]))))
         found = np.array(
             [(pair[end] * DIRECTIONS + EAST, row, row + int(a[1]), *way, words) for pair in pairs for end, way in ways],
             np.int64,
-        )
+        ).reshape(-1, 6)
         return Moved(words * int(a[1]) * len(pairs), hops_of(found), int(a[Field.BYTES]) * len(pairs), found)
 
 

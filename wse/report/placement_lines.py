@@ -38,7 +38,7 @@ def model_line(model: dict[str, Any]) -> str:
 def print_placement(console: Console, report: dict[str, Any]) -> None:
     """The wafer, the model, and how the second was put onto the first."""
     system = report["system"]
-    stages = system["stages"]
+    stages = [stage for stage in system["stages"] if stage["layers"] or stage["embedding"] or stage["head"]]
     shapes = sorted({(s["rows"], s["cols"]) for s in stages})
     shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
     spread = f" on each of {stages[0]['wafers']} wafers" if stages[0]["wafers"] > 1 else ""

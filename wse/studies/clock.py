@@ -34,7 +34,7 @@ class _Sums(NamedTuple):
         """Those of a run; ``in_layers`` tells which ops are in layers."""
         crossed = Counter[tuple[int, int]]()
         for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
-            pairs = program.crossings(phase, step)
+            pairs = cost.crossed.get(step, program.crossings(phase, step))
             for ends in pairs:
                 crossed[ends] += int(cost.bytes[step]) // len(pairs)
         return cls(

@@ -57,7 +57,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
 
 def _routing(program: Program) -> Report:
     """``routing``: how tokens are taken to choose experts where nothing is executed."""
-    return {} if program.mixtures[0] is None else {"routing": "even"}
+    return {"routing": "even"} if any(program.mixtures) else {}
 
 
 def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:
@@ -99,7 +99,8 @@ def histogram(program: Program, sram_bytes: int) -> list[dict[str, int]]:
     The first row, from 0 to 0, counts the PEs outside of all regions.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
-    sizes = [(stage.sram_top_byte, stage.rect.rows * stage.cols) for stage in program.stages]
+    lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.below(i)]
+    sizes = [(program.used_bytes(i), stage.rect.rows * stage.cols) for i, stage in lowest]
     every = program.wafers * program.wafer_rows * program.wafer_cols
     rows = [{"from_bytes": 0, "to_bytes": 0, "pes": every - sum(pes for _, pes in sizes)}]
     for low, high in pairwise(edges):

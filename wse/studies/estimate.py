@@ -121,7 +121,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
             rates["saturated"] = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
         report |= economy_facts(clock.fabric, clock.decode, alike, prepared.economics, rates)
     report["grades"] = grade_facts(grades, report)
-    if program.mixtures[0] is not None:
+    if any(program.mixtures):
         report["routing"] = "even" if routing is None else "given"
     return report
 

@@ -90,13 +90,20 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     """
     uses = dict.fromkeys(USES, 0)
     covered: list[tuple[int, int]] = []
-    mine = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: -b.bytes)
+    here = _beside(program, stage)
+    mine = sorted((b for b in program.buffers if b.stage in here), key=lambda b: -b.bytes)
     for buffer in mine:
         uses[buffer.use] += _uncovered(covered, buffer.address, buffer.address + buffer.bytes)
         covered = _merged([*covered, (buffer.address, buffer.address + buffer.bytes)])
-    top = program.stages[stage].sram_top_byte
-    uses["buffers"] += top - sum(end - start for start, end in covered)  # alignment
-    return {**uses, "free": sram_bytes - top}
+    used = program.used_bytes(stage)
+    uses["buffers"] += used - sum(end - start for start, end in covered)  # alignment
+    return {**uses, "free": sram_bytes - used}
+
+
+def _beside(program: Program, stage: int) -> set[int]:
+    """A stage and those in the same SRAM: all above it, and of those below the fullest."""
+    fullest = max(program.below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
+    return {stage, fullest, *program.above(stage)}
 
 
 def _uncovered(covered: list[tuple[int, int]], start: int, end: int) -> int:
@@ -136,7 +143,7 @@ def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
     if not held:
         return program.context
     per_slot = held // -(-program.context // rows)
-    return rows * max(0, (held + sram_bytes - program.stages[stage].sram_top_byte) // per_slot)
+    return rows * max(0, (held + sram_bytes - program.used_bytes(stage)) // per_slot)
 
 
 def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:

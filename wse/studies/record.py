@@ -78,7 +78,7 @@ class Recorder:
             versions={"wse": wse.__version__, "numpy": np.__version__},
         )
         self.writer = TraceWriter(path, header)
-        self._experts = ExpertRecord(self.writer)
+        self._experts = ExpertRecord(self.writer, program)
         write_program(self.writer, program, prepared.wafer.sram_bytes_per_pe)
 
     def __enter__(self) -> Recorder:
@@ -134,7 +134,9 @@ class Recorder:
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", sum(part[wafer] for part in parts))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self._experts.chosen))
+        write_layer_links(
+            self.writer, layer_links(clock.fabric, self._runs, self._experts.chosen, self._experts.reached)
+        )
         self.writer.write_summary({key: _encodable(value) for key, value in summary.items()})
 
     def _write_schedule(self, phase_index: int, key: CacheUse, cost: PhaseCost) -> int:
@@ -169,7 +171,9 @@ class Recorder:
     def _write_crossings(self, phase_index: int, cost: PhaseCost, pass_index: int) -> None:
         phase = self._program.phases[phase_index]
         found = np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
-        pairs = [(step, *pair) for step in found for pair in self._program.crossings(phase, step)]
+        pairs = [
+            (step, *pair) for step in found for pair in cost.crossed.get(step, self._program.crossings(phase, step))
+        ]
         if not pairs:
             return
         steps, sources, targets = np.array(pairs).T

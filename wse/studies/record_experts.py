@@ -8,25 +8,40 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.routed import Pairs
+from wse.program import Program
 from wse.studies.expert_load import ExpertLoad
 from wse_traces.write import TraceWriter
 
 
 class ExpertRecord:
-    """Keeps what it wrote: ``chosen`` by index of a phase and layer, int64 ``[experts]``, over all its passes."""
+    """Keeps what it wrote: ``chosen`` by index of a phase and layer, int64 ``[experts]``, over all its passes.
 
-    def __init__(self, writer: TraceWriter) -> None:
-        self._writer = writer
+    ``reached`` has likewise how many passes chose experts of each wafer, int64 ``[wafers]``.
+    """
+
+    def __init__(self, writer: TraceWriter, program: Program) -> None:
+        self._writer, self._program = writer, program
         self.chosen: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
+        self.reached: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
+        layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
+        self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
     def passed(self, phase_index: int, pass_index: int, pairs: Pairs) -> None:
         """One run of a phase."""
         totals = self.chosen[phase_index]
         for layer, tokens in pairs.items():
             totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens
+            self._reach(phase_index, layer, tokens)
             used = np.flatnonzero(tokens)
             row = {"pass": np.full(len(used), pass_index), "layer": np.full(len(used), layer)}
             self._writer.append("routed", {**row, "expert": used, "tokens": tokens[used]})
+
+    def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64]) -> None:
+        stage, counts = self._stage_of[layer], self.reached[phase_index]
+        mixture = self._program.mixtures[stage]
+        assert mixture is not None
+        counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
+        counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += 1
 
     def finish(self, load: ExpertLoad) -> None:
         """Totals over the run, experts that got no token among them."""

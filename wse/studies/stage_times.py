@@ -1,6 +1,6 @@
 """The steps of a Program as visits to what serves them: its regions, the links between them, the host.
 
-Stages that share a rectangle of PEs share their time and are one server. A stream from one stage to another is launched
+Stages that share PEs share their time and are one server. A stream from one stage to another is launched
 by its PEs and then on its way: microthreads send it out of a buffer while the PEs work on the next token. Its links are
 busy for the words of the busiest one, or for its bytes on the link between wafers if that takes longer; the rest is
 latency. Streams between different pairs of regions are taken not to meet, those that leave one wafer share its link.
@@ -75,10 +75,10 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 def streams_in_cache(program: Program) -> int:
     """Streams, of ``program.batch`` users each, whose caches fit if they get all SRAM that is free."""
     sram, room = program.sram_bytes_per_pe, []
-    for number, stage in enumerate(program.stages):
+    for number in range(len(program.stages)):
         held = sum(b.bytes for b in program.buffers if b.stage == number and b.use == "kv")
         if held:
-            room.append(max(0, held + sram - stage.sram_top_byte) // held)
+            room.append(max(0, held + sram - program.used_bytes(number)) // held)
     return min(room, default=1)
 
 
@@ -92,8 +92,11 @@ class _Reader:
         self._busy: dict[tuple[int, int], int] = {}
         self._routes: dict[tuple[int, int], Route] = {}
         stages: dict[tuple[object, ...], list[int]] = {}
+        spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):
-            stages.setdefault((REGION, stage.wafer, stage.rect), []).append(number)
+            joined = [other for other in spans if self._program.shares_pes(number, other)]
+            key = (REGION, *joined) if joined else (REGION, stage.wafer, stage.rect)
+            stages.setdefault(key, []).append(number)
         of_stage = np.zeros(len(self._program.stages), np.int64)
         for key, shared in stages.items():
             wafer = self._program.stages[shared[0]].wafer

@@ -32,5 +32,5 @@ def _users(program: Program, stage: int, held: int, sram_bytes: int, context: in
     """Users whose caches of ``context`` tokens fit a stage, with what its own caches take and what is free."""
     placed = program.stages[stage]
     slots = ceil_div(program.context, placed.rect.rows) * program.batch
-    room = held + sram_bytes - placed.sram_top_byte
+    room = held + sram_bytes - program.used_bytes(stage)
     return max(0, room * slots // (held * ceil_div(context, placed.rect.rows)))

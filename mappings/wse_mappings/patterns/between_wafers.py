@@ -29,8 +29,17 @@ def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival,
     return uniform("all_to_all", cols, lines, messages, colours=0)
 
 
-def to_all(cols: int, lines: int, wafers: int, place: int) -> LineSchedule:
-    """Column ``place`` of every wafer gets the words of that of the first."""
+def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
+    """Column ``enter`` of every other wafer gets the words of column ``leave`` of wafer ``one``."""
     each = cols // wafers
-    messages = [(place, wafer * each + place, Arrival.REPLACE) for wafer in range(1, wafers)]
-    return uniform("to_all_wafers", cols, lines, messages, colours=0)
+    others = [wafer for wafer in range(wafers) if wafer != one]
+    messages = [(one * each + leave, wafer * each + enter, Arrival.REPLACE) for wafer in others]
+    return uniform("from_one_wafer", cols, lines, messages, colours=0)
+
+
+def to_one(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
+    """Column ``place`` of wafer ``one`` adds to its words those of all other wafers, in their order."""
+    each = cols // wafers
+    own, others = one * each + place, [wafer for wafer in range(wafers) if wafer != one]
+    messages = [(own, own, Arrival.KEEP), *((wafer * each + place, own, Arrival.ADD) for wafer in others)]
+    return uniform("to_one_wafer", cols, lines, messages, colours=0)

@@ -8,7 +8,7 @@ from wse.compiler.state import At, Num
 from wse.element_types import ELEMENT_BYTES
 from wse.hardware.spec import WaferSpec
 from wse.phase import COLUMNS, ROWS
-from wse_mappings.patterns.between_wafers import all_to_all, to_all
+from wse_mappings.patterns.between_wafers import all_to_all, from_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
@@ -43,9 +43,11 @@ def all_reduce(
         elements,
         target=combined,
         only_row=only_row,
-        source_col=place,
-        part=part,
+        leave=place,
+        enter=place,
         rounds=rounds,
+        latencies=rounds,
+        part=part,
         bytes=payload,
     )
     c.builder.line(
@@ -63,9 +65,9 @@ def all_reduce_alike(c: Context, at: At, elements: int, arrival: Arrival, teams:
 def to_all_wafers(c: Context, at: At, elements: int, place: int, row: int) -> None:
     """Bring what one PE has to the PEs at its place on all wafers."""
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
-    pattern = c.patterns.get(to_all, c.cut.cols, c.cut.rows, c.cut.span, place)
+    pattern = c.patterns.get(from_one, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
     c.builder.between_wafers(
-        pattern, at, elements, target=at, only_row=row, source_col=place, part=elements, rounds=1, bytes=payload
+        pattern, at, elements, target=at, only_row=row, leave=place, enter=place, part=elements, bytes=payload
     )
 
 

@@ -185,15 +185,26 @@ class PhaseBuilder:
         *,
         target: SymBuffer | At,
         only_row: int | None,
+        leave: int,
+        enter: int,
+        rounds: int = 1,
+        latencies: int = 1,
         **fields: int | Num,
     ) -> None:
-        """A pattern between the wafers of the stage; ``fields`` by the lower-case names of Field."""
+        """A pattern between columns ``leave`` and ``enter`` of the stage's wafers.
+
+        ``fields`` are more operands by the lower-case names of Field.
+        """
         here = _operand(source)
         assert isinstance(here, At)
         operands: dict[int, At | Num] = {
             Field.SOURCE: here,
             Field.TARGET: _operand(target),
             Field.ELEMENTS: _operand(elements),
+            Field.SOURCE_COL: Num(fixed=leave),
+            Field.TARGET_COL: Num(fixed=enter),
+            Field.ROUNDS: Num(fixed=rounds),
+            Field.LATENCIES: Num(fixed=latencies),
         }
         operands |= {int(Field[name.upper()]): _operand(value) for name, value in fields.items()}
         self._add(Kind.WAFERS, pattern, ROWS, here.buffer.view, self._rect(only_row) | operands)

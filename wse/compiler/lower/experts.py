@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.dispatch import at_experts, combine, dispatch
 from wse.compiler.lower.feed_forward import activate
 from wse.compiler.lower.in_place import with_experts
 from wse.compiler.lower.linear import join_stream, project
@@ -27,7 +28,7 @@ SIGMOID = "sigmoid"
 
 def router(c: Context, op: Op) -> None:
     """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE."""
-    spec, _ = _mixture(c)
+    spec = _experts(c)
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
     mine, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), mine, c.cut.d, bias=spec.router_bias)
@@ -61,6 +62,12 @@ def router(c: Context, op: Op) -> None:
 
 def experts(c: Context, op: Op) -> None:
     """normed to the hidden features of each pair that a column holds."""
+    dispatch(c, c.temp("normed", c.tokens * c.cut.d, "act"), _chosen(c, _experts(c)))
+    with at_experts(c):
+        _inward(c, op)
+
+
+def _inward(c: Context, op: Op) -> None:
     spec, cut = _mixture(c)
     M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
     ids, weights = _chosen(c, spec)
@@ -108,6 +115,15 @@ def experts(c: Context, op: Op) -> None:
 
 def experts_down(c: Context, op: Op) -> None:
     """What the pairs of a token made, weighed and summed over columns, to the residual stream."""
+    n = c.tokens * c.cut.d
+    with at_experts(c):
+        out = _outward(c, op)
+    combine(c, out, n)
+    join_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
+
+
+def _outward(c: Context, op: Op) -> SymBuffer:
+    """What each column adds to the tokens."""
     spec, cut = _mixture(c)
     M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
     P = _most_pairs(c)
@@ -119,14 +135,17 @@ def experts_down(c: Context, op: Op) -> None:
     )
     for (vector,) in op.vectors:
         b.compute("expert_bias", x=out, bias=c.tile(vector), N=d, stride=d, by_token=1, **listed)
-    c.all_reduce(ROWS, out, M * d, over_rows=M * c.spec.hidden_size)
-    join_stream(c, out, op.weights[0], bias=False)
+    return out
+
+
+def _experts(c: Context) -> Experts:
+    assert c.spec.experts is not None
+    return c.spec.experts
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
-    assert c.spec.experts is not None
     assert c.cut.experts is not None
-    return c.spec.experts, c.cut.experts
+    return _experts(c), c.cut.experts
 
 
 def _chosen(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:

@@ -1,0 +1,137 @@
+"""To experts on other wafers and back: from a layer's region to the stage that spans all wafers, on the same PEs.
+
+What tokens chose goes to every wafer, their vectors to those that hold chosen experts, whose sums come back; each wafer
+gets the vectors of all tokens of a pass or of none. On the layer's own wafer words move inside of PEs. Source: the
+all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wse.compiler.lower.context import Context
+from wse.compiler.state import SymBuffer
+from wse.element_types import ELEMENT_BYTES
+from wse.phase import COLUMNS, ROWS, Kind
+from wse_mappings.patterns.between_wafers import from_one, to_one
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.schedule import Arrival
+
+AS_THEY_GET, AS_THEY_SEND = 1, 2
+"""Which end of a message holds the chosen experts that it is sent for: ``Field.CHOSEN``."""
+
+
+def apart(c: Context) -> int | None:
+    """The stage of experts that are not with their layers."""
+    return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
+
+
+@contextmanager
+def at_experts(c: Context) -> Iterator[None]:
+    """Go on where the experts are, and come back."""
+    home, there = c.builder.stage, apart(c)
+    c.builder.stage = home if there is None else there
+    yield
+    c.builder.stage = home
+
+
+def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]) -> None:
+    """Bring tokens' vectors, ids and weights of chosen experts from the layer's stage to every PE of the experts'."""
+    if apart(c) is None:
+        return
+    wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
+    here = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
+    there = [_inside(c, buffer, elements) for buffer, elements in here]
+    with at_experts(c):
+        cols, rows, wafers, each = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
+        across = c.patterns.get(from_one, cols, rows, wafers, wafer, each - 1, 0)
+        along, down = c.patterns.get(multicast, cols, rows, 0, wafers), c.patterns.get(multicast, rows, cols, 0)
+        for buffer, (_, elements) in zip(there, here, strict=True):
+            of_tokens = buffer is there[-1]
+            row = None if of_tokens else 0
+            c.builder.between_wafers(
+                across,
+                buffer,
+                elements,
+                target=buffer,
+                only_row=row,
+                leave=each - 1,
+                enter=0,
+                latencies=int(of_tokens),  # one for all that goes
+                part=elements,
+                chosen=AS_THEY_GET if of_tokens else 0,
+                bytes=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+            )
+        for buffer, (_, elements) in zip(there, here, strict=True):
+            of_tokens = buffer is there[-1]
+            c.builder.line(along, ROWS, buffer, elements, only_row=None if of_tokens else 0)
+            if not of_tokens:
+                c.builder.line(down, COLUMNS, buffer, elements)
+
+
+def combine(c: Context, out: SymBuffer, elements: int) -> None:
+    """Sum what the columns made at ``out``, of the experts' stage, and bring it to that buffer of the layer's stage."""
+    home, there = c.builder.stage, apart(c)
+    if there is None:
+        c.all_reduce(ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
+        return
+    wafer, own_cols, result = c.plans[home].wafer, c.cut.cols, c.temp(out.name, elements, out.view)
+    payload = c.tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.element_type(out.view)]
+    with at_experts(c):
+        cols, rows, wafers, each = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
+        segments, groups = tuple((index * each, each) for index in range(wafers)), c.groups(each)
+        place = root_of(each, groups)
+        reduce_ = c.patterns.get(k_tree, cols, rows, Arrival.ADD, broadcast=False, segments=segments, groups=groups)
+        c.builder.line(reduce_, ROWS, out, elements)
+        whole = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
+        c.builder.between_wafers(
+            c.patterns.get(to_one, cols, rows, wafers, wafer, place),
+            out,
+            elements,
+            target=whole,
+            only_row=None,
+            leave=place,
+            enter=place,
+            part=elements,
+            chosen=AS_THEY_SEND,
+            bytes=payload,
+        )
+        _copy(c, whole, result, elements, home, wafer * each + place, place, cols=1)
+    c.builder.line(c.patterns.get(multicast, own_cols, c.cut.rows, place), ROWS, result, elements)
+
+
+def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
+    assert c.spec.experts is not None
+    return c.tokens * (c.cut.d if buffer is vectors else c.spec.experts.active)
+
+
+def _inside(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
+    """A copy of a buffer of the layer's stage in the experts', on the PEs of the layer's wafer."""
+    wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
+    with at_experts(c):
+        target = c.temp(buffer.name, elements, buffer.view)
+        stage = c.builder.stage
+    _copy(c, buffer, target, elements, stage, 0, wafer * cols, cols=cols)
+    return target
+
+
+def _copy(
+    c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
+) -> None:
+    """From the current stage to another on the same PEs."""
+    wafer = c.plans[c.builder.stage].wafer
+    c.builder.move(
+        Kind.HAND_OVER,
+        source,
+        target=target,
+        elements=elements,
+        target_stage=stage,
+        source_col=leave,
+        target_col=enter,
+        cols=cols,
+        from_wafer=wafer,
+        to_wafer=wafer,
+        bytes=0,
+    )
