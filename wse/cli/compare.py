@@ -52,6 +52,8 @@ def compare(
         str | None, typer.Option(metavar="FILE", help="Power and price of a wafer in place of the bundled ones.")
     ] = None,
     csv: Annotated[str | None, typer.Option(metavar="FILE", help="Write the rows as CSV too.")] = None,
+    png: Annotated[str | None, typer.Option(metavar="FILE", help="Write a plot of the rows.")] = None,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write one page with tables and plot.")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Set a model on several numbers of wafers, mappings and links side by side, and say what limits each.
@@ -70,7 +72,7 @@ def compare(
     from wse.studies.compare.request import CompareRequest
     from wse.studies.estimate_request import EstimateRequest
 
-    files = check_files(csv=csv)
+    files = check_files(csv=csv, png=png, html=html)
     request = CompareRequest(
         base=EstimateRequest(
             model=model[0],

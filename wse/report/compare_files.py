@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.report.compare_csv import as_csv
+from wse.report.compare_page import as_html
+from wse.report.compare_plot import as_png
 from wse.studies.compare.rows import COLUMNS
 
 Report = dict[str, Any]
@@ -52,4 +54,4 @@ def _csv(report: Report) -> bytes:
     return as_csv(report["rows"], COLUMNS).encode()
 
 
-_AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv}
+_AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv, "png": as_png, "html": as_html}
