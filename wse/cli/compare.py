@@ -38,6 +38,12 @@ def compare(
     streams: Annotated[
         int | None, typer.Option(metavar="N", help="Batches in flight at once. Default: as many as their caches fit.")
     ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With a verdict: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming."
+        ),
+    ] = None,
     region: opt.Region = None,
     experts: opt.Experts = "spread",
     software: opt.Software = "production",
@@ -63,16 +69,29 @@ def compare(
     \b
       wse compare story --mesh 24x24 --wafers 1,2 --prompt-len 64 --new-tokens 64
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
+      wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
     """
     from wse.report.as_json import as_json
     from wse.report.compare_files import check_files, write_files
     from wse.report.compare_table import print_comparison
+    from wse.report.compare_traces import print_traces
     from wse.report.progress import SETTING_BESIDE, progress_on
     from wse.studies.compare.grid import compare as compared
+    from wse.studies.compare.questions import answer
     from wse.studies.compare.request import CompareRequest
+    from wse.studies.compare.traces import check_traces, compare_traces, is_trace
     from wse.studies.estimate_request import EstimateRequest
 
     files = check_files(csv=csv, png=png, html=html)
+    if len(model) > 1 or is_trace(model[0]):
+        first, second = check_traces(model)
+        report = compare_traces(first, second, economics)
+        write_files(report, files)
+        if json:
+            sys.stdout.write(as_json(report))
+        else:
+            print_traces(report, sys.stdout)
+        return
     request = CompareRequest(
         base=EstimateRequest(
             model=model[0],
@@ -97,7 +116,7 @@ def compare(
         economics=economics,
     )
     with progress_on(sys.stderr, SETTING_BESIDE) as heard:
-        report = compared(request, heard)
+        report = compared(request, heard) if question is None else answer(question, request, heard)
     write_files(report, files)
     if json:
         sys.stdout.write(as_json(report))

@@ -10,6 +10,8 @@ from wse.errors import BadInput
 from wse.report.compare_csv import as_csv
 from wse.report.compare_page import as_html
 from wse.report.compare_plot import as_png
+from wse.report.compare_traces_page import as_html as traces_as_html
+from wse.report.compare_traces_page import as_png as traces_as_png
 from wse.studies.compare.rows import COLUMNS
 
 Report = dict[str, Any]
@@ -42,9 +44,10 @@ def write_files(report: Report, files: dict[str, Path]) -> None:
     Raises:
         BadInput: one cannot be written.
     """
+    made = _TRACES_AS if "traces" in report else _AS
     for kind, path in files.items():
         try:
-            path.write_bytes(_AS[kind](report))
+            path.write_bytes(made[kind](report))
         except OSError as error:
             message = f"--{kind} {path}: cannot be written ({error.strerror}); give another name"
             raise BadInput(message) from error
@@ -55,3 +58,4 @@ def _csv(report: Report) -> bytes:
 
 
 _AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv, "png": as_png, "html": as_html}
+_TRACES_AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv, "png": traces_as_png, "html": traces_as_html}

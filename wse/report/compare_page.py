@@ -45,11 +45,10 @@ img { max-width: 100%; height: auto; }
 </head>
 <body>
 <h1>{{ title }}</h1>
-<p class="note">{{ inputs }}</p>
+<p class="note">{{ note }}</p>
 {% for sentence in verdict %}<p><strong>{{ sentence }}</strong></p>
 {% endfor %}
-{% if plot %}<img src="data:image/png;base64,{{ plot }}" alt="Tokens a second and cost over wafers">
-{% endif %}
+<img src="data:image/png;base64,{{ plot }}" alt="The numbers of the tables as a plot">
 {% for table in tables %}<h2>{{ table.title }}</h2>
 <table>
 <tr>{% for name in table.header %}<th{% if name in left %} class="left"{% endif %}>{{ name }}</th>{% endfor %}</tr>
@@ -58,9 +57,9 @@ img { max-width: 100%; height: auto; }
 {% endfor %}</table>
 <p class="note">{% for name, text in table.notes %}{{ name }}: {{ text }}. {% endfor %}</p>
 {% endfor %}
-{% for list in lists if list.rows %}<h2>{{ list.title }}</h2>
+{% for heading, rows in lists if rows %}<h2>{{ heading }}</h2>
 <table>
-{% for name, text in list.rows %}<tr><td class="left">{{ name }}</td><td class="left wide">{{ text }}</td></tr>
+{% for name, text in rows %}<tr><td class="left">{{ name }}</td><td class="left wide">{{ text }}</td></tr>
 {% endfor %}</table>
 {% endfor %}
 </body>
@@ -69,26 +68,54 @@ img { max-width: 100%; height: auto; }
 
 
 def as_html(report: Report) -> bytes:
-    """The page, UTF-8. Every text is escaped; no script runs and nothing is loaded, which the page itself forbids."""
+    """The page of a comparison, UTF-8."""
     rows = [row for row in report["rows"] if "reason" not in row]
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False)
-    page = environment.from_string(_PAGE).render(
+    return page(
         title=title(report),
-        inputs=", ".join(told_inputs(report["inputs"])),
+        note=", ".join(told_inputs(report["inputs"])),
         verdict=report.get("verdict", []),
-        plot=base64.b64encode(as_png(report)).decode(),
-        left=LEFT,
-        tables=[
-            _table("Speed, users and cost", SPEED, speed_cells, rows, NOTES),
-            _table("Traffic of a token, and power", TRAFFIC, traffic_cells, rows, TRAFFIC_NOTES),
-        ],
+        png=as_png(report),
+        tables=tables(rows),
         lists=[
-            {"title": "What limits a user's tokens, and the users", "rows": limits(rows)},
-            {"title": "What cannot be", "rows": _reasons(report["rows"])},
-            {"title": "Assumptions", "rows": _assumptions(report["economics"])},
+            ("What limits a user's tokens, and the users", limits(rows)),
+            ("What cannot be", _reasons(report["rows"])),
+            ("Assumptions", _assumptions(report["economics"])),
         ],
     )
-    return page.encode(errors="replace")
+
+
+def page(
+    *,
+    title: str,
+    note: str,
+    verdict: Sequence[str],
+    png: bytes,
+    tables: Sequence[Report],
+    lists: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+) -> bytes:
+    """One page. Every text is escaped; no script runs and nothing is loaded, which the page itself forbids.
+
+    A table has ``title``, ``header``, ``rows`` of (name, cell) and ``notes`` of (name, text).
+    """
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    told = environment.from_string(_PAGE).render(
+        title=title,
+        note=note,
+        verdict=verdict,
+        plot=base64.b64encode(png).decode(),
+        left=LEFT,
+        tables=tables,
+        lists=lists,
+    )
+    return told.encode(errors="replace")
+
+
+def tables(rows: Sequence[Report]) -> list[Report]:
+    """The two tables of some rows."""
+    return [
+        _table("Speed, users and cost", SPEED, speed_cells, rows, NOTES),
+        _table("Traffic of a token, and power", TRAFFIC, traffic_cells, rows, TRAFFIC_NOTES),
+    ]
 
 
 def _table(

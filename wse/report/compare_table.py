@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -49,17 +49,22 @@ def print_comparison(report: dict[str, Any], stream: TextIO) -> None:
     lines(console, [("inputs", ", ".join(told_inputs(report["inputs"])))])
     rows = [row for row in report["rows"] if "reason" not in row]
     heading(console, title(report))
-    _print_table(console, SPEED, [speed_cells(number, row) for number, row in enumerate(rows, start=1)])
-    lines(console, NOTES)
-    heading(console, "Traffic of a token, and power")
-    _print_table(console, TRAFFIC, [traffic_cells(number, row) for number, row in enumerate(rows, start=1)])
-    lines(console, TRAFFIC_NOTES)
-    heading(console, "What limits a user's tokens, and the users")
-    lines(console, limits(rows))
+    print_rows(console, rows)
     _print_reasons(console, [row for row in report["rows"] if "reason" in row])
     if "verdict" in report:
         heading(console, "Verdict")
         lines(console, [("", shown(sentence)) for sentence in report["verdict"]])
+
+
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
+    """Print the tables of some rows, and what limits each."""
+    print_table(console, SPEED, [speed_cells(number, row) for number, row in enumerate(rows, start=1)])
+    lines(console, NOTES)
+    heading(console, "Traffic of a token, and power")
+    print_table(console, TRAFFIC, [traffic_cells(number, row) for number, row in enumerate(rows, start=1)])
+    lines(console, TRAFFIC_NOTES)
+    heading(console, "What limits a user's tokens, and the users")
+    lines(console, limits(rows))
 
 
 def title(report: dict[str, Any]) -> str:
@@ -90,8 +95,8 @@ def speed_cells(number: int, row: Row) -> tuple[str, ...]:
         count(row["tokens_per_s_per_user"]),
         count(row["users"]),
         ("" if row["tokens_per_s_exact"] else "≤ ") + count(row["tokens_per_s"]),
-        count(row["prefill_tokens_per_s"]),
-        dollars(row["usd_per_million_tokens"]),
+        _if_known(row, "prefill_tokens_per_s", count),
+        _if_known(row, "usd_per_million_tokens", dollars),
     )
 
 
@@ -102,20 +107,25 @@ def traffic_cells(number: int, row: Row) -> tuple[str, ...]:
         percent(row["crossing_fraction"]),
         in_bytes(row["wafer_link_bytes_per_token"]),
         in_bytes(row["host_bytes_per_token"]),
-        scaled(row["mesh_hops_per_token"]),
-        percent(row["sram_fullest_pe_fraction"]),
-        f"{row['power_w'] / 1e3:,.0f} kW",
-        f"{row['joules_per_token']:.3g} J",
+        _if_known(row, "mesh_hops_per_token", scaled),
+        _if_known(row, "sram_fullest_pe_fraction", percent),
+        _if_known(row, "power_w", lambda watts: f"{watts / 1e3:,.0f} kW"),
+        _if_known(row, "joules_per_token", lambda joules: f"{joules:.3g} J"),
     )
 
 
-def _print_table(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = plain_table(header=True)
     for name in header:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     show(console, table)
+
+
+def _if_known(row: Row, key: str, told: Callable[[float], str]) -> str:
+    """The text of a number that not every row has."""
+    return told(row[key]) if key in row else ""
 
 
 def link_text(row: Row) -> str:

@@ -52,11 +52,11 @@ def _launch(report: Report) -> str:
 
 
 def _crossing(report: Report) -> str:
-    wafer, crossing = report["link"], report["crossing"]
-    return (
-        f"streams between wafers: {_bytes(crossing['bytes_per_token'])} over links of "
-        f"{wafer['bytes_per_s'] / 1e9:g} GB/s and {wafer['latency_s'] * 1e6:g} µs"
-    )
+    text = f"streams between wafers: {told_bytes(report['crossing']['bytes_per_token'])}"
+    if "link" in report:
+        link = report["link"]
+        text += f" over links of {link['bytes_per_s'] / 1e9:g} GB/s and {link['latency_s'] * 1e6:g} µs"
+    return text
 
 
 def _host(report: Report) -> str:
@@ -103,7 +103,8 @@ def _verb(number: int) -> str:
     return "fits" if number == 1 else "fit"
 
 
-def _bytes(number: float) -> str:
+def told_bytes(number: float) -> str:
+    """Bytes with three digits."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"

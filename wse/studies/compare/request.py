@@ -45,7 +45,7 @@ class CompareRequest:
         wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
         mappings: Names; None for all there are.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
-            link is compared with ``SLOWEST`` and ``FASTEST``.
+            link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
         economics: A TOML file with assumptions in place of the bundled ones.
     """
@@ -55,6 +55,7 @@ class CompareRequest:
     mappings: tuple[str, ...] | None = None
     link_gb_per_s: tuple[float, ...] | None = None
     link_latency_us: tuple[float, ...] | None = None
+    own_link: bool = False
     streams: int | None = None
     economics: str | None = None
 
@@ -66,7 +67,7 @@ class CompareRequest:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""
         own = Link(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
         if self.link_gb_per_s is None and self.link_latency_us is None:
-            return tuple(dict.fromkeys((own, SLOWEST, FASTEST)))
+            return (own,) if self.own_link else tuple(dict.fromkeys((own, SLOWEST, FASTEST)))
         rates = [own.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
         waits = [own.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
         return tuple(dict.fromkeys(Link(rate, wait) for rate in rates for wait in waits))

@@ -12,6 +12,8 @@ from wse.studies.compare.request import Link
 from wse.studies.facts import Report
 
 COLUMNS: Final = (
+    "trace",
+    "model",
     "mapping",
     "wafers",
     "link_bytes_per_s",
@@ -41,9 +43,10 @@ COLUMNS: Final = (
     "limit",
     "reason",
 )
-"""Every name that a row may have, in order; ``reason`` says why a combination could not be, and nothing else is known
-of it. A token's traffic is that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch
-alone on the machine, ``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
+"""Every name that a row may have, in order: ``trace`` and ``model`` where it is of a run; ``reason`` says why a
+combination could not be, and nothing else is known of it. A token's traffic is that of a token of each user of one
+batch. ``tokens_per_s_per_user`` is that of a batch alone on the machine, ``tokens_per_s`` of all batches that are in
+flight, and joules and dollars are a token's of those.
 """
 
 

@@ -1,0 +1,53 @@
+"""What ``wse compare A.h5 B.h5`` prints: both runs under the columns of a comparison, and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TextIO
+
+from wse.report.compare_table import print_rows
+from wse.report.terminal import console_on, count, heading, lines, plain_table, show, shown
+
+MOST: Final = 12  # changes of a kind that are shown
+KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
+CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
+HEADER: Final = ("", "first", "second", "change", "")
+
+
+def print_traces(report: dict[str, Any], stream: TextIO) -> None:
+    """Print the report of two traces."""
+    console = console_on(stream)
+    heading(console, "Runs", "the same Program" if report["same_program"] else "")
+    lines(console, [(str(number), told) for number, told in enumerate(runs(report), start=1)])
+    heading(console, "Speed")
+    print_rows(console, report["rows"])
+    for phase, changes in report["changes"].items():
+        heading(console, CHANGED[phase], "the largest of each kind first")
+        table = plain_table(header=True)
+        for name in HEADER:
+            table.add_column(name, justify="right" if name else "left", no_wrap=True)
+        for cells in change_cells(changes):
+            table.add_row(*cells)
+        show(console, table)
+
+
+def runs(report: dict[str, Any]) -> list[str]:
+    """What each trace is of."""
+    return [f"{shown(row['trace'])}: {shown(row['model'])}, {shown(row['mapping'])}" for row in report["rows"]]
+
+
+def change_cells(changes: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """The texts of changes under ``HEADER``, the largest of each kind."""
+    for kind, told in KINDS.items():
+        mine = [change for change in changes if change["kind"] == kind][:MOST]
+        if mine and told:
+            yield (told, "", "", "", "")
+        for change in mine:
+            of = change["change"] / change["first"] if change["first"] else None
+            yield (
+                f"{'  ' if told else ''}{shown(change['name'])}",
+                count(change["first"]),
+                count(change["second"]),
+                f"{'+' if change['change'] > 0 else ''}{count(change['change'])}",
+                change["unit"] if of is None else f"{of:+.1%} {change['unit']}".replace("% ", " % "),
+            )

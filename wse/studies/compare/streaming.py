@@ -1,0 +1,91 @@
+"""Rows of a model whose weights come from outside the wafer for every pass, at most, and where they break even."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.element_types import ELEMENT_BYTES
+from wse.models.counts import kv_bytes_per_token
+from wse.models.spec import ModelSpec
+from wse.models.tensors import is_linear, tensor_bytes, tensor_shapes
+from wse.serving.economics import Economics
+from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
+from wse.studies.compare.limits import told_bytes
+from wse.studies.compare.rows import money
+from wse.studies.estimate_request import PreparedEstimate
+from wse.studies.facts import Report
+
+STREAMED: Final = "streamed"
+BATCHES: Final = (1, 8, 64, 512)
+"""Users whose tokens share a pass, besides where it breaks even."""
+_BY_ROW: Final = ("embedding", "positions")
+"""Tables of which a token reads one row."""
+
+
+def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
+    """The bytes of a model's weights as they are held: what all tokens use, and what only those of an expert do.
+
+    A table that a token reads one row of counts for nothing, unless it is the head's too.
+    """
+    float_bytes = ELEMENT_BYTES[activation_type]
+    always = of_experts = 0
+    for name, shape in tensor_shapes(spec).items():
+        if name in _BY_ROW and not (name == "embedding" and spec.tied_embedding):
+            continue
+        held = tensor_bytes(shape, dtype if is_linear(name) else "", float_bytes)
+        if ".experts." in name:
+            of_experts += held
+        else:
+            always += held
+    if spec.experts is None:
+        return Weights(always_bytes=always)
+    return Weights(always_bytes=always, expert_bytes=of_experts, experts=spec.experts.count, active=spec.experts.active)
+
+
+def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
+    """Users whose caches would fit if all SRAM held nothing else: no more than these, whatever is streamed."""
+    wafer, options = prepared.wafer, prepared.options
+    cache = kv_bytes_per_token(prepared.spec, ELEMENT_BYTES[options.activation_type]) * options.context
+    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // cache
+
+
+def streamed_row(
+    prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int, economics: Economics
+) -> Report:
+    """The row of ``batch`` users whose weights come to all wafers at once, a share to each; rates are at most that."""
+    together = streaming.tokens_per_s(batch)
+    row: Report = {
+        "mapping": STREAMED,
+        "wafers": wafers,
+        "link_bytes_per_s": streaming.bytes_per_s / wafers,
+        "tokens_per_s_per_user": together / batch,
+        "tpot_s": batch / together,
+        "users": batch,
+        "tokens_per_s": together,
+        "tokens_per_s_exact": False,
+        "tokens_per_s_per_user_of_all": together / batch,
+        "wafer_link_bytes_per_token": 0,
+        "host_bytes_per_token": bytes_per_pass(streaming.weights, batch),
+        "crossing_fraction": 0.0,
+        **money(wafers, together, together, economics),
+        "limited_by": "host" if streaming.waits(batch) else "pass",
+    }
+    room = users_with_room(prepared, wafers)
+    sentence = _sentence(streaming, row)
+    if batch > room:
+        sentence += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
+    return {**row, "limit": sentence}
+
+
+def _sentence(streaming: Streaming, row: Report) -> str:
+    weights = streaming.weights
+    what = f"{told_bytes(row['host_bytes_per_token'])} of weights"
+    if weights.expert_bytes:
+        used = distinct_experts(weights.experts, weights.active, row["users"])
+        what += f", {used:,.3g} of {weights.experts} experts of a layer,"
+    each = f"at {row['link_bytes_per_s'] / 1e9:g} GB/s" + (" to each wafer" if row["wafers"] > 1 else "")
+    waits = 1e3 * row["host_bytes_per_token"] / streaming.bytes_per_s
+    if row["limited_by"] == "host":
+        return f"host: {what} come {each} for every pass, which takes {waits:,.3g} ms"
+    needs = 1e3 * streaming.pass_s
+    return f"pass: {needs:,.3g} ms with all weights at hand, in which {what} come {each}"

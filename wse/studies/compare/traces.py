@@ -1,0 +1,204 @@
+"""``wse compare A.h5 B.h5``: two executed runs under the columns of a comparison, and what changed between them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadInput, BadTrace, UnknownName
+from wse.hardware.load import load_wafer
+from wse.serving.economics import Economics, load_economics
+from wse.studies.compare.limits import limit_facts
+from wse.studies.compare.rows import fraction, money
+from wse.studies.facts import Report
+from wse.studies.inspect import inspect_trace
+from wse_traces.errors import TraceError
+from wse_traces.read import Trace, open_trace
+from wse_traces.schema import CAUSES, HOST, PHASES
+
+MOST_OPS: Final = 1_000_000
+"""Steps of a trace that are added up, more than any that ``wse run`` writes."""
+
+
+def compare_traces(first: Path, second: Path, economics: str | None = None) -> Report:
+    """``traces``, a row each in ``rows``, and ``changes``: of all prompts and of a mean token, the largest first.
+
+    Args:
+        first: A file that ``wse run`` wrote, complete or not.
+        second: Another.
+        economics: A TOML file with assumptions in place of the bundled ones.
+
+    Raises:
+        BadTrace: one is missing, no trace or damaged, or holds no generated token.
+        BadInput and its kinds: the assumptions cannot be used.
+    """
+    runs = [_Run(path, economics) for path in (first, second)]
+    return {
+        "traces": [str(first), str(second)],
+        "same_program": runs[0].facts["program_digest"] == runs[1].facts["program_digest"],
+        "rows": [run.row() for run in runs],
+        "changes": {
+            phase: _changes(runs[0], runs[1], phase) for phase in PHASES if all(phase in run.facts for run in runs)
+        },
+    }
+
+
+def check_traces(names: list[str]) -> tuple[Path, Path]:
+    """The two traces that are named.
+
+    Raises:
+        BadInput: there are more than two, or a model is among them.
+    """
+    if len(names) != 2:
+        message = f"{len(names)} names: give one model, or two traces"
+        raise BadInput(message)
+    for name, other in (names, names[::-1]):
+        if is_trace(other) and not is_trace(name):
+            message = f"{name!r} is no trace, and {other!r} is one: give one model, or two files that wse run wrote"
+            raise BadInput(message)
+    if not any(map(is_trace, names)):
+        message = f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"
+        raise BadInput(message)
+    return Path(names[0]), Path(names[1])
+
+
+def is_trace(name: str) -> bool:
+    """Whether a name is that of a trace, by its end."""
+    return name.removesuffix(".partial").endswith(".h5")
+
+
+class _Run:
+    """What one trace says of a mean pass."""
+
+    def __init__(self, path: Path, economics: str | None) -> None:
+        self.path = path
+        self.facts = inspect_trace(path, top=MOST_OPS)
+        if "decode" not in self.facts:
+            message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
+            raise BadTrace(message)
+        try:
+            with open_trace(path) as trace:
+                self.carried = _carried(trace)
+        except TraceError as error:
+            raise BadTrace(str(error)) from error
+        self._economics = _economics(self.facts["wafer"]["name"], economics)
+
+    def row(self) -> Report:
+        facts, decode = self.facts, self.facts["decode"]
+        clock_hz, users = facts["wafer"]["clock_hz"], max(1, len(facts["users"]))
+        tpot = decode["cycles_per_pass"] / clock_hz
+        together = decode["tokens_per_s"]
+        wafers = facts["system"]["wafers"]
+        row: Report = {
+            "trace": str(self.path),
+            "model": facts["model"]["name"],
+            "mapping": facts["system"]["mapping"],
+            "wafers": wafers,
+            "tokens_per_s_per_user": together / users,
+            "tpot_s": tpot,
+            "users": users,
+            "tokens_per_s": together,
+            "tokens_per_s_exact": True,
+            "tokens_per_s_per_user_of_all": together / users,
+            "mesh_hops_per_token": decode["wavelet_hops_per_pass"],
+            "wafer_link_bytes_per_token": self.carried["decode", False],
+            "host_bytes_per_token": self.carried["decode", True],
+            "crossing_fraction": fraction(decode["cycles_by"], "crossing"),
+        }
+        held = [
+            (sum(stage.values()) - stage["free"]) / max(1, sum(stage.values())) for stage in facts["sram"]["stages"]
+        ]
+        if held:
+            row["sram_fullest_pe_fraction"] = max(held)
+        if "prefill" in facts:
+            seconds = facts["prefill"]["cycles"] / clock_hz
+            row["prefill_tokens_per_s"] = facts["prompt_tokens"] / seconds if seconds else 0.0
+            row["prefill_crossing_fraction"] = fraction(facts["prefill"]["cycles_by"], "crossing")
+        if self._economics is not None:
+            row |= money(wafers, together, together, self._economics)
+        if together:
+            row |= limit_facts(self._as_report())
+        return row
+
+    def amounts(self, phase: str) -> Iterator[tuple[str, str, str, float]]:
+        """(kind, name, unit, amount): cycles in all, by cause and by op; words, hops and bytes.
+
+        Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
+        """
+        facts = self.facts[phase]
+        runs = facts["passes"] if phase == "prefill" else 1
+        yield "all", "cycles", "cycle", facts["cycles_per_pass"] * runs
+        for cause in CAUSES:
+            yield "cause", cause, "cycle", facts["cycles_by"][cause] * runs
+        ops: dict[str, float] = defaultdict(float)
+        for node in self.facts["tree"]:
+            for op in node["ops"]:
+                ops[op["kind"]] += op[phase] * runs
+        for op, cycles in ops.items():
+            yield "op", op, "cycle", cycles
+        words = sum(step["words"] for step in self.facts["steps"] if step["phase"] == phase)
+        yield "traffic", "words", "word", words / facts["passes"] * runs
+        yield "traffic", "wavelet hops", "wavelet-hop", facts["wavelet_hops_per_pass"] * runs
+        yield "traffic", "between wafers", "B", self.carried[phase, False] * runs
+        yield "traffic", "to and from the host", "B", self.carried[phase, True] * runs
+
+    def _as_report(self) -> Report:
+        """As much of an estimate's report as a trace gives."""
+        facts = self.facts
+        stages = [{**s, "layers": _layers(s["first_layer"], s["last_layer"])} for s in facts["system"]["stages"]]
+        return {
+            "decode": facts["decode"],
+            "system": {"stages": stages},
+            "crossing": {"bytes_per_token": self.carried["decode", False]},
+        }
+
+
+def _changes(first: _Run, second: _Run, phase: str) -> list[Report]:
+    """What differs in a phase, and the whole; by kind, the largest difference first."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for number, run in enumerate((first, second)):
+        for kind, name, unit, amount in run.amounts(phase):
+            found.setdefault((kind, name, unit), [0.0, 0.0])[number] = amount
+    rows = [
+        {"kind": kind, "name": name, "unit": unit, "first": a, "second": b, "change": b - a}
+        for (kind, name, unit), (a, b) in found.items()
+        if a != b or kind == "all"
+    ]
+    kinds = list(dict.fromkeys(kind for kind, *_ in found))
+    return sorted(rows, key=lambda row: (kinds.index(str(row["kind"])), -abs(float(row["change"]))))
+
+
+def _carried(trace: Trace) -> dict[tuple[str, bool], float]:
+    """Bytes of a mean pass by phase, and whether the host is at an end; those of loading belong to none."""
+    crossings = trace.table("crossing")
+    phase, schedule = trace.column("schedules/phase"), trace.column("passes/schedule")
+    known = (schedule >= 0) & (schedule < len(phase))
+    of_pass = np.where(known, phase[np.where(known, schedule, 0)] if len(phase) else 0, -1)
+    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(of_pass))
+    of_crossing = np.where(inside, of_pass[np.where(inside, crossings["pass"], 0)] if len(of_pass) else -1, -1)
+    host = (crossings["src_wafer"] == HOST) | (crossings["dst_wafer"] == HOST)
+    found = {}
+    for code, name in enumerate(PHASES):
+        passes = max(1, int((of_pass == code).sum()))
+        for at_host in (False, True):
+            mine = (of_crossing == code) & (host == at_host)
+            found[name, at_host] = int(crossings["bytes"][mine].sum()) / passes
+    return found
+
+
+def _layers(first: int, last: int) -> list[int]:
+    return [first, last] if 0 <= first <= last else []
+
+
+def _economics(wafer: str, path: str | None) -> Economics | None:
+    """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
+    try:
+        return load_economics(load_wafer(wafer), path)
+    except UnknownName as error:
+        if error.kind == "wafer":
+            return None
+        raise
