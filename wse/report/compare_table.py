@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 SPEED: Final = ("#", "mapping", "wafers", "link", "a user", "users", "all users", "prompt", "USD/M")
 TRAFFIC: Final = ("#", "crossing", "wafer links", "host", "mesh hops", "SRAM", "power", "a token")
-LEFT: Final = frozenset(("mapping", "link"))
+LEFT: Final = frozenset(("mapping", "link", ""))
 NOTES: Final = (
     ("a user", "tokens/s of one batch alone on the machine, for each user of it"),
     ("users", "in flight at once: as many as was asked for and as have room for their caches"),

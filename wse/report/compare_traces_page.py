@@ -54,7 +54,7 @@ def as_html(report: Report) -> bytes:
             *(
                 {
                     "title": CHANGED[phase],
-                    "rows": [list(zip(("link", *HEADER[1:]), cells, strict=True)) for cells in change_cells(changes)],
+                    "rows": [list(zip(HEADER, cells, strict=True)) for cells in change_cells(changes)],
                     "header": HEADER,
                     "notes": (),
                 }

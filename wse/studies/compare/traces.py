@@ -54,7 +54,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         BadInput: there are more than two, or a model is among them.
     """
     if len(names) != 2:
-        message = f"{len(names)} names: give one model, or two traces"
+        message = f"{len(names)} name{'' if len(names) == 1 else 's'}: give one model, or two traces"
         raise BadInput(message)
     for name, other in (names, names[::-1]):
         if is_trace(other) and not is_trace(name):

@@ -1,0 +1,179 @@
+"""``wse compare`` as it is called: tables, files, escaped names, and what is refused on one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Wse, files_below
+from tests.models.helpers import write_config, write_model
+from wse.studies.compare.rows import COLUMNS
+
+SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9")
+HOSTILE = "<script>alert(1)<&script> $\\frac{"
+"""A name that would be a tag in a page and mathematics in a plot."""
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A model with a name that tries."""
+    folder = tmp_path / HOSTILE
+    folder.mkdir()
+    write_model(folder)
+    write_config(folder)
+    return folder
+
+
+class Page(HTMLParser):
+    """The tags of a page, checked to close, and its text."""
+
+    VOID = frozenset(("meta", "img"))
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+        self.images: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        values = dict(attrs)
+        assert not any(name.startswith("on") or name == "href" for name in values)
+        if tag == "img":
+            self.images.append(str(values["src"]))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def is_png(data: bytes) -> bool:
+    """Whether all chunks are whole and the image has more than one colour."""
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    at, kinds, pixels = 8, [], b""
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0]
+        pixels += body if kind == b"IDAT" else b""
+        kinds.append(kind)
+        at += 12 + length
+    return kinds[0] == b"IHDR" and kinds[-1] == b"IEND" and len(set(zlib.decompress(pixels))) > 10
+
+
+def test_rows_as_json_csv_plot_and_page_with_a_hostile_name(wse: Wse, hostile: Path, empty: Path) -> None:
+    files = ("--csv", "c.csv", "--png", "c.png", "--html", "c.html")
+    outcome = wse("compare", hostile, *SMALL, "--wafers", "1,2,3", "--mapping", "region", *files, "--json")
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    assert [row["wafers"] for row in report["rows"]] == [1, 2, 2, 2, 3]
+    assert "--wafers 3" in report["rows"][-1]["reason"]
+    with (empty / "c.csv").open(newline="", encoding="utf-8") as file:
+        read = list(csv.DictReader(file))
+    assert set(read[0]) <= set(COLUMNS)
+    for row, line in zip(report["rows"], read, strict=True):
+        assert {name: text for name, text in line.items() if text} == {n: _text(v) for n, v in row.items()}
+    assert is_png((empty / "c.png").read_bytes())
+    page = Page((empty / "c.html").read_text(encoding="utf-8"))
+    assert "script" not in page.tags
+    assert HOSTILE in page.text
+    assert all(image.startswith("data:image/png;base64,") for image in page.images)
+    assert len(page.images) == 1
+    assert report["rows"][0]["limit"] in page.text
+    assert report["rows"][-1]["reason"] in page.text
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: Path) -> None:
+    outcome = wse("compare", tiny, *SMALL, "--wafers", "1,2,3", "--mapping", "region,pipeline")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in outcome.out
+    assert "What limits a user's tokens, and the users" in outcome.out
+    assert "What cannot be" in outcome.out
+    numbered = re.findall(r"^ +(\d+) +(region|pipeline) ", outcome.out, re.MULTILINE)
+    assert [int(number) for number, _ in numbered] == list(range(1, 9))
+
+
+def test_a_question_with_its_verdict(wse: Wse, tiny: Path, empty: Path) -> None:
+    outcome = wse("compare", tiny, *SMALL, "--question", "sram-or-streaming", "--html", "c.html")
+    assert outcome.code == 0, outcome.err
+    verdict = " ".join(outcome.out.partition("\nVerdict\n")[2].split())
+    assert verdict.startswith("Weights streamed to 1 wafer at 150 GB/s give a user alone at most ")
+    assert verdict in " ".join(Page((empty / "c.html").read_text(encoding="utf-8")).text.split())
+
+
+def test_two_traces(wse: Wse, empty: Path) -> None:
+    traces = (GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5")
+    outcome = wse("compare", *traces, "--csv", "t.csv", "--png", "t.png", "--html", "t.html")
+    assert outcome.code == 0, outcome.err
+    assert "What changed in a generated token" in outcome.out
+    assert is_png((empty / "t.png").read_bytes())
+    page = Page((empty / "t.html").read_text(encoding="utf-8"))
+    assert "What changed in reading the prompts" in page.text
+    with (empty / "t.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["wafers"] for row in csv.DictReader(file)] == ["1", "2"]
+
+
+REFUSED: list[tuple[list[str], list[str]]] = [
+    (["MODEL", "--mapping", "region,regin"], ["--mapping", "'regin'", "did you mean 'region'?"]),
+    (["MODEL", "--mapping", "region,"], ["--mapping 'region,'", "commas between"]),
+    (["MODEL", "--wafers", "1,auto"], ["--wafers '1,auto'", "auto stands alone"]),
+    (["MODEL", "--wafers", "1,-2"], ["--wafers -2", "at least 1"]),
+    (["MODEL", "--wafers", "1,2x"], ["--wafers '2x'", "whole number"]),
+    (["MODEL", "--wafers", "1001"], ["--wafers 1001", "at most 1,000"]),
+    (["MODEL", "--link-bandwidth", "8,nan"], ["--link-bandwidth nan", "0.1 to 10000 GB/s"]),
+    (["MODEL", "--link-bandwidth", "-8"], ["--link-bandwidth -8", "0.1 to 10000 GB/s"]),
+    (["MODEL", "--link-bandwidth", "8;32"], ["--link-bandwidth '8;32'", "no number", "such as 8,32,150"]),
+    (["MODEL", "--link-latency", "inf"], ["--link-latency inf", "0 to 10000 µs"]),
+    (["MODEL", "--link-latency", "1e300"], ["--link-latency 1e+300", "0 to 10000 µs"]),
+    (["MODEL", "--streams", "0"], ["--streams 0", "at least 1"]),
+    (["MODEL", "--new-tokens", "1"], ["--new-tokens 1", "at least 2"]),
+    (["MODEL", "--question", "one-or-many"], ["--question", "'one-or-many'", "did you mean 'one-wafer-or-many'?"]),
+    (["MODEL", "--csv", "no/such/c.csv"], ["--csv no/such/c.csv", "is no folder"]),
+    (["MODEL", "--png", "."], ["--png '.'", "is a folder"]),
+    (["MODEL", "--html", ""], ["--html ''", "the path is empty"]),
+    (["MODEL", "--prompt-len", "3", "--new-tokens", "3", "--economics", "none.toml"], ["none.toml", "does not exist"]),
+    (["./missing"], ["'./missing'", "no such file or folder"]),
+    (["none.h5", "none.h5"], ["none.h5", "no such file"]),
+    (["none.h5"], ["1 name", "two traces"]),
+    (["none.h5", "MODEL"], ["is no trace", "'none.h5' is one"]),
+    (["MODEL", "none.h5"], ["is no trace", "'none.h5' is one"]),
+    (["MODEL", "MODEL"], ["give one model, or two files that wse run wrote"]),
+    (["a.h5", "b.h5", "c.h5"], ["3 names", "one model, or two traces"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED, ids=[" ".join(a)[:40] for a, _ in REFUSED])
+def test_what_is_refused(wse: Wse, tiny: Path, tmp_path: Path, arguments: list[str], says: list[str]) -> None:
+    before = files_below(tmp_path)
+    line = wse("compare", *(str(tiny) if a == "MODEL" else a for a in arguments)).refusal()
+    assert files_below(tmp_path) == before
+    assert [part for part in says if part not in line] == [], line
+
+
+def test_a_file_that_is_no_trace(wse: Wse, empty: Path) -> None:
+    (empty / "a.h5").write_bytes(b"not HDF5" * 100)
+    line = wse("compare", "a.h5", GOLDEN / "story.h5").refusal()
+    assert "a.h5" in line
