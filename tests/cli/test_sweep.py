@@ -20,6 +20,7 @@ from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config
 from wse.report.sweep_progress import EVERY_S, sweep_progress
 from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")
@@ -31,7 +32,11 @@ def test_a_table_and_json(wse: Wse, empty: Path) -> None:
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
     )
-    outcome = wse("sweep", "grid.toml", "-o", "t.csv", "--jobs", "1", "--json", "--set", "mesh=3x3")
+    with Journal(empty / "t.csv", "another sweep's", 4):
+        pass
+    command = ("sweep", "grid.toml", "-o", "t.csv", "--jobs", "1", "--json", "--set", "mesh=3x3")
+    assert "t.csv.partial: was begun with other settings" in wse(*command).refusal()
+    outcome = wse(*command, "--restart")
     assert outcome.code == 0, outcome
     report = json.loads(outcome.out)
     assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
