@@ -1,8 +1,9 @@
 """Which worker does which setting next.
 
-Settings that differ only in numbers of the machine or of its software and in how many tokens are generated are compiled
-alike. Such a group goes to one worker, one after another, so that what its process keeps of the first, such as searched
-trees, serves the others. A worker without a group takes over half of what is left of the longest.
+Settings that differ only in numbers of the machine or of its software and in how many tokens are generated are for the
+most part compiled alike. Such a group goes to one worker, one after another, so that what its process keeps of the
+first, such as searched trees, serves the others. A worker without a group takes over half of what is left of the
+longest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TOKENS = "new_tokens"
 
 
 def groups(grid: Grid, settings: Iterable[int]) -> list[list[int]]:
-    """Settings in groups that are compiled alike, in the grid's order."""
+    """Settings in groups that are alike but for such numbers, in the grid's order."""
     deciding = [at for at, axis in enumerate(grid.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS]
     found: dict[tuple[int, ...], list[int]] = {}
     for setting in settings:
