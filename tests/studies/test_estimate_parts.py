@@ -153,13 +153,16 @@ def test_another_wafer_is_the_same_request_on_it(
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    slower, roomier, linked = report["sensitivity"]
+    slower, roomier, linked, research = report["sensitivity"]
     found = estimate(replace(request_, wafer=str(file)))
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
     assert slower["factors"]["tokens_per_s_per_user"] < 1
     assert roomier["factors"]["kv_capacity_tokens"] > 1.05
     assert linked["factors"]["tokens_per_s_per_user"] >= 1
-    assert all(row["wafers"] == 2 for row in report["sensitivity"])
+    assert all(row["wafers"] == 2 for row in (slower, roomier, linked))
+    assert research["wafers"] == 1
+    code = report["sram"]["code"]
+    assert code["research_bytes_per_pe"] == 26_232 > code["bytes_per_pe"] == 1_408
 
 
 def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequest) -> None:

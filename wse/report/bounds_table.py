@@ -63,6 +63,8 @@ def _print_rows(console: Console, what: str, rows: list[tuple[str, Row]], whole:
     for name in ("cycles", *(LIMITS[bound] for bound in BOUNDS), "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("limit", no_wrap=True)
+    if wide:
+        table.add_column("measured", justify="right", no_wrap=True)
     for name, row in rows:
         limit = row.get("limit", "")
         below = [
@@ -72,7 +74,8 @@ def _print_rows(console: Console, what: str, rows: list[tuple[str, Row]], whole:
         times = f"{row['ratio']:.2f}" if limit else ""
         bound = f"{LIMITS[limit]} ({row['bound_grade']})" if limit else "none"
         share = [bar(row["cycles"] / whole, 8, "hops")] if wide else []
-        table.add_row(name, *share, short(row["cycles"]), *below, times, bound)
+        known = [percent(row["sources"].get("measured", 0.0))] if wide else []
+        table.add_row(name, *share, short(row["cycles"]), *below, times, bound, *known)
     show(console, table)
 
 

@@ -161,6 +161,9 @@ def _print_sram(console: Console, report: dict[str, Any], *, detail: bool) -> No
     tokens = f"room for {count(sram['kv_capacity_tokens'])} tokens of KV cache{whose}"
     heading(console, "SRAM of the fullest PE", f"{percent(sram['fullest_pe_fraction'])} in use; {tokens}")
     print_sram(console, sram["bytes_per_pe"])
+    code = sram["code"]
+    taken = f"{count(code['bytes_per_pe'])} B a PE ({code['grade']}) without stack and runtime"
+    lines(console, [("code", f"{taken}; released research kernels take {count(code['research_bytes_per_pe'])} B")])
     table = plain_table()
     for name, key in (("context", "context"), ("users", "users")):
         table.add_row(name, *(count(each[key]) for each in sram["users"]))
@@ -187,14 +190,23 @@ def _print_stages(console: Console, stages: list[dict[str, int]]) -> None:
 def _print_sensitivity(console: Console, report: dict[str, Any]) -> None:
     heading(console, "On another wafer", "the same request, times what it is now")
     table = plain_table(header=True)
-    table.add_column("with")
+    table.add_column("with", no_wrap=True)
     keys = [key for key in CHANGED if key in report["sensitivity"][0]]
     for key in keys:
         table.add_column(CHANGED[key], justify="right", no_wrap=True)
     for row in report["sensitivity"]:
-        cells = [f"{_value(key, row[key])} (×{row['factors'].get(key, 1):.3g})" for key in keys]
+        if not row["fits"]:
+            table.add_row(row["change"], "does not fit")
+            continue
+        cells = [f"{_value(key, row[key])} {_factor(row['factors'].get(key, 1.0))}".rstrip() for key in keys]
         table.add_row(row["change"], *cells)
     show(console, table)
+
+
+def _factor(factor: float) -> str:
+    """By how much it differs, where that shows."""
+    text = f"{factor:.3g}"
+    return "" if text == "1" else f"×{text}"
 
 
 def _value(key: str, number: float) -> str:

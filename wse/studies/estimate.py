@@ -13,10 +13,10 @@ from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.program import Program
 from wse.studies.bounds import bound_facts
-from wse.studies.choose import compiled, found
+from wse.studies.choose import best, found
 from wse.studies.clock import Clock
 from wse.studies.economy import economy_facts
-from wse.studies.estimate_request import Change, EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
 from wse.studies.facts import (
     Report,
     crossing_facts,
@@ -29,11 +29,11 @@ from wse.studies.facts import (
     system_facts,
     wafer_facts,
 )
-from wse.studies.grades import Grades, grade_facts
+from wse.studies.grades import Grades, code_facts, grade_facts
 from wse.studies.latency import latency_facts
 from wse.studies.schedule_facts import schedule_facts
 from wse.studies.search_facts import search_facts
-from wse.studies.sensitivity import CHANGES, sensitivity_facts
+from wse.studies.sensitivity import changed_requests, sensitivity_facts
 from wse.studies.users import user_facts
 
 OnPiece = Callable[[int, int, str], None]
@@ -61,23 +61,27 @@ def estimate(
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
     """
-    pieces = 1 + len(CHANGES) * sensitivity
-    on_piece(0, pieces, request.model)
+    pieces = ["wafers", "layouts", "times"]
+    on_piece(0, len(pieces), pieces[0])
     prepared = prepare_estimate(request)
+    others = changed_requests(prepared) if sensitivity else {}
+    pieces += others
+    on_piece(1, len(pieces), pieces[1])
     chosen = found(prepared)
+    on_piece(2, len(pieces), pieces[2])
     report = estimate_of(prepared, chosen.program)
     tried = search_facts(chosen)
     if tried:
         report["search"] = tried
     if sensitivity:
 
-        def changed(name: str, change: Change) -> Report:
-            on_piece(1 + list(CHANGES).index(name), pieces, name)
-            prepared = prepare_estimate(request, change)
-            return estimate_of(prepared, compiled(prepared))
+        def estimated(name: str, other: EstimateRequest) -> Report:
+            on_piece(pieces.index(name), len(pieces), name)
+            prepared = prepare_estimate(other)
+            return estimate_of(prepared, best(prepared).program)
 
-        report["sensitivity"] = sensitivity_facts(report, changed)
-    on_piece(pieces, pieces, "")
+        report["sensitivity"] = sensitivity_facts(report, others, estimated)
+    on_piece(len(pieces), len(pieces), "")
     return report
 
 
@@ -102,6 +106,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         "sram": {
             **sram_facts(program, wafer.sram_bytes_per_pe),
             "stages": [stage_bytes(program, i, wafer.sram_bytes_per_pe) for i in range(len(program.stages))],
+            "code": code_facts(prepared.software, grades, wafer.generation),
             "users": user_facts(program, wafer.sram_bytes_per_pe, spec.context_limit),
         },
         "prefill": prefill_facts(clock.prefill, tokens, wafer.clock_hz),

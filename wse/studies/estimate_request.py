@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE, REPORT, Options
 from wse.compiler.suggest import fewest_wafers
 from wse.errors import BadInput, UnknownName
-from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.serving.economics import Economics, load_economics
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
-
-Change = Callable[[WaferSpec], WaferSpec]
 
 MOST_USERS = 4096
 """Users of one batch; more are a slip."""
@@ -55,13 +51,8 @@ class PreparedEstimate(Placeable):
     economics: Economics
 
 
-def as_it_is(wafer: WaferSpec) -> WaferSpec:
-    """The wafer."""
-    return wafer
-
-
-def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> PreparedEstimate:
-    """Load and check all that a request names, on a wafer that is changed as told.
+def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
+    """Load and check all that a request names.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
@@ -80,7 +71,7 @@ def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> Pre
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     basis = load_basis(request)
     economics = load_economics(basis.whole, request.economics)
-    whole, wafer = change(basis.whole), change(basis.mesh or basis.whole)
+    wafer = basis.mesh or basis.whole
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
@@ -98,7 +89,7 @@ def prepare_estimate(request: EstimateRequest, change: Change = as_it_is) -> Pre
     return PreparedEstimate(
         request=request,
         loaded=basis.loaded,
-        whole=whole,
+        whole=basis.whole,
         wafer=wafer,
         software=basis.software,
         options=options,

@@ -12,8 +12,9 @@ from typing import Final
 
 from wse.fabric.bounds import BOUNDS
 from wse.fabric.causes import CAUSES
-from wse.hardware.load import Values, provenance
+from wse.hardware.load import Values, load_software, provenance
 from wse.hardware.number import GRADES, Grade
+from wse.hardware.spec import SoftwareProfile
 from wse.studies.facts import Report
 
 SOURCES: Final[dict[Grade, str]] = {
@@ -53,6 +54,9 @@ _OF_SRAM: Final = (
     "mesh_rows", "mesh_cols", "sram_bytes_per_pe", "runtime_bytes_per_pe", "task_table_bytes_per_pe",
     "code_bytes_per_pe", "stack_bytes_per_pe",
 )  # fmt: skip
+
+RESEARCH: Final = "academic"
+"""The software profile whose code is that of released research kernels."""
 
 ECONOMY: Final = (
     ("energy", "joules_per_token", "wafer_power_w"),
@@ -101,6 +105,13 @@ class Grades:
     def source(self, cycles_by: Mapping[str, float]) -> str:
         """The weakest kind of source that any of some cycles rests on."""
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
+
+
+def code_facts(software: SoftwareProfile, grades: Grades, generation: str) -> Report:
+    """``sram.code``: bytes of a profile's code on a PE, their grade, and those of released research kernels."""
+    grade = grades.weakest(("code_bytes_per_pe",))[0]
+    research = load_software(RESEARCH, generation).code_bytes_per_pe
+    return {"bytes_per_pe": software.code_bytes_per_pe, "grade": grade, "research_bytes_per_pe": research}
 
 
 def grade_facts(grades: Grades, report: Report) -> Report:

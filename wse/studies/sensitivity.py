@@ -1,34 +1,56 @@
-"""What another wafer would change: the same request once more with one number of the wafer changed."""
+"""What another machine would change: the same request once more with one number changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
-from wse.studies.estimate_request import Change
+from wse.errors import DoesNotFit
+from wse.hardware.load import Values, load_software
+from wse.studies.estimate_request import EstimateRequest, PreparedEstimate
 from wse.studies.facts import Report
-
-CHANGES: Final[dict[str, Change]] = {
-    "one more cycle a hop": lambda wafer: replace(wafer, hop_cycles=wafer.hop_cycles + 1),
-    "10 % more SRAM a PE": lambda wafer: replace(wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe * 11 // 10),
-    "twice the wafer link": lambda wafer: replace(wafer, wafer_link_bytes_per_s=2 * wafer.wafer_link_bytes_per_s),
-}
+from wse.studies.grades import RESEARCH
 
 
-def sensitivity_facts(report: Report, estimate_with: Callable[[str, Change], Report]) -> list[Report]:
+def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
+    """By what is changed, the request with it; larger code on as many wafers as it takes."""
+    request, wafer = prepared.request, prepared.whole
+    research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
+
+    def on_wafer(key: str, value: float) -> EstimateRequest:
+        return replace(request, wafer_values=_with(request.wafer_values, key, value))
+
+    with_code = _with(request.software_values, "code_bytes_per_pe", research)
+    return {
+        "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
+        "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
+        "twice the wafer link": on_wafer("wafer_link_bytes_per_s", 2 * wafer.wafer_link_bytes_per_s),
+        "code of research kernels": replace(request, software_values=with_code, wafers=None),
+    }
+
+
+def sensitivity_facts(
+    report: Report, requests: dict[str, EstimateRequest], estimated: Callable[[str, EstimateRequest], Report]
+) -> list[Report]:
     """``sensitivity``: for each change what it gives, and by which factor that differs from ``report``.
 
-    ``estimate_with`` gives the report of the request on a wafer that is changed so, wafers left to be found anew where
-    they were; the name is for people.
+    ``estimated`` gives the report of a request; the name before it is for people. Where it does not fit, a row says so.
     """
     before = _leading(report)
-    rows = []
-    for name, change in CHANGES.items():
-        after = _leading(estimate_with(name, change))
+    rows: list[Report] = []
+    for name, request in requests.items():
+        try:
+            after = _leading(estimated(name, request))
+        except DoesNotFit:
+            rows.append({"change": name, "fits": False})
+            continue
         factors = {key: after[key] / value for key, value in before.items() if value}
-        rows.append({"change": name, **after, "factors": factors})
+        rows.append({"change": name, "fits": True, **after, "factors": factors})
     return rows
+
+
+def _with(values: Values, key: str, value: float) -> Values:
+    return (*((name, number) for name, number in values if name != key), (key, value))
 
 
 def _leading(report: Report) -> dict[str, float]:
