@@ -11,12 +11,14 @@ import pytest
 
 from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
+from wse.fabric.phase_cost import Fabric
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
 from wse.report.estimate_summary import print_estimate
 from wse.serving.economics import load_economics
-from wse.studies.estimate import estimate
-from wse.studies.estimate_request import EstimateRequest
+from wse.studies.choose import compiled
+from wse.studies.estimate import estimate, estimate_of
+from wse.studies.estimate_request import EstimateRequest, prepare_estimate
 from wse.studies.grades import SOURCES
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
@@ -106,6 +108,23 @@ def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], reques
     assert list(GRADES).index(grades["decode.tokens_per_s"]["grade"]) >= list(GRADES).index(
         grades["crossing.s_per_token"]["grade"]
     )
+
+
+def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+    """Against the map of all links of the same tokens."""
+    config = write_config(tmp_path, num_hidden_layers=4)
+    request = EstimateRequest(model=str(config), mesh="8x7", wafers=2, prompt_len=3, new_tokens=9)
+    prepared = prepare_estimate(request)
+    program = compiled(prepared)
+    links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
+    found = estimate_of(prepared, program)["fabric"]["busiest_links"]
+    assert [link["words_per_token"] for link in found] == sorted(
+        (link["words_per_token"] for link in found), reverse=True
+    )
+    assert found[0]["words_per_token"] == links.max() / 8
+    for link in found:
+        plane = links[link["wafer"], ["north", "east", "south", "west"].index(link["to"])]
+        assert plane[link["row"], link["col"]] == plane.max() == link["words_per_token"] * 8
 
 
 def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ of summed-area tables (Crow, SIGGRAPH 1984) turned round.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +40,36 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
 
 
 def most_words(rectangles: I64) -> int:
-    """The words on the busiest link. Planes that are loaded alike are added up once."""
+    """The words on the busiest link."""
+    return max((link.words for link in busiest_links(rectangles)), default=0)
+
+
+class Link(NamedTuple):
+    """A link of a map, and its words."""
+
+    plane: int
+    row: int
+    col: int
+    words: int
+
+
+def busiest_links(rectangles: I64) -> list[Link]:
+    """The first of the busiest links of each plane, the busiest first. Of planes that are loaded alike the first."""
     if not len(rectangles):
-        return 0
+        return []
     planes, rows, cols = (int(rectangles[:, end].max()) for end in (PLANE, END_ROW, END_COL))
     scratch = _scratch(rows, cols)
-    inside = {part[:, ROW:].tobytes(): part for _, part in _by_plane(rectangles, planes + 1) if len(part)}
-    return max(int(_bands(part, scratch)[1].max(initial=0)) for part in inside.values())
+    inside: dict[bytes, tuple[int, I64]] = {}
+    for plane, part in _by_plane(rectangles, planes + 1):
+        if len(part):
+            inside.setdefault(part[:, ROW:].tobytes(), (plane, part))
+    found = []
+    for plane, part in inside.values():
+        band, words = _bands(part, scratch)
+        if words.size:
+            top, col = divmod(int(words.argmax()), words.shape[1])
+            found.append(Link(plane, int(np.searchsorted(band, top)), col, int(words[top, col])))
+    return sorted(found, key=lambda link: -link.words)
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:

@@ -134,7 +134,9 @@ def _decoded(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         text = f"{seconds(crossing['s_per_token'])} a token between wafers"
         rows.append(("crossings", "crossing.s_per_token", in_bytes(crossing["bytes_per_token"]), text))
     rows += _economy(report)
-    busiest = f"on the busiest link; {count(fabric['wavelet_hops_per_token'])} hops in all"
+    top = fabric["busiest_links"][0]
+    where = f"leaving row {top['row']}, col {top['col']} of wafer {top['wafer']} to the {top['to']}"
+    busiest = f"on the busiest link, {where}; {count(fabric['wavelet_hops_per_token'])} hops in all"
     words = f"{count(fabric['busiest_link_words_per_token'])} words"
     rows.append(("traffic", "fabric.busiest_link_words_per_token", words, busiest))
     return rows
@@ -188,7 +190,7 @@ def _print_stages(console: Console, stages: list[dict[str, int]]) -> None:
 
 
 def _print_sensitivity(console: Console, report: dict[str, Any]) -> None:
-    heading(console, "On another wafer", "the same request, times what it is now")
+    heading(console, "On another wafer or with other code", "the same request; × what it is now")
     table = plain_table(header=True)
     table.add_column("with", no_wrap=True)
     keys = [key for key in CHANGED if key in report["sensitivity"][0]]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.link_map import I64, WORDS, most_words
+from wse.fabric.link_map import I64, WORDS, Link, busiest_links
 from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost, wafer_links
 from wse.fabric.routed import EVEN, Pairs
 from wse.fabric.traffic import Moved
@@ -72,10 +72,12 @@ class PhaseTotals:
         """Words by link, int64 ``[wafers, 4, mesh rows, mesh cols]``; None when nothing has run."""
         return wafer_links(self._rectangles(), self._mesh) if self.runs else None
 
-    @property
-    def busiest_link_words(self) -> int:
-        """Words on the busiest link, found without a map of all."""
-        return most_words(self._rectangles()) if self.runs else 0
+    def busiest_links(self) -> list[Link]:
+        """Of each wafer and direction that is loaded unlike others the busiest link, found without a map of all.
+
+        A plane is a wafer times four and a direction.
+        """
+        return busiest_links(self._rectangles()) if self.runs else []
 
     def _rectangles(self) -> I64:
         parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]

@@ -14,6 +14,8 @@ from wse.program import Program
 from wse.studies.clock import PhaseTotals
 
 Report = dict[str, Any]
+TOWARDS = ("north", "east", "south", "west")
+MOST_LINKS = 4
 USES = ("code", "weights", "kv", "activations", "buffers")
 
 
@@ -175,7 +177,18 @@ def fabric_facts(program: Program, totals: PhaseTotals) -> Report:
     if totals.runs:
         facts["words_per_token"] = totals.words / totals.runs
         facts["wavelet_hops_per_token"] = totals.hops / totals.runs
-        facts["busiest_link_words_per_token"] = totals.busiest_link_words / totals.runs
+        busiest = totals.busiest_links()
+        facts["busiest_link_words_per_token"] = (busiest[0].words if busiest else 0) / totals.runs
+        facts["busiest_links"] = [
+            {
+                "wafer": link.plane // len(TOWARDS),
+                "row": link.row,
+                "col": link.col,
+                "to": TOWARDS[link.plane % len(TOWARDS)],
+                "words_per_token": link.words / totals.runs,
+            }
+            for link in busiest[:MOST_LINKS]
+        ]
     return facts
 
 

@@ -25,7 +25,7 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
         "twice the wafer link": on_wafer("wafer_link_bytes_per_s", 2 * wafer.wafer_link_bytes_per_s),
-        "code of research kernels": replace(request, software_values=with_code, wafers=None),
+        "research code": replace(request, software_values=with_code, wafers=None),
     }
 
 
