@@ -17,7 +17,6 @@ from wse.compiler.options import Options
 from wse.fabric.routed import Pairs
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.models.spec import ModelSpec
 from wse.serving.economics import load_economics
 from wse.studies.choose import compiled
 from wse.studies.estimate import Routing, estimate, estimate_of
@@ -68,10 +67,10 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
     assert estimated["inputs"]["prompt_len"] == len(prompt)
 
 
-def mixture_options(spec: ModelSpec, experts: str, prompt: int, new: int) -> Options:
+def mixture_options(mapping: str, experts: str, prompt: int, new: int) -> Options:
     return Options(
-        mapping="region",
-        wafers=1,
+        mapping=mapping,
+        wafers=2 if mapping == "expert" else 1,
         dtype="float32",
         accumulate="float32",
         context=prompt + new,
@@ -90,8 +89,8 @@ def routing_in(trace: Trace) -> Routing:
     return Routing(prefill=parts[0], decode=parts[1])
 
 
-@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-def test_a_mixture_with_the_routing_of_the_executed_run(experts: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mapping", "experts"), [*(("region", each) for each in EXPERT_PLACEMENTS), ("expert", "own")])
+def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: str, tmp_path: Path) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=3)
     prompt, new, whole = (5, 17, 40, 9, 33), 6, load_wafer("wse2")
     loaded: Any = SimpleNamespace(
@@ -102,7 +101,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(experts: str, tmp_path: 
         "whole": whole,
         "wafer": mesh_on(whole, 3, 4),
         "software": load_software("tuned", "wse2"),
-        "options": mixture_options(spec, experts, len(prompt), new),
+        "options": mixture_options(mapping, experts, len(prompt), new),
         "new_tokens": new,
     }
     prepared = Prepared(request=Request(max_new_tokens=new), prompts=(prompt,), end_ids=(), **common)
@@ -116,6 +115,9 @@ def test_a_mixture_with_the_routing_of_the_executed_run(experts: str, tmp_path: 
     )
     same(executed, estimated)
     assert estimated["routing"] == "given"
+    evenly = estimate_of(PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program)
+    assert evenly["routing"] == "even"
+    assert (evenly["fabric"] != estimated["fabric"]) == (experts == "own")  # spread over all columns all are alike
 
 
 def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, TextIO
 
 from rich.console import Console
 
-from wse.report.bounds_table import print_bounds, print_levels
+from wse.report.bounds_table import print_bounds, print_levels, short
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
 from wse.report.schedule_table import print_schedule
@@ -135,8 +135,8 @@ def _decoded(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         rows.append(("crossings", "crossing.s_per_token", in_bytes(crossing["bytes_per_token"]), text))
     rows += _economy(report)
     top = fabric["busiest_links"][0]
-    where = f"leaving row {top['row']}, col {top['col']} of wafer {top['wafer']} to the {top['to']}"
-    busiest = f"on the busiest link, {where}; {count(fabric['wavelet_hops_per_token'])} hops in all"
+    where = f"wafer {top['wafer']}, row {top['row']}, col {top['col']} to the {top['to']}"
+    busiest = f"on the busiest link ({where}); {short(fabric['wavelet_hops_per_token'])} hops"
     words = f"{count(fabric['busiest_link_words_per_token'])} words"
     rows.append(("traffic", "fabric.busiest_link_words_per_token", words, busiest))
     return rows
