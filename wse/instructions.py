@@ -69,7 +69,7 @@ _SIGNATURES: Final = {
     "router_correct": "x:f32 correction:f32 >out:f32 M E",
     "router_limit": "x:f32 >out:f32 M E groups kept >best:f32",
     "router_choose": "choice:f32 scores:f32 >ids:f32 >weights:f32 M E A divided scale_pico",
-    "expert_pairs": "ids:f32 weights:f32 >pairs:f32 M A P experts groups columns",
+    "expert_pairs": "ids:f32 weights:f32 >pairs:f32 M A P experts groups columns stretches",
     "expert_in": "x:act w:wgt pairs:f32 >out:acc P M K N held k_stride out_stride weighed columns",
     "expert_out": "x:act w:wgt pairs:f32 >out:acc P M K N held weighed columns",
     "expert_in_quantised": "x:act w:raw groups:raw scale:wgt pairs:f32 >codes:act >out:acc P M K N held k_stride "

@@ -19,21 +19,24 @@ from wse_kernels._jit import multiply_add_rows, narrow, prange, widen
 def expert_pairs(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
     """f32[1 + 3 P] = the list of the pairs whose expert the PE's column holds, in the order of tokens and choices.
 
-    ``columns`` are cut into ``groups`` of sizes that differ by at most one, the larger ones first, and the experts over
-    the groups alike. Operands: 3 f32 ids ``[M, A]``, 4 f32 weights ``[M, A]``, 5 f32 list, 6 M, 7 A, 8 P, 9 experts,
-    10 groups, 11 columns.
+    The columns of each of some equal ``stretches`` are cut into ``groups`` of sizes that differ by at most one, the
+    larger ones first; experts over the stretches alike, and those of a stretch over its groups. Operands: 3 f32 ids
+    ``[M, A]``, 4 f32 weights ``[M, A]``, 5 f32 list, 6 M, 7 A, 8 P, 9 experts, 10 groups, 11 columns, 12 stretches.
     """
     ids, weights, pairs, M, A, P, experts, groups, columns = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]
-    narrowest, wider = columns // groups, columns % groups
-    fewest, fuller = experts // groups, experts % groups
+    each = columns // a[12]
+    narrowest, wider = each // groups, each % groups
     lanes = act.shape[2]
     for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
         for lane in range(lanes):
-            col = (block % a[2]) * lanes + lane
+            stretch, col = ((block % a[2]) * lanes + lane) // each, ((block % a[2]) * lanes + lane) % each
+            here = experts // a[12] + (1 if stretch < experts % a[12] else 0)
+            fewest, fuller = here // groups, here % groups
             group = col // (narrowest + 1)
             if group >= wider:
                 group = wider + (col - wider * (narrowest + 1)) // narrowest
-            first = group * fewest + min(group, fuller)
+            first = stretch * (experts // a[12]) + min(stretch, experts % a[12])
+            first += group * fewest + min(group, fuller)
             held = fewest + (1 if group < fuller else 0)
             count = 0
             for p in range(M * A):

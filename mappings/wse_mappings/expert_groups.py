@@ -3,7 +3,7 @@
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
 each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. Where columns stand in
-stretches, as those of several wafers do, a group is in one stretch: spread over it, or on an equal part of it.
+stretches, as those of several wafers do, experts are cut over the stretches first, and a group is in one of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ class ExpertGroups:
         size: Features of an expert.
         experts: int32 ``[cols, held]``: the experts of each column in order, -1 for padding.
         features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
-        segments: (first column, columns) of each group.
+        segments: (first column, columns) of each group, equally many in each stretch.
+        stretches: of equally many columns; a group is in one of them.
     """
 
     size: int
     experts: I32
     features: I32
     segments: tuple[tuple[int, int], ...]
+    stretches: int = 1
 
     @property
     def held(self) -> int:
@@ -55,23 +57,27 @@ class ExpertGroups:
 def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
     """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
 
-    ``placement`` is SPREAD or OWN. There are no fewer experts than stretches.
+    ``placement`` is SPREAD or OWN. Where experts do not divide, some stretches have one less, and a group may be empty.
     """
-    groups = stretches if placement == SPREAD else min(count, cols)
-    if placement == OWN and stretches > 1:
-        each, most = cols // stretches, count // stretches
-        groups = stretches * max(n for n in range(1, each + 1) if each % n == 0 and n <= most)
-    segments = balanced_segments(cols, groups)
-    of_group = np.full((groups, ceil_div(count, groups)), -1, np.int32)
-    for group, (first, held) in enumerate(balanced_segments(count, groups)):
-        of_group[group, :held] = np.arange(first, first + held)
-    widths = [columns for _, columns in segments]
+    each = cols // stretches
+    groups = 1 if placement == SPREAD else min(ceil_div(count, stretches), each)
+    of_stretches, widths = [], [columns for _, columns in balanced_segments(each, groups)]
+    for start, mine in balanced_segments(count, stretches):
+        of_group = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
+        for group, (first, held) in enumerate(balanced_segments(mine, groups)):
+            of_group[group, :held] = np.arange(start + first, start + first + held)
+        of_stretches.append(np.repeat(of_group, widths, axis=0))
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
     width = ceil_div(size, min(widths))
-    index = place[:, None] * width + np.arange(width, dtype=np.int32)
+    index = np.tile(place, stretches)[:, None] * width + np.arange(width, dtype=np.int32)
     return ExpertGroups(
         size=size,
-        experts=np.repeat(of_group, widths, axis=0),
+        experts=np.concatenate(of_stretches),
         features=np.where(index < size, index, np.int32(-1)),
-        segments=tuple(segments),
+        segments=tuple(
+            (stretch * each + first, columns)
+            for stretch in range(stretches)
+            for first, columns in balanced_segments(each, groups)
+        ),
+        stretches=stretches,
     )

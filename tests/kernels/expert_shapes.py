@@ -38,12 +38,15 @@ def drawn(
     M, A = s["M"], s.get("A", 1)
     if kernel == "router_limit":
         s["E"] = s["groups"] * s["size"]
+    divisors = [n for n in range(1, cols + 1) if cols % n == 0]
+    stretches = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
     plain = {
         "sigmoid": int(rng.integers(0, 2)),
         "kept": int(rng.integers(1, s.get("groups", 1) + 1)),
         "divided": int(rng.integers(0, 2)),
         "scale_pico": SCALE_PICO,
-        "groups": int(rng.integers(1, cols + 1)),
+        "groups": int(rng.integers(1, cols // stretches + 1)),
+        "stretches": stretches,
         "columns": cols,
         "P": int(rng.integers(1, M * A + 1)),
         "weighed": int(rng.integers(0, 2)),

@@ -76,10 +76,12 @@ def router_choose(pes: Sram, ctl: I32, a: I64) -> None:
 
 def expert_pairs(pes: Sram, ctl: I32, a: I64) -> None:
     """The list of the pairs whose expert the PE's column holds."""
-    ids, weights, pairs, M, A, P, experts, groups, columns = a[3:12]
+    ids, weights, pairs, M, A, P, experts, groups, columns, stretches = a[3:13]
     for pe in pes.pes(a):
-        group = int(np.searchsorted(_starts(columns, groups), pe.col, side="right")) - 1
-        first, end = _starts(experts, groups)[group : group + 2]
+        stretch, col = divmod(pe.col, int(columns // stretches))
+        group = int(np.searchsorted(_starts(columns // stretches, groups), col, side="right")) - 1
+        before, after = _starts(experts, stretches)[stretch : stretch + 2]
+        first, end = before + _starts(after - before, groups)[group : group + 2]
         chosen, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
         mine = [p for p in range(M * A) if first <= int(chosen[p]) < end][:P]
         pe.write("f32", pairs, np.array([len(mine)], np.float32))

@@ -73,7 +73,7 @@ def _inward(c: Context, op: Op) -> None:
     ids, weights = _chosen(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
-    groups = len(cut.segments)
+    stretches = cut.stretches
     b.compute(
         "expert_pairs",
         ids=ids,
@@ -83,8 +83,9 @@ def _inward(c: Context, op: Op) -> None:
         A=spec.active,
         P=P,
         experts=spec.count,
-        groups=groups,
+        groups=len(cut.segments) // stretches,
         columns=c.cut.cols,
+        stretches=stretches,
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.temp("normed", M * d, "act")
