@@ -157,3 +157,14 @@ def test_more_wafers_than_layers_are_no_mistake() -> None:
     assert {pair for step in range(len(program.decode)) for pair in program.crossings(program.decode, step)} >= {
         (a, b) for a in range(3) for b in range(3) if a != b
     } | {(0, HOST)}
+
+
+def test_logits_leave_all_wafers_at_the_same_time() -> None:
+    """Each by its own link to the host: what three wafers send takes about a third of the time of one."""
+    spec = tiny_spec(vocab=72)
+    slow = replace(wafer(4, 3, 1 << 20), host_bytes_per_s=1e5)
+    waits = []
+    for wafers in (1, 3):
+        program = compile_choice(spec, slow, SOFTWARE, replace(OPTIONS, wafers=wafers), replace(CHOICE, head_chunk=24))
+        waits.append(Fabric(program, slow, SOFTWARE).decode_cost(7).cause("host"))
+    assert waits[1] == pytest.approx(waits[0] / 3, rel=0.01)

@@ -65,6 +65,7 @@ CASES = [
     (tiny_spec(layers=4), {"wafers": 2, "mapping": "pipeline", "stages": 2}),
     (tiny_spec(layers=2), {"dtype": "int8"}),
     (tiny_spec(layers=2), {"wafers": 3, "mapping": "tensor", "batch": 2}),
+    (mixture_spec(MIXTURES["shared"], layers=3), {"wafers": 3, "mapping": "expert"}),
     (latent_spec(), {}),
     (mixture_spec(MIXTURES["shared"], layers=3), {"dtype": "int4"}),
     (mixture_spec(MIXTURES["softmax"], layers=3), {"batch": 2}),

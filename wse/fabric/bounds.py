@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from wse.element_types import ELEMENT_BYTES
 from wse.fabric.group_cost import first_steps
-from wse.fabric.routed import evenly
+from wse.fabric.routed import EVEN, by_column, evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, VIEWS, named_operands
 from wse.kernel_work import kernel_work
@@ -105,8 +105,13 @@ class PhaseBounds:
     def _between_wafers(self, phase: Phase, step: int, a: list[int]) -> Bound:
         """A pattern between wafers, whose links all work at once: that of the wafer that sends or gets most."""
         pairs, wafer = self.program.crossings(phase, step), self.wafer
+        if a[Field.CHOSEN]:
+            pairs = self.program.chosen_crossings(phase, step, by_column(self.program, phase, step, EVEN))
+        if not pairs:
+            return NO_BOUND
         peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
-        seconds = a[Field.ROUNDS] * wafer.wafer_link_latency_s + peers * a[Field.BYTES] / wafer.wafer_link_bytes_per_s
+        waits = a[Field.LATENCIES] * wafer.wafer_link_latency_s
+        seconds = waits + peers * a[Field.BYTES] / wafer.wafer_link_bytes_per_s
         return 0.0, 0.0, 0.0, phase.turns(step) * seconds * wafer.clock_hz
 
     def _links(self, phase: Phase, step: int, turns: int) -> int:
@@ -124,6 +129,8 @@ class PhaseBounds:
         """A hand-over or a crossing."""
         a, wafer = phase.fixed[step], self.wafer
         if phase.kind[step] == Kind.HAND_OVER:
+            if self.program.shares_pes(int(phase.stage[step]), int(a[Field.TARGET_STAGE])):
+                return NO_BOUND  # from one place in SRAM to another
             source, target = (self.program.stages[i].rect for i in (phase.stage[step], a[Field.TARGET_STAGE]))
             moved = abs(target.col + int(a[Field.TARGET_COL]) - source.col - int(a[Field.SOURCE_COL]))
             return 0.0, 0.0, float((abs(target.row - source.row) + moved) * wafer.hop_cycles), 0.0

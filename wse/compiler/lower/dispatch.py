@@ -64,10 +64,11 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
                 chosen=AS_THEY_GET if of_tokens else 0,
                 bytes=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
             )
-        for buffer, (_, elements) in zip(there, here, strict=True):
-            of_tokens = buffer is there[-1]
-            c.builder.line(along, ROWS, buffer, elements, only_row=None if of_tokens else 0)
-            if not of_tokens:
+        with c.builder.loop(1), c.builder.together():  # steps run together inside of loops
+            for buffer, (_, elements) in zip(there, here, strict=True):
+                c.builder.line(along, ROWS, buffer, elements, only_row=None if buffer is there[-1] else 0)
+        with c.builder.loop(1), c.builder.together():
+            for buffer, (_, elements) in list(zip(there, here, strict=True))[:-1]:
                 c.builder.line(down, COLUMNS, buffer, elements)
 
 

@@ -5,7 +5,7 @@ In decode there is one token of each user, and as many next ids.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 from wse.compiler.lower.between_wafers import all_reduce
 from wse.compiler.lower.context import Context
@@ -94,7 +94,10 @@ def head(c: Context, op: Op) -> None:
 def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> None:
     """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
     each, wafers = c.cut.cols_of_wafer, range(c.cut.span)
-    with c.builder.together() if len(wafers) > 1 else nullcontext():
+    with ExitStack() as at_once:
+        if c.cut.span > 1:
+            at_once.enter_context(c.builder.loop(1))  # steps run together inside of loops
+            at_once.enter_context(c.builder.together())
         for wafer in wafers:
             held = c.cut.vocab[wafer * each : (wafer + 1) * each, first : first + n]
             payload = c.tokens * int((held >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
