@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.fabric.link_map import I64, hops_of, link_map, most_words
+from wse.fabric.link_map import I64, hops_of, link_map, most_words, most_words_anywhere
 
 PLANES, ROWS, COLS = 5, 7, 9
 WORDS = st.integers(-(2**40), 2**40)
@@ -57,3 +57,17 @@ def test_totals_beyond_32_bits_are_exact() -> None:
 def test_a_map_without_transfers_is_empty() -> None:
     assert not link_map(np.zeros((0, 6), np.int64), 3, 4, 5).any()
     assert most_words(np.zeros((0, 6), np.int64)) == 0
+
+
+def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
+    """The corner does not matter, everything else does."""
+    random = np.random.default_rng(3)
+    for _ in range(30):
+        begins, sizes = random.integers(0, 9, (6, 2)), random.integers(1, 5, (6, 2))
+        planes, words = random.integers(0, 3, 6), random.integers(1, 50, 6)
+        ends = begins + sizes
+        found = np.column_stack([planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words]).astype(np.int64)
+        far = found + np.array([4, 100, 100, 7, 7, 0])
+        for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1])):
+            assert most_words_anywhere(each) == most_words_anywhere(each) == most_words(each)
+    assert most_words_anywhere(found[:0]) == 0

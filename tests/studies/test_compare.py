@@ -185,6 +185,13 @@ def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateReq
     assert "link_latency_s" not in rows[0]
 
 
+def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
+    (row,) = compare(CompareRequest(base=base, wafers=(1,), mappings=("auto",)))["rows"]
+    assert row["mapping"] == "auto"
+    chosen = row.get("chosen", "auto")
+    assert estimate(replace(base, wafers=1, mapping="auto"))["system"]["mapping"] == chosen
+
+
 def test_nothing_that_fits(base: EstimateRequest) -> None:
     small = replace(base, mesh="2x2", context=32, batch=64)
     with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* give other --wafers"):

@@ -44,8 +44,9 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
 
 
 def test_a_model_that_does_not_fit_one_wafer(asked: CompareRequest) -> None:
-    with pytest.raises(DoesNotFit, match=r"--question one-wafer-or-many: .* 1 is not among --wafers; ask of a model"):
-        answer(ONE_OR_MANY, replace(asked, mappings=("region",), wafers=(2,)))
+    small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"))
+    with pytest.raises(DoesNotFit, match=r"--question one-wafer-or-many: .* takes \d wafers; ask of a model that fits"):
+        answer(ONE_OR_MANY, small)
 
 
 def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:

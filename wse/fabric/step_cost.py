@@ -12,7 +12,7 @@ from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_steps import LineSteps
 from wse.fabric.line_time import LineTime
-from wse.fabric.link_map import most_words
+from wse.fabric.link_map import most_words_anywhere
 from wse.fabric.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, named_operands
@@ -131,7 +131,7 @@ class StepCosts:
             source = self.program.stages[phase.stage[step]].rect
             target = self.program.stages[a[Field.TARGET_STAGE]].rect
             cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))
-            most = most_words(self._traffic.hand_over(phase, step, words))
+            most = most_words_anywhere(self._traffic.hand_over(phase, step, words))
             distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
             return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
         width = int(a[Field.COLS])

@@ -89,7 +89,7 @@ def speed_cells(number: int, row: Row) -> tuple[str, ...]:
     """The texts of a row under ``SPEED``."""
     return (
         str(number),
-        shown(row["mapping"]),
+        mapping_text(row),
         count(row["wafers"]),
         link_text(row),
         count(row["tokens_per_s_per_user"]),
@@ -121,6 +121,11 @@ def print_table(console: Console, header: Sequence[str], rows: Sequence[Sequence
     for row in rows:
         table.add_row(*row)
     show(console, table)
+
+
+def mapping_text(row: Row) -> str:
+    """The mapping that was asked for, and the one that it chose."""
+    return shown(f"{row['mapping']}: {row['chosen']}" if "chosen" in row else row["mapping"])
 
 
 def _if_known(row: Row, key: str, told: Callable[[float], str]) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.link_map import I64, most_words
+from wse.fabric.link_map import I64, most_words_anywhere
 from wse.fabric.phase_cost import Fabric, PhaseCost
 from wse.phase import HOST, Field, Kind, Phase
 from wse.program import Program
@@ -155,7 +155,7 @@ class _Reader:
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
         wafer, a = self._fabric.wafer, phase.fixed[step]
-        words = most_words(self._fabric.traffic.moved(phase, step, 0).rectangles)
+        words = most_words_anywhere(self._fabric.traffic.moved(phase, step, 0).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if phase.kind[step] == Kind.CROSS:
             rate = wafer.host_bytes_per_s if a[Field.FROM_WAFER] == HOST else wafer.wafer_link_bytes_per_s

@@ -39,7 +39,7 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
     check(request)
     on_piece(0, 1, request.base.model)
     names = request.names()
-    fewest, first = _first(request, names)
+    fewest, first = fewest_wafers(request)
     economics = load_economics(first.whole, request.economics)
     counts = request.wafers or _counts(fewest, first.spec.layer_count)
     links = request.links(first.wafer)
@@ -64,7 +64,8 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
         for number, link in enumerate(wanted, start=1):
             on_piece(done + number, pieces, f"{told}: timing")
             report = estimate_of(with_link(prepared, link), program)
-            rows.append(row_of(report, link, economics, request.streams))
+            chosen = {} if program.mapping_name == name else {"chosen": program.mapping_name}
+            rows.append({**row_of(report, link, economics, request.streams), "mapping": name, **chosen})
         done += 1 + len(wanted)
     on_piece(pieces, pieces, "")
     if not model:
@@ -91,12 +92,16 @@ def _linked(wafer: WaferSpec, link: Link) -> WaferSpec:
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)
 
 
-def _first(request: CompareRequest, names: tuple[str, ...]) -> tuple[int, PreparedEstimate]:
-    """The fewest wafers: those given, or those that hold the model with one of the mappings; the request on them."""
+def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
+    """The fewest wafers: those given, or those that hold the model with one of the mappings; the request on them.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
     wafers = None if request.wafers is None else min(request.wafers)
     found: list[PreparedEstimate] = []
     refused: list[BadInput] = []
-    for name in names:
+    for name in request.names():
         try:
             found.append(prepare_estimate(replace(request.base, mapping=name, wafers=wafers)))
         except BadInput as error:  # some mappings are not for every model

@@ -12,7 +12,7 @@ from typing import Final
 from wse.errors import DoesNotFit, UnknownName
 from wse.serving.economics import load_economics
 from wse.serving.weight_streaming import Streaming
-from wse.studies.compare.grid import OnPiece, compare
+from wse.studies.compare.grid import OnPiece, compare, fewest_wafers
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of
 from wse.studies.estimate_request import prepare_estimate
@@ -39,15 +39,13 @@ def answer(question: str, request: CompareRequest, on_piece: OnPiece = lambda do
 
 def _one_or_many(request: CompareRequest, on_piece: OnPiece) -> Report:
     """A model that fits one wafer, on one against several."""
-    report = compare(replace(request, wafers=request.wafers or MANY), on_piece)
-    alone = [row for row in report["rows"] if row["wafers"] == 1]
-    good = [row for row in alone if "reason" not in row]
-    if not good:
-        why = alone[0]["reason"] if alone else "1 is not among --wafers"
-        message = (
-            f"--question {ONE_OR_MANY}: {report['model']['name']} on one wafer: {why}; ask of a model that fits one"
-        )
+    fewest, first = fewest_wafers(replace(request, wafers=None))
+    if fewest > 1:
+        name = first.spec.name
+        message = f"--question {ONE_OR_MANY}: {name} takes {fewest} wafers; ask of a model that fits one"
         raise DoesNotFit(message)
+    report = compare(replace(request, wafers=tuple(sorted({1, *(request.wafers or MANY)}))), on_piece)
+    good = [row for row in report["rows"] if row["wafers"] == 1 and "reason" not in row]
     user, total = _best(good, "tokens_per_s_per_user"), _best(good, "tokens_per_s")
     verdict = [
         f"One wafer: {_rate(user, 'tokens_per_s_per_user')} for a user alone, {_rate(total, 'tokens_per_s')} for "
@@ -87,8 +85,7 @@ def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece) -> Report:
     """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
     wanted = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
-        fewest = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=None)).options.wafers
-        wanted = replace(wanted, wafers=(fewest,))
+        wanted = replace(wanted, wafers=(fewest_wafers(wanted)[0],))
     report = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_piece)
     good = [row for row in report["rows"] if "reason" not in row]
     held = _best(good, "tokens_per_s")

@@ -15,6 +15,7 @@ COLUMNS: Final = (
     "trace",
     "model",
     "mapping",
+    "chosen",
     "wafers",
     "link_bytes_per_s",
     "link_latency_s",
@@ -43,10 +44,10 @@ COLUMNS: Final = (
     "limit",
     "reason",
 )
-"""Every name that a row may have, in order: ``trace`` and ``model`` where it is of a run; ``reason`` says why a
-combination could not be, and nothing else is known of it. A token's traffic is that of a token of each user of one
-batch. ``tokens_per_s_per_user`` is that of a batch alone on the machine, ``tokens_per_s`` of all batches that are in
-flight, and joules and dollars are a token's of those.
+"""Every name that a row may have, in order: ``trace`` and ``model`` where it is of a run; ``chosen`` where the mapping
+chose another; ``reason`` says why a combination could not be, and nothing else is known of it. A token's traffic is
+that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch alone on the machine,
+``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
 """
 
 
