@@ -93,6 +93,17 @@ def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_rows_as_a_csv_file(wse: Wse, data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "rows.csv"
+    assert wse("validate", "--data", data, "--csv", target).code == 0
+    with target.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["predicted"] for row in rows] == ["3128.0", "3128.0", ""]
+    assert float(rows[1]["error_pct"]) == pytest.approx(-10.0, abs=0.01)
+    assert rows[2]["reason"].startswith("no model of this kernel")
+    assert [row["predicted_plain"] for row in rows] == ["", "", ""]
+
+
 def test_a_page_of_nothing_predicted(wse: Wse, tmp_path: Path) -> None:
     data, page = tmp_path / "none.csv", tmp_path / "page.md"
     data.write_text(file_of(UNKNOWN), newline="")
@@ -110,6 +121,8 @@ REFUSED = [
     (["--page", "page.html"], ["--page page.html", ".md"]),
     (["--page", "no/page.md"], ["no is no folder"]),
     (["--page", "folder.md"], ["folder.md", "is a folder"]),
+    (["--csv", "page.txt"], ["--csv page.txt", ".csv"]),
+    (["--csv", "no/rows.csv"], ["no is no folder"]),
     (["--data"], ["'--data' requires an argument", "wse validate --help"]),
 ]
 
@@ -168,5 +181,5 @@ def test_against_something_else_or_measurements_is_refused(wse: Wse, data: Path)
         "wse: --against: unknown reference 'bookism': known: wavelet"
     )
     assert wse("validate", "--against", "wavelet", "--data", data).refusal() == (
-        "wse: --against wavelet compares two models, no measurements: leave out --data and --page"
+        "wse: --against wavelet compares two models, no measurements: leave out --data, --page and --csv"
     )

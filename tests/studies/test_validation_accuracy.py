@@ -97,7 +97,7 @@ def test_a_request_takes_its_prefill_and_then_its_tokens(tmp_path: Path) -> None
     ("line", "reason"),
     [
         (model("Some-9B", "decode", "420,420"), "shape of the model"),
-        (model("LLaMA3-8B", "decode", ","), "grid of PEs"),
+        (model("LLaMA3-8B", "decode", "420,"), "grid of PEs"),
         (model("LLaMA3-8B", "decode", "2000,2000"), "larger than the mesh"),
         (model("LLaMA3-8B", "prefill", "400,500"), "squares"),
         (model("QWen2-72B", "end2end", ",", "2048,512"), "grids of prefill and of decode"),

@@ -30,6 +30,9 @@ def validate(
     page: Annotated[
         str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
     ] = None,
+    csv: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="Also write every row with its prediction.")
+    ] = None,
     capacity: Annotated[
         str,
         typer.Option(
@@ -60,6 +63,7 @@ def validate(
     """
     from wse.report.as_json import as_json
     from wse.report.progress import PREDICTING, progress_on
+    from wse.report.validation_csv import check_csv_option, write_csv
     from wse.report.validation_page import check_page_option, write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import check_capacity_option, report
@@ -69,15 +73,19 @@ def validate(
     check_rows_option(rows)
     check_capacity_option(capacity)
     if against is not None:
-        _against(against, with_measurements=bool(files or page), json=json)
+        _against(against, with_measurements=bool(files or page or csv), json=json)
         return
     if page is not None:
         check_page_option(Path(page))
+    if csv is not None:
+        check_csv_option(Path(csv))
     with progress_on(sys.stderr, PREDICTING) as heard:
         found = compared(files, heard, capacity)
     facts = report(found)
     if page is not None:
         write_page(facts, Path(page))
+    if csv is not None:
+        write_csv(facts, Path(csv))
     if json:
         sys.stdout.write(as_json(facts))
     else:
@@ -93,7 +101,7 @@ def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
 
     check_against_option(reference)
     if with_measurements:
-        msg = f"--against {reference} compares two models, no measurements: leave out --data and --page"
+        msg = f"--against {reference} compares two models, no measurements: leave out --data, --page and --csv"
         raise BadInput(msg)
     with progress_on(sys.stderr, COMPARING) as heard:
         facts = report(agreements(EACH, SEED, heard), EACH, SEED)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from wse.compiler.layouts import AUTO, GROUPS, Layout, layouts, prefills, promise
-from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Options, check_types, needs_thin
+from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Choice, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.trials import Bench, ByOp, Trial
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
@@ -32,10 +32,12 @@ FINALISTS = 2
 class Found:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
 
-    ``compiled`` has trials with the costs of their Programs, the chosen one's first; none where there was one alone.
+    ``made_of`` is what the Program was compiled from. ``compiled`` has trials with the costs of their Programs, the
+    chosen one's first; none where there was one alone.
     """
 
     program: Program
+    made_of: tuple[Options, Choice]
     trials: tuple[Trial, ...]
     compiled: tuple[tuple[Trial, float], ...] = ()
 
@@ -72,11 +74,13 @@ def search(
     trials = _trials(bench, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
     programs: list[tuple[Trial, Program]] = []
+    made_of: list[tuple[Options, Choice]] = []
     failures: list[DoesNotFit] = []
     for trial in _finalists(fitting):
         try:
-            choice = bench.largest_chunks(trial)
-            programs.append((trial, compile_choice(spec, wafer, software, bench.of(trial.layout), choice)))
+            mapped, choice = bench.of(trial.layout), bench.largest_chunks(trial)
+            programs.append((trial, compile_choice(spec, wafer, software, mapped, choice)))
+            made_of.append((mapped, choice))
         except DoesNotFit as error:
             failures.append(error)
             continue
@@ -85,11 +89,12 @@ def search(
     if not programs:
         raise failures[0] if failures else _refusal(bench, trials)
     if cost is None or len(programs) == 1:
-        return Found(program=programs[0][1], trials=tuple(trials))
+        return Found(program=programs[0][1], made_of=made_of[0], trials=tuple(trials))
     costs = [cost(program) for _, program in programs]
     order = sorted(range(len(programs)), key=lambda i: costs[i])
     compiled = tuple((programs[i][0], costs[i]) for i in order)
-    return Found(program=programs[order[0]][1], trials=tuple(trials), compiled=compiled)
+    first = order[0]
+    return Found(program=programs[first][1], made_of=made_of[first], trials=tuple(trials), compiled=compiled)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:

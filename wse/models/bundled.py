@@ -25,12 +25,14 @@ class Origin:
     Attributes:
         repository: The model on huggingface.co.
         licence: Of its weights, which are not part of wse.
+        released: The month in which they were published, as 2024-07.
         same_shape: Names of other published models with the same layers.
         note: What is not certain, or left out; empty where nothing is.
     """
 
     repository: str
     licence: str
+    released: str
     same_shape: tuple[str, ...] = ()
     note: str = ""
 
@@ -43,6 +45,7 @@ def origins() -> dict[str, Origin]:
         name: Origin(
             repository=entry["repository"],
             licence=entry["licence"],
+            released=entry["released"],
             same_shape=tuple(entry.get("same_shape", ())),
             note=entry.get("note", ""),
         )

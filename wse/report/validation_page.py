@@ -8,7 +8,7 @@ from typing import Any, Final
 from wse.errors import BadInput
 from wse.report.terminal import count, several, shown
 from wse.report.validation_plot import with_a_place, write_plot
-from wse.report.validation_table import number, signed, what
+from wse.report.validation_table import number, plain, signed, what
 from wse.report.validation_text import CALIBRATED, NOT_CAPTURED, PREDICTED
 from wse.studies.validation.measurements import TABLES
 
@@ -121,6 +121,7 @@ def _rows(rows: list[Facts]) -> list[str]:
             groups.setdefault((row["source"], row["kernel"], Path(row["file"]).name), []).append(row)
     parts = []
     for (source, kernel, file), group in groups.items():
+        two = any("predicted_plain" in row for row in group)
         cells = [
             (
                 row["line"],
@@ -129,11 +130,13 @@ def _rows(rows: list[Facts]) -> list[str]:
                 number(row["measured"]),
                 number(row["predicted"]),
                 signed(row["error_pct"]),
+                *(plain(row) if two else ()),
                 ", ".join(part for part in (row["method"], row["software"]) if part),
             )
             for row in group
         ]
-        table = _table(("line", "what", "metric", "measured", "predicted", "error", "by"), cells)
+        drafts = ("without drafts", "error") if two else ()
+        table = _table(("line", "what", "metric", "measured", "predicted", "error", *drafts, "by"), cells)
         name = _cell(f"{source}: {kernel} ({len(group)} rows of {file})")
         parts.append(f"<details><summary>{name}</summary>\n\n{table}\n\n</details>")
     return parts

@@ -77,12 +77,23 @@ def _print_rows(console: Console, rows: list[Facts]) -> None:
 
 
 def _print_predicted(console: Console, rows: list[Facts], room: int) -> None:
+    two = any("predicted_plain" in row for row in rows)
+    room -= two * 2 * (NUMBER_WIDTH + PADDING)
     table = _row_table(room)
-    for name in ("predicted", "error"):
+    for name in ("predicted", "error", *(("no drafts", "error") if two else ())):
         table.add_column(name, justify="right", width=NUMBER_WIDTH, no_wrap=True)
     for row in rows:
-        table.add_row(*_described(row, room), number(row["predicted"]), signed(row["error_pct"]))
+        table.add_row(
+            *_described(row, room), number(row["predicted"]), signed(row["error_pct"]), *(plain(row) if two else ())
+        )
     show(console, table)
+
+
+def plain(row: Facts) -> tuple[str, str]:
+    """The prediction without speculative decoding and its error; empty where there is none besides."""
+    if "predicted_plain" not in row:
+        return "", ""
+    return number(row["predicted_plain"]), signed(row["error_plain_pct"])
 
 
 def _print_others(console: Console, rows: list[Facts], room: int) -> None:

@@ -35,6 +35,15 @@ PREDICTED: Final = """
   dependences of the few PEs between two roots.
 - Decode of other models and grids than those fitted on, whole requests, other tiles, grids and group counts.
 - Tables of the published closed forms, by those closed forms; they test a transcription and are no measurements.
+- Services on wafers, in tokens a second of a user and time to the first token: `wse estimate` with the software profile
+  `production` and the mapping `auto`. What a row does not say is taken as that command takes it: the fewest wafers that
+  hold the model, 1,024 tokens in and out; weights as the checkpoint has them; the context of a row is the cache of a
+  user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that do not say
+  but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside it. An
+  undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's embedding
+  and head takes its share of a token's time; checking n + 1 tokens takes the time of a batch of as many users (both
+  assumed, grade I; no such cost is published for wafers).
+- WaferLLM where a row gives no grid: the best of those that the source swept.
 - Stencils: vector operations counted from the description of the programs, with no constant of their own.
 - Products of local tiles: a multiply-add for each k and output column.
 """.strip()

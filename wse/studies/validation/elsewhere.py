@@ -19,8 +19,10 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def serving(m: Measurement) -> Prediction | None:
-    """Services and GPUs."""
-    return because(SERVING) if m.table in ("gpu", "public") else None
+    """GPUs, and services on other machines than wafers."""
+    if m.table == "public":
+        return because("measured on no wafer of a generation that is known")
+    return because(SERVING) if m.table == "gpu" else None
 
 
 def not_one_number(m: Measurement) -> Prediction | None:

@@ -11,6 +11,7 @@ from wse.studies.validation import (
     mesh_kernels,
     paths,
     pe_core,
+    services,
     stencils,
     waferllm,
 )
@@ -19,6 +20,8 @@ from wse.studies.validation.prediction import Prediction, Predictor
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
     elsewhere.not_one_number,
+    services.predict,
+    waferllm.best_rate,
     elsewhere.serving,
     elsewhere.other_systems,
     formulas.predict,

@@ -15,8 +15,9 @@ class Prediction:
 
     Attributes:
         value: In the row's own metric.
-        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``; or ``wafer preset`` and
-            ``constant of the window``, for what is calibrated rather than predicted.
+        plain: The value without speculative decoding, where ``value`` is with it; else None.
+        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``estimate``; or ``wafer
+            preset`` and ``constant of the window``, for what is calibrated rather than predicted.
         software: The software profile whose costs are in it; empty where software plays no part.
         reason: Why the row cannot be predicted, in one line.
         sram_fits: Whether all layers of the model fit the SRAM of the PEs that one of them was timed on; None where
@@ -24,6 +25,7 @@ class Prediction:
     """
 
     value: float | None = None
+    plain: float | None = None
     method: str = ""
     software: str = ""
     reason: str = ""

@@ -25,7 +25,15 @@ class Compared:
     @property
     def error_pct(self) -> float | None:
         """100 (predicted - measured) / measured; None without a prediction, or where nothing was measured."""
-        predicted, measured = self.prediction.value, self.measurement.measured
+        return self._error_pct(self.prediction.value)
+
+    @property
+    def plain_error_pct(self) -> float | None:
+        """The same of the prediction without speculative decoding; None where there is none besides."""
+        return self._error_pct(self.prediction.plain)
+
+    def _error_pct(self, predicted: float | None) -> float | None:
+        measured = self.measurement.measured
         if predicted is None or not measured:
             return None
         error = 100 * (predicted / measured - 1)
@@ -43,6 +51,7 @@ class Compared:
             "measured": m.measured,
             "predicted": p.value,
             "error_pct": self.error_pct,
+            **({} if p.plain is None else {"predicted_plain": p.plain, "error_plain_pct": self.plain_error_pct}),
             "reason": p.reason or None,
             "method": p.method or None,
             "software": p.software or None,

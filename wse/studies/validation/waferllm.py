@@ -7,6 +7,7 @@ assumes; end to end, the generated tokens over the time of prefill and decode, e
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -32,6 +33,9 @@ TOKENS: Final = 4096
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section 7.5)."""
+
+SWEPT_SIDES: Final = {"prefill": (480, 600, 720), "decode": (420, 540, 660)}
+"""Sides of the squares of the source's tables 3 and 4. A rate without a grid is of the best, as in its abstract."""
 
 MOST_CACHE_SIZES: Final = 1_000
 """Numbers of cache slots on a row for which a layer is timed in one request: some seconds."""
@@ -65,18 +69,43 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
         return _request(m, wafer, shape, name, dtype, costs)
+    tokens = m.sizes.get("seq_in", TOKENS)
+    if m.rows is None and m.cols is None:
+        return _best(phase, _swept(wafer, phase), shape, tokens, dtype, costs)
     if m.rows is None or m.cols is None:
         return NO_GRID
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
     trouble = grid.trouble() or _not_square(phase, grid)
-    if trouble:
-        return because(trouble)
-    tokens = m.sizes.get("seq_in", TOKENS)
-    if phase == "decode":
-        seconds = shape.layer_count * decode_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
-        return _told(1 / seconds, fits=decode_fits(grid, shape, tokens, dtype))
-    seconds = shape.layer_count * prefill_layer_cycles(grid, shape, tokens, dtype, costs) / CLOCK_HZ
-    return _told(tokens / seconds, fits=prefill_fits(grid, shape, tokens, dtype))
+    return because(trouble) if trouble else _best(phase, [grid], shape, tokens, dtype, costs)
+
+
+def best_rate(m: Measurement) -> Prediction | None:
+    """Tokens a second of a user that lists of services have of this source: its best decode of a layer, as above."""
+    if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
+        return None
+    if m.text("metric") != "output_tok_s_per_user":
+        return because("not tokens a second, which is what the time of layers gives")
+    shape, wafer = shape_of(m.text("model")), wafer_of(m)
+    if shape is None:
+        return because(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
+    if wafer is None:
+        return NO_GENERATION
+    costs = software(PROFILE, wafer.generation)
+    return _best("decode", _swept(wafer, "decode"), shape, TOKENS, "float16", costs)
+
+
+def _swept(wafer: WaferSpec, phase: str) -> list[Grid]:
+    return [Grid(wafer=wafer, rows=side, cols=side) for side in SWEPT_SIDES[phase]]
+
+
+def _best(
+    phase: str, grids: Sequence[Grid], shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile
+) -> Prediction:
+    """The highest rate of one phase on any of the grids."""
+    layer, holds = (decode_layer_cycles, decode_fits) if phase == "decode" else (prefill_layer_cycles, prefill_fits)
+    cycles, grid = min(((layer(g, shape, tokens, dtype, costs), g) for g in grids), key=lambda each: each[0])
+    counted = 1 if phase == "decode" else tokens
+    return _told(counted / (shape.layer_count * cycles / CLOCK_HZ), fits=holds(grid, shape, tokens, dtype))
 
 
 def _request(
