@@ -6,6 +6,7 @@
     │   ├── BadModel        a model folder, config, checkpoint or tokenizer
     │   ├── BadWafer        a wafer or software file
     │   ├── BadMesh         a mesh or region size
+    │   ├── BadDefects      dead PEs and links, or their rate
     │   ├── BadTrace        a trace file that cannot be read or written
     │   └── BadMeasurements a file of published measurements that cannot be read
     ├── DoesNotFit          the model does not fit the SRAM that it is given
@@ -57,6 +58,10 @@ class BadWafer(BadInput):
 
 class BadMesh(BadInput):
     """A mesh or region size that cannot be used."""
+
+
+class BadDefects(BadInput):
+    """Dead PEs and links, or a rate of them, that cannot be used."""
 
 
 class BadTrace(BadInput):

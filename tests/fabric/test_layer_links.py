@@ -14,7 +14,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.fabric import layer_links as module
 from wse.fabric.layer_links import LayerLinks, layer_links
 from wse.fabric.link_map import I64
-from wse.fabric.phase_cost import Fabric, wafer_links
+from wse.fabric.phase_cost import Fabric
 from wse.fabric.traffic import Traffic
 from wse.phase import Kind
 from wse.program import Program
@@ -74,11 +74,11 @@ def laid(program: Program, found: list[LayerLinks], layer: int | None = None) ->
 @pytest.mark.parametrize("name", CASES)
 def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
     program, fabric = compiled(name)
-    runs, mesh = runs_of(program), (program.wafers, program.wafer_rows, program.wafer_cols)
+    runs = runs_of(program)
     found = list(layer_links(fabric, runs, {}))
     traffic = Traffic(program)
     for layer in sorted(set(program.op_layers)):
-        expected = np.zeros((mesh[0], 4, *mesh[1:]), np.int64)
+        expected = np.zeros_like(fabric.decode_cost(4).links)
         for (index, slots, passing), times in runs.items():
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.op] == layer).tolist():
@@ -86,7 +86,7 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
                     moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
                 else:
                     moved = [traffic.moved(phase, step, slots)]
-                expected += times * sum(wafer_links(each.rectangles, mesh) for each in moved)
+                expected += times * sum(fabric.ways.words(each.rectangles) for each in moved)
         assert np.array_equal(laid(program, found, layer), expected), layer
 
 

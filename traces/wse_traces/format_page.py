@@ -68,6 +68,9 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 10. `links/layers` says where each layer's words on links lie: a row for each layer and wafer that it loads, with
    the row of `links/patterns` that holds the words. Layers with equal words share one. Where both are recorded in a
    complete file, the patterns of all rows, each laid at its `row` and `col`, add up to `links/words`.
+11. Where PEs or links are dead (`defects` among the options), the attributes `rows` and `cols` are those of the fabric,
+   and so are the places of `links`: words round a dead PE are on the links that they took. All other rows and columns
+   are those of the mesh that programs see, whose size is the option `mesh`; `steps/hops` counts links of the fabric.
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 

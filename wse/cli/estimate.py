@@ -29,6 +29,8 @@ def estimate(
     new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")] = 1024,
     batch: Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")] = 1,
     context: opt.Context = None,
+    defects: opt.Defects = None,
+    defects_seed: opt.DefectsSeed = 0,
     capacity: Annotated[
         str, typer.Option(metavar="refuse|report", help="Whether a model that does not fit is timed all the same.")
     ] = "refuse",
@@ -77,6 +79,8 @@ def estimate(
         new_tokens=new_tokens,
         batch=batch,
         context=context,
+        defects=defects,
+        defects_seed=defects_seed,
         capacity=capacity,
         economics=economics,
     )

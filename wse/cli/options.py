@@ -52,6 +52,14 @@ Context = Annotated[
 Seed = Annotated[
     int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0, for each prompt anew.")
 ]
+Defects = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|RATE",
+        help="Dead PEs and links: a CSV file of them, or the share of PEs that are dead, such as 1e-4.",
+    ),
+]
+DefectsSeed = Annotated[int, typer.Option(metavar="N", help="Of the dead PEs that a rate draws.")]
 Prompt = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Several of them are answered together.")
 ]

@@ -12,7 +12,8 @@ import numpy as np
 from wse.fabric.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
 from wse.fabric.phase_cost import CacheUse, Fabric
 from wse.fabric.routed import Pairs, by_column
-from wse.fabric.traffic import DIRECTIONS, NOTHING, Traffic
+from wse.fabric.traffic import NOTHING, Traffic
+from wse.fabric.ways import DIRECTIONS, Ways
 from wse.phase import Field, Kind, Phase
 from wse.program import Program
 from wse_mappings.placement import Rect
@@ -32,7 +33,8 @@ class LayerLinks:
     Attributes:
         layers: Layers of the model, ascending; -1: what belongs to none.
         wafer: Where they are.
-        rect: The region that sent words for them, and all links that carried those.
+        rect: The region that sent words for them, and all links that carried those; the latter alone where PEs are
+            dead, whose places are on the fabric.
         words: int64 ``[4, rect.rows, rect.cols]``: words by direction and PE that they leave.
     """
 
@@ -83,7 +85,7 @@ def layer_links(
             moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
             parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
-        yield from _by_wafer(tuple(layers), np.concatenate(parts), np.concatenate(regions))
+        yield from _by_wafer(fabric.ways, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
 def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
@@ -170,12 +172,24 @@ def _times(rectangles: I64, times: int) -> I64:
     return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
 
 
-def _by_wafer(layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+def _by_wafer(ways: Ways, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         mine, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        if not ways.whole:
+            yield _on_fabric(layers, wafer, ways.words_on(wafer, mine))
+            continue
         around = np.concatenate([mine, there])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))
         rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
         moved = mine - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
         words = link_map(moved, DIRECTIONS, rows, cols)
         yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
+
+
+def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
+    """Words on the physical links of a wafer, without the rows and columns around those that carried any."""
+    used = words.max(axis=0) > 0
+    rows, cols = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)
+    rect = Rect(int(row), int(col), int(end_row - row), int(end_col - col))
+    return LayerLinks(layers=layers, wafer=wafer, rect=rect, words=words[:, row:end_row, col:end_col])

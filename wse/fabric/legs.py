@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.meetings import Meeting, meetings
-from wse.fabric.pieces import Piece, one_message, side_by_side
+from wse.fabric.pieces import Piece, Places, one_message, side_by_side
 from wse_mappings.schedule import COMBINING, Arrival
 
 I32 = npt.NDArray[np.int32]
@@ -50,20 +50,23 @@ class LinePlan:
         return len(self.pieces) - 1
 
 
-def plan_legs(messages: I32, channel: I32 | None = None) -> LinePlan:
-    """The legs of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed."""
+def plan_legs(messages: I32, channel: I32 | None = None, places: Places = None) -> LinePlan:
+    """The legs of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
+
+    ``places`` has the hops of its PEs from the first.
+    """
     travels = (messages[:, 2] != Arrival.KEEP) & (messages[:, 0] != messages[:, 1])
     plan = LinePlan()
     if travels.any():
         colours = np.full(len(messages), -1, np.int32) if channel is None else channel
-        _Planning(messages[travels], colours[travels], plan).all()
+        _Planning(messages[travels], colours[travels], places, plan).all()
         plan.meetings = meetings(plan.pieces, plan.pieces, same=True)
     return plan
 
 
 class _Planning:
-    def __init__(self, wire: I32, channel: I32, plan: LinePlan) -> None:
-        self.plan, self.channel = plan, channel
+    def __init__(self, wire: I32, channel: I32, places: Places, plan: LinePlan) -> None:
+        self.plan, self.channel, self.places = plan, channel, places
         self.source, self.target, self.arrival = wire.T
         size = int(max(self.source.max(), self.target.max())) + 1
         self.combines = np.isin(self.arrival, COMBINING)
@@ -98,7 +101,9 @@ class _Planning:
             end += 1
         source = int(self.source[i])
         pieces = tuple(
-            self.plan.add(one_message(source, target, relayed=False, everywhere=True, main=False, leaves=n == 0))
+            self.plan.add(
+                one_message(source, target, self.places, relayed=False, everywhere=True, main=False, leaves=n == 0)
+            )
             for n, target in enumerate(self.target[i:end].tolist())
         )
         self.plan.legs.append(Leg(source, -1, pieces, -1))
@@ -109,9 +114,11 @@ class _Planning:
         before, target = int(self.source[last]), int(self.target[last])
         relays = -1
         if last > i:
-            relays = self.plan.add(one_message(source, before, relayed=True, everywhere=True, main=True))
+            relays = self.plan.add(one_message(source, before, self.places, relayed=True, everywhere=True, main=True))
         channel = int(self.channel[last])
-        last_piece = one_message(before, target, relayed=False, everywhere=False, main=main, channel=channel)
+        last_piece = one_message(
+            before, target, self.places, relayed=False, everywhere=False, main=main, channel=channel
+        )
         piece = self.plan.add(last_piece)
         self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1))
         return last + 1
@@ -131,5 +138,5 @@ class _Planning:
         return True
 
     def _side_by_side(self) -> None:
-        piece = self.plan.add(side_by_side(self.source.tolist(), self.target.tolist()))
+        piece = self.plan.add(side_by_side(self.source.tolist(), self.target.tolist(), self.places))
         self.plan.legs.append(Leg(int(self.source[0]), -1, (piece,), -1))

@@ -9,6 +9,7 @@ from wse.fabric.line_time import LineTime
 from wse.fabric.rounds import Rounds, rounds_of
 from wse.fabric.together import Transfer, pattern_times
 from wse.fabric.traffic import Traffic
+from wse.fabric.ways import Line
 from wse.phase import Kind, Phase
 from wse.program import Program
 from wse_mappings.schedule import LineSchedule
@@ -20,7 +21,7 @@ class LineSteps:
     def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
         self.program, self.traffic = program, traffic
         self.times = pattern_times(costs)
-        self._rounds: dict[tuple[LineSchedule, int, float], Rounds] = {}
+        self._rounds: dict[tuple[LineSchedule, int, float, Line | None], Rounds] = {}
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step is a LINE step that sends words over links."""
@@ -33,9 +34,11 @@ class LineSteps:
     def rounds(self, phase: Phase, step: int, slots: int, turn: int, add_cycles: float) -> Rounds:
         """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
         pattern, words = self.program.patterns[phase.code[step]], self.traffic.words(phase, step, slots, turn)
-        key = (pattern, words, add_cycles)
+        line = self.traffic.ways.line(int(phase.stage[step]), int(phase.axis[step]))
+        key = (pattern, words, add_cycles, line)
         if key not in self._rounds:
-            self._rounds[key] = rounds_of(pattern, words, add_cycles, self.times.costs)
+            carried, places = (words * line.streams, line.places) if line else (words, None)
+            self._rounds[key] = rounds_of(pattern, carried, add_cycles, self.times.costs, places)
         return self._rounds[key]
 
     def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
@@ -43,5 +46,6 @@ class LineSteps:
         pattern = self.program.patterns[phase.code[step]]
         words, axis = self.traffic.words(phase, step, slots, turn), int(phase.axis[step])
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
-        found = [Transfer(pattern, variant, words, axis) for variant in variants]
+        line = self.traffic.ways.line(int(phase.stage[step]), axis)
+        found = [Transfer(pattern, variant, words, axis, line) for variant in variants]
         return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -105,9 +105,9 @@ class _Line:
         stream = self._send(leg.source)
         if leg.relays >= 0:
             stream = self._through((leg.relays,), stream)
-            count = pieces[leg.relays].hops
-            room = count * (costs.hop_room + costs.relay_room)
-            times = {"hops": count * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
+            hops, count = pieces[leg.relays].hops, pieces[leg.relays].relays
+            room = hops * costs.hop_room + count * costs.relay_room
+            times = {"hops": hops * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
             stream = self._by(leg.relays, stream).later(room, **times)
         if leg.target < 0:
             stream = self._through(leg.pieces, stream)

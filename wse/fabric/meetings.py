@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.pieces import Over, Piece
+from wse.fabric.pieces import Over, Piece, hops_between
 
 Bools = npt.NDArray[np.bool_]
 I64 = npt.NDArray[np.int64]
@@ -85,22 +85,24 @@ def _meeting(mine: Piece, theirs: Piece, number: int, over: Over, *, in_order: b
     low, high = max(a, c), min(b, d)
     if len(mine.sources) == len(theirs.sources) == 1:
         ends = (low, high) if low < high else (low,)
-        offsets = tuple((_offset(mine, p, over), _offset(theirs, p, over)) for p in ends)
+        offsets = tuple((_at(mine, mine.sources[0], p, over), _at(theirs, theirs.sources[0], p, over)) for p in ends)
         return Meeting(number, over, low, high, offsets, in_order)
-    distance, their_distance = _distances(mine, over, low, high), _distances(theirs, over, low, high)
-    places = np.flatnonzero((distance >= 0) & (their_distance >= 0))
+    both = np.concatenate([_offsets(mine, over, low, high), _offsets(theirs, over, low, high)])
+    places = np.flatnonzero((both[0] >= 0) & (both[2] >= 0))
     if not len(places):
         return None
-    pairs = np.unique(np.stack([distance, their_distance])[:, places], axis=1).T.tolist()
-    found = tuple((_at(mine, one, over), _at(theirs, other, over)) for one, other in pairs)
+    pairs = np.unique(both[:, places], axis=1).T.tolist()
+    found = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
     return Meeting(number, over, low + int(places[0]), low + int(places[-1]), found, in_order)
 
 
-def _distances(piece: Piece, over: Over, low: int, high: int) -> I64:
-    """Hops from the source of the message that uses something of each PE from ``low`` to ``high``; -1 for none."""
-    found = np.full(high - low + 1, -1, np.int64)
+def _offsets(piece: Piece, over: Over, low: int, high: int) -> I64:
+    """int64 ``[2, n]``: offsets of the message that uses something of each PE from ``low`` to ``high``; -1 for none."""
     if len(piece.sources) == 1:
-        return np.abs(np.arange(low, high + 1) - piece.sources[0])
+        away = np.abs(np.arange(low, high + 1) - piece.sources[0])
+        hops = away if piece.places is None else np.abs(piece.places[low : high + 1] - piece.places[piece.sources[0]])
+        return np.stack([hops, away - (over == Over.INTO_PE) if piece.relayed else np.zeros_like(away)])
+    found = np.full((2, high - low + 1), -1, np.int64)
     for source, target in zip(piece.sources, piece.targets, strict=True):
         if over == Over.OUT_OF_PE:
             used = range(source, source + 1)
@@ -110,15 +112,10 @@ def _distances(piece: Piece, over: Over, low: int, high: int) -> I64:
             used = range(source, target) if over == Over.UP else range(source, target, -1)
         for place in used:
             if low <= place <= high:
-                found[place - low] = abs(place - source)
+                found[:, place - low] = _at(piece, source, place, over)
     return found
 
 
-def _offset(piece: Piece, place: int, over: Over) -> Offset:
-    return _at(piece, abs(place - piece.sources[0]), over)
-
-
-def _at(piece: Piece, hops: int, over: Over) -> Offset:
-    if not piece.relayed:
-        return Offset(hops, 0)
-    return Offset(hops, hops - 1 if over == Over.INTO_PE else hops)
+def _at(piece: Piece, source: int, place: int, over: Over) -> Offset:
+    passed = abs(place - source) - (over == Over.INTO_PE) if piece.relayed else 0
+    return Offset(hops_between(piece.places, source, place), passed)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wse.fabric.causes import Cycles
 from wse.fabric.line_costs import LineCosts
+from wse.fabric.pieces import Places
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 I32 = npt.NDArray[np.int32]
@@ -22,13 +23,16 @@ F64 = npt.NDArray[np.float64]
 TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
-def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts) -> Cycles:
-    """Cycles of a variant of a pattern whose messages carry parts of the ``words``, starting with all PEs free."""
+def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
+    """Cycles of a variant of a pattern whose messages carry parts of the ``words``, starting with all PEs free.
+
+    ``places`` has the hops of the line's PEs from the first.
+    """
     mine = slice(*schedule.first[variant : variant + 2])
     messages, _, part = schedule.of_variant(variant)
     assert part is not None
     size = schedule.carried(words)[mine]
-    line = _Line(schedule.length, schedule.parts, costs)
+    line = _Line(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
     for first, end in _rounds(messages):
         sent = np.arange(first, end)[size[first:end] > 0]
         if len(sent):
@@ -52,8 +56,8 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 class _Line:
     """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
 
-    def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
-        self.costs = costs
+    def __init__(self, places: I64, parts: int, costs: LineCosts) -> None:
+        self.costs, self.places, length = costs, places, len(places)
         self.sending, self.adding = np.full((4, length), -np.inf), np.full((4, length), -np.inf)
         self.storing = np.zeros((4, length))
         self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
@@ -65,14 +69,14 @@ class _Line:
         costs, tail = self.costs, self.costs.tails(words)
         gap = _spent(launch=costs.gap)
         begin = _later(self.sending[:, source] + gap, self.used[:, source, part])
-        hops = np.abs(target - source) * costs.hop
-        ready = begin + _spent(relays=2 * costs.ramp + 1, hops=hops)
+        hops = np.abs(self.places[target] - self.places[source])
+        ready = begin + _spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop)
         adds = np.isin(arrival, COMBINING)
         free = np.where(adds, self.adding[:, target] + gap, _later(self.storing[:, target], self.used[:, target, part]))
         received = _later(free, ready)
         done = received + _spent(hops=tail, relays=1)
         # Words beyond those that the queues between hold leave when the receiver has taken others in.
-        room = 2 * costs.waiting_words + np.abs(target - source) * (costs.queue_words + costs.hop - 1)
+        room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
         left = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
         sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), left), begin + _spent(tail, 1))
         self.sending[:, source] = sent

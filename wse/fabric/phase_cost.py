@@ -14,14 +14,16 @@ import numpy.typing as npt
 from wse.fabric.alike import alike
 from wse.fabric.causes import CAUSES
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
-from wse.fabric.link_map import WORDS, link_map
+from wse.fabric.link_map import WORDS
 from wse.fabric.routed import EVEN, Pairs, RoutedCosts
 from wse.fabric.step_cost import StepCosts
-from wse.fabric.traffic import DIRECTIONS, NOTHING, Moved, Traffic
+from wse.fabric.traffic import NOTHING, Moved, Traffic
+from wse.fabric.ways import DIRECTIONS, Ways
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.phase import Kind, Phase
 from wse.program import Program
 from wse_mappings.cache_balance import CacheBalance
+from wse_mappings.logical_mesh import LogicalMesh
 
 F64 = npt.NDArray[np.float64]
 CacheUse = tuple[int, tuple[int, ...]]
@@ -47,7 +49,7 @@ class PhaseCost:
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction. One array for all tokens with as many cache slots in use.
         shifts: int64 ``[n, 6]``: those of cache shifts, and of steps that depend on the choice of experts, besides.
-        mesh: Wafers, and rows and columns of each.
+        ways: The physical links that those are.
     """
 
     start: F64
@@ -60,12 +62,12 @@ class PhaseCost:
     streams: I64
     rectangles: I64
     shifts: I64
-    mesh: tuple[int, int, int]
+    ways: Ways
 
     @cached_property
     def links(self) -> I64:
-        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words by link, added up when first asked for."""
-        return wafer_links(np.concatenate([self.rectangles, self.shifts]), self.mesh)
+        """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first asked for."""
+        return self.ways.words(np.concatenate([self.rectangles, self.shifts]))
 
     @property
     def cycles(self) -> float:
@@ -89,18 +91,18 @@ class AlikeTokens(NamedTuple):
     shifted: Moved
 
 
-def wafer_links(rectangles: I64, mesh: tuple[int, int, int]) -> I64:
-    """int64 ``[wafers, 4, mesh rows, mesh cols]`` of the rectangles of costs."""
-    wafers, rows, cols = mesh
-    return link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
-
-
 class Fabric:
-    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed."""
+    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed.
 
-    def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
+    ``meshes`` has where each wafer's PEs are, if some are dead; programs see ``wafer``, which is whole.
+    """
+
+    def __init__(
+        self, program: Program, wafer: WaferSpec, software: SoftwareProfile, meshes: Sequence[LogicalMesh] = ()
+    ) -> None:
         self.program, self.wafer, self.software = program, wafer, software
-        self.traffic = Traffic(program)
+        self.ways = Ways(program, meshes)
+        self.traffic = Traffic(program, self.ways)
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._alike: dict[int, I64] = {}
@@ -189,8 +191,7 @@ class Fabric:
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, like, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.repaints * self.software.route_rewrite_cycles
-        words, hops, payload, rectangles = self._moved(phase, slots, like)
-        program = self.program
+        words, hops, payload, rectangles = self._moved(phase, slots, like if self.ways.whole else self.like(phase))
         return PhaseCost(
             start=_starts(phase, first, cost),
             by_cause=cost.by_cause,
@@ -202,7 +203,7 @@ class Fabric:
             streams=cost.streams,
             rectangles=rectangles,
             shifts=NOTHING,
-            mesh=(program.wafers, program.wafer_rows, program.wafer_cols),
+            ways=self.ways,
         )
 
     def like_anywhere(self, phase: Phase) -> I64:

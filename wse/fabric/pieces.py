@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 Span = tuple[int, int]
+Places = npt.NDArray[np.int64] | None
+"""Hops of each PE of a line from its first; None where neighbours are a hop apart."""
+
 NOTHING: Final = (0, -1)
 
 
@@ -28,7 +34,9 @@ class Piece:
         relayed: Whether the PEs between receive and send on, and do not just pass.
         main: Whether the receiver takes them in its main thread, which does one operation after another.
         channel: The colour that they come on, -1 for one of their own.
+        places: Of the line's PEs.
         hops: Links of the longest message.
+        relays: PEs that receive and send on.
         spans: First and last PE of what it uses, by ``Over``: links are numbered by the PE that they leave. (0, -1)
             where it uses nothing.
     """
@@ -38,12 +46,27 @@ class Piece:
     relayed: bool
     main: bool
     channel: int
+    places: Places
     hops: int
+    relays: int
     spans: tuple[Span, Span, Span, Span]
 
 
+def hops_between(places: Places, one: int, other: int) -> int:
+    """Links between two PEs of a line."""
+    return abs(other - one) if places is None else abs(int(places[other]) - int(places[one]))
+
+
 def one_message(
-    source: int, target: int, *, relayed: bool, everywhere: bool, main: bool, leaves: bool = True, channel: int = -1
+    source: int,
+    target: int,
+    places: Places = None,
+    *,
+    relayed: bool,
+    everywhere: bool,
+    main: bool,
+    leaves: bool = True,
+    channel: int = -1,
 ) -> Piece:
     """A piece of one message, whose words go into ``everywhere`` on the way or into the last PE alone.
 
@@ -58,17 +81,27 @@ def one_message(
     if leaves:
         out = links if relayed else (source, source)
     spans = (links, NOTHING, into, out) if rises else (NOTHING, links, into, out)
-    return Piece((source,), (target,), relayed, main, channel, abs(target - source), spans)
+    hops, relays = hops_between(places, source, target), abs(target - source) if relayed else 0
+    return Piece((source,), (target,), relayed, main, channel, places, hops, relays, spans)
 
 
-def side_by_side(sources: list[int], targets: list[int]) -> Piece:
+def side_by_side(sources: list[int], targets: list[int], places: Places = None) -> Piece:
     """A piece of messages that are all stored, and use no link or PE twice."""
     both = list(zip(sources, targets, strict=True))
     up = [(a, b - 1) for a, b in both if b > a]
     down = [(b + 1, a) for a, b in both if b < a]
     spans = (_hull(up), _hull(down), (min(targets), max(targets)), (min(sources), max(sources)))
-    hops = max(abs(b - a) for a, b in both)
-    return Piece(tuple(sources), tuple(targets), relayed=False, main=False, channel=-1, hops=hops, spans=spans)
+    return Piece(
+        sources=tuple(sources),
+        targets=tuple(targets),
+        relayed=False,
+        main=False,
+        channel=-1,
+        places=places,
+        hops=max(hops_between(places, a, b) for a, b in both),
+        relays=0,
+        spans=spans,
+    )
 
 
 def _hull(spans: list[Span]) -> Span:

@@ -16,6 +16,7 @@ from typing import Final
 
 from wse.fabric.causes import Cycles
 from wse.fabric.line_costs import LineCosts
+from wse.fabric.pieces import Places, hops_between
 from wse_mappings.schedule import I32, LineSchedule
 
 MOST_ROUNDS: Final = 64
@@ -33,7 +34,7 @@ class Rounds:
     period: Cycles
 
 
-def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts) -> Rounds:
+def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
     """Rounds of a pattern of sums: few of them on the slowest of some lines, of many a sample on a line in the middle.
 
     Args:
@@ -41,8 +42,9 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
         words: Words of each message.
         add_cycles: Of adding a received message to a PE's own, where it is stored first.
         costs: Constants.
+        places: Hops of the line's PEs from the first.
     """
-    first = _Line(words, add_cycles, costs, stored=schedule.stored)
+    first = _Line(words, add_cycles, costs, places, stored=schedule.stored)
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
     if count <= MOST_ROUNDS:
@@ -58,7 +60,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 def _ends(schedule: LineSchedule, line: int, turns: range, like: _Line) -> list[float]:
     """The cycles in which the rounds of a line end, starting with all PEs free."""
-    run = _Line(like.words, like.add, like.costs, stored=like.stored)
+    run = _Line(like.words, like.add, like.costs, like.places, stored=like.stored)
     return [run.round(schedule.of_line(line, turn)) for turn in turns]
 
 
@@ -70,8 +72,8 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 class _Line:
     """PEs of a line, with the cycle from which each is free."""
 
-    def __init__(self, words: int, add_cycles: float, costs: LineCosts, *, stored: bool) -> None:
-        self.words, self.costs, self.add, self.stored = words, costs, add_cycles, stored
+    def __init__(self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, stored: bool) -> None:
+        self.words, self.costs, self.add, self.places, self.stored = words, costs, add_cycles, places, stored
         self.tail = float(costs.tail(words))
         self.free: dict[int, float] = {}
         self.end = 0.0
@@ -89,7 +91,8 @@ class _Line:
     def _transfer(self, source: int, target: int) -> None:
         """One message, when both its PEs are free."""
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
-        self.free[source] = begin + self.costs.sync + self.tail
+        farther = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
+        self.free[source] = begin + self.costs.sync + farther + self.tail
         self.free[target] = self.free[source] + self.add
         self.end = max(self.end, self.free[target])
 
@@ -100,7 +103,7 @@ class _Line:
             received = waiting.pop(source, None)
             first, last = self._operate(source, received)
             out = costs.ramp + 1 + (0 if received is None else costs.relay)
-            way = out + abs(target - source) * costs.hop + costs.ramp
+            way = out + hops_between(self.places, source, target) * costs.hop + costs.ramp
             if target in waiting:
                 self._operate(target, waiting.pop(target))
             waiting[target] = (first + way, last + way)

@@ -12,14 +12,18 @@ from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_steps import LineSteps
 from wse.fabric.line_time import LineTime
-from wse.fabric.link_map import most_words_anywhere
+from wse.fabric.link_map import I64, most_words_anywhere
+from wse.fabric.loads import EAST
+from wse.fabric.pieces import hops_between
 from wse.fabric.traffic import Traffic
+from wse.fabric.ways import DIRECTIONS
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.instructions import KERNELS, named_operands
 from wse.kernel_cost import kernel_cycles
 from wse.pe_costs import pe_costs
-from wse.phase import HOST, Field, HostStream, Kind, Phase
+from wse.phase import COLUMNS, HOST, ROWS, Field, HostStream, Kind, Phase
 from wse.program import Program
+from wse_mappings.placement import Rect
 from wse_mappings.schedule import COMBINING
 
 
@@ -68,7 +72,9 @@ class StepCosts:
         words, issue = self._traffic.words(phase, step, slots, turn), self._task().plus(launch=self._issue)
         stream = words / self._line.words_per_cycle
         if kind == Kind.CACHE_SHIFT:
-            return issue.plus(relays=2 * self._line.ramp + 1, hops=self._line.hop + stream)
+            line = self._traffic.ways.line(int(phase.stage[step]), COLUMNS)
+            farthest, streams = (line.farthest, line.streams) if line else (1, 1)
+            return issue.plus(relays=2 * self._line.ramp + 1, hops=farthest * self._line.hop + stream * streams)
         if kind == Kind.WAFERS:
             pairs = self.program.crossings(phase, step)
             return self.between_wafers(phase, step, phase.operands(step, slots, turn).tolist(), pairs)
@@ -110,11 +116,13 @@ class StepCosts:
             return issue
         peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
         rounds, width = a[Field.ROUNDS], self.program.stages[phase.stage[step]].rect.cols
+        line = self._traffic.ways.line(int(phase.stage[step]), ROWS)
+        places, streams = (line.places, line.streams) if line else (None, 1)
         words = self._traffic.part_words(phase, step, a[Field.PART])
         seconds = a[Field.LATENCIES] * self.wafer.wafer_link_latency_s
         seconds += peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
-        way = width - 1 - a[Field.SOURCE_COL] + a[Field.TARGET_COL]
-        hops = rounds * (way * self._line.hop + peers * words / self._line.words_per_cycle)
+        way = hops_between(places, a[Field.SOURCE_COL], width - 1) + hops_between(places, 0, a[Field.TARGET_COL])
+        hops = rounds * (way * self._line.hop + streams * peers * words / self._line.words_per_cycle)
         sums = np.isin(self.program.patterns[phase.code[step]].messages[:, 2], COMBINING).any()
         add = (peers + 1) * self._pe.vector(a[Field.PART], self._pe.acc) if sums else 0.0
         relays = rounds * (2 * self._line.ramp + 1)
@@ -124,25 +132,27 @@ class StepCosts:
         """Cycles of a hand-over or a crossing."""
         a = phase.fixed[step]
         ends = 2 * self._line.ramp + 1
-        wafer = self.wafer
+        wafer, ways = self.wafer, self._traffic.ways
         if phase.kind[step] == Kind.HAND_OVER:
             if self.program.shares_pes(int(phase.stage[step]), int(a[Field.TARGET_STAGE])):
                 return self._task().plus(compute=self._pe.vector(int(a[Field.ELEMENTS]), self._pe.act))
-            source = self.program.stages[phase.stage[step]].rect
-            target = self.program.stages[a[Field.TARGET_STAGE]].rect
-            cols = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]))
-            most = most_words_anywhere(self._traffic.hand_over(phase, step, words))
-            distance = abs(target.row - source.row) + abs(target.col + cols[1] - source.col - cols[0])
+            moved = self._traffic.hand_over(phase, step, words)
+            sharing = ways.sharing(int(phase.stage[step]), int(a[Field.TARGET_STAGE]))
+            distance, most = ways.farthest(moved), most_words_anywhere(moved) * sharing
             return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
         width = int(a[Field.COLS])
-        edge = max(0, width - 1) * self._line.hop  # the farthest column's way to the edge of its region
+        rect, sender = self.program.stages[phase.stage[step]].rect, int(a[Field.FROM_WAFER])
         if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
             seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-            hops = stream * width + 2 * edge
+            target = self.program.stages[a[Field.TARGET_STAGE]].rect
+            edges = self._to_edge(sender, rect, width) + self._to_edge(int(a[Field.TO_WAFER]), target, width)
+            hops = stream * width + edges
             return issue.plus(relays=ends, hops=hops, crossing=seconds * wafer.clock_hz)
         seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
         if a[Field.WHAT] == HostStream.LOGITS_OUT:
-            return issue.plus(relays=ends, hops=stream * width + edge, host=seconds * wafer.clock_hz)
+            return issue.plus(
+                relays=ends, hops=stream * width + self._to_edge(sender, rect, width), host=seconds * wafer.clock_hz
+            )
         if a[Field.WHAT] == HostStream.TOKEN_OUT:
             return NO_CYCLES  # leaves while the next token is under way
         if a[Field.WHAT] == HostStream.TOKENS_IN and phase.begins:
@@ -150,3 +160,11 @@ class StepCosts:
         if a[Field.WHAT] == HostStream.DRAWN_IN:
             seconds += wafer.host_round_trip_s
         return issue.plus(host=seconds * wafer.clock_hz)
+
+    def _to_edge(self, wafer: int, rect: Rect, width: int) -> int:
+        """Cycles of the way of a region's farthest column to its edge on a wafer, where so many columns send."""
+        way: I64 = np.array(
+            [[wafer * DIRECTIONS + EAST, rect.row, rect.row + rect.rows, rect.col, rect.col + max(0, width - 1), 0]],
+            np.int64,
+        )
+        return self._traffic.ways.farthest(way) * self._line.hop

@@ -15,6 +15,8 @@ from wse.fabric.line_costs import LineCosts
 from wse.fabric.line_time import LineTime, lines_time
 from wse.fabric.meetings import Meeting, meetings
 from wse.fabric.part_time import part_time
+from wse.fabric.pieces import Places
+from wse.fabric.ways import Line
 from wse_mappings.schedule import LineSchedule
 
 MOST_PLANS: Final = 4096
@@ -22,12 +24,23 @@ MOST_PLANS: Final = 4096
 
 
 class Transfer(NamedTuple):
-    """A variant of a pattern with some words along lines of an axis."""
+    """A variant of a pattern with some words along lines of an axis, of which one stands for all that are not whole."""
 
     schedule: LineSchedule
     variant: int
     words: int
     axis: int
+    line: Line | None = None
+
+    @property
+    def carried(self) -> int:
+        """Words that a link carries for each message: those of all lines that share it."""
+        return self.words * (self.line.streams if self.line else 1)
+
+    @property
+    def places(self) -> Places:
+        """Hops of the line's PEs from the first."""
+        return self.line.places if self.line else None
 
 
 @lru_cache(maxsize=16)
@@ -41,7 +54,7 @@ class PatternTimes:
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
-        self._plans: dict[tuple[LineSchedule, int], LinePlan] = {}
+        self._plans: dict[tuple[LineSchedule, int, Line | None], LinePlan] = {}
         self._meetings: dict[tuple[object, ...], list[list[Meeting]]] = {}
         self._times: dict[tuple[Transfer, ...], LineTime] = {}
 
@@ -61,20 +74,20 @@ class PatternTimes:
     def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
         apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
-        alone = [LineTime(part_time(*transfer[:3], self.costs)) for transfer in apart]
-        plans = [(self._plan(transfer), transfer.words) for transfer in whole]
+        alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in apart]
+        plans = [(self._plan(transfer), transfer.carried) for transfer in whole]
         met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
         return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
 
     def _plan(self, transfer: Transfer) -> LinePlan:
-        key = (transfer.schedule, transfer.variant)
+        key = (transfer.schedule, transfer.variant, transfer.line)
         if key not in self._plans:
             messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
-            self._plans[key] = plan_legs(messages, channel)
+            self._plans[key] = plan_legs(messages, channel, transfer.places)
         return self._plans[key]
 
     def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:
-        key = (*later[:2], *earlier[:2], later.axis == earlier.axis)
+        key = (*later[:2], later.line, *earlier[:2], earlier.line, later.axis == earlier.axis)
         if key not in self._meetings:
             pieces = self._plan(later).pieces, self._plan(earlier).pieces
             self._meetings[key] = meetings(*pieces, same=False, links=later.axis == earlier.axis)

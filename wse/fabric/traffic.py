@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.element_types import ELEMENT_BYTES
-from wse.fabric.link_map import COL, END_COL, I64, PLANE, hops_of
+from wse.fabric.link_map import COL, END_COL, I64, PLANE
 from wse.fabric.loads import EAST, cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
+from wse.fabric.ways import DIRECTIONS, Ways
 from wse.phase import ROWS, Field, HostStream, Kind, Phase
 from wse.program import Program, Stage
 from wse_mappings.schedule import Arrival, LineSchedule
 from wse_mappings.split import ceil_div
 
-DIRECTIONS: Final = 4
 NOTHING: Final = np.zeros((0, 6), np.int64)
 
 
@@ -35,8 +35,8 @@ class Moved(NamedTuple):
 class Traffic:
     """The traffic of a Program's steps. Keeps what a pattern does, whatever the words."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, ways: Ways | None = None) -> None:
+        self.program, self.ways = program, ways or Ways(program)
         self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
         self._unit: dict[tuple[int, int, int], I64] = {}
         self._carried: dict[tuple[int, int, int, range], int] = {}
@@ -79,7 +79,7 @@ class Traffic:
         stage = self.program.stages[phase.stage[step]]
         words = self.words(phase, step, slots)
         region = stage.rect._replace(cols=stage.cols)
-        return _moved(words * sum(passing) * stage.cols, stage, cache_shift(region, passing, words))
+        return self._moved(words * sum(passing) * stage.cols, stage, cache_shift(region, passing, words))
 
     def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
         stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
@@ -93,21 +93,22 @@ class Traffic:
         if (code, turns, unit, lines) not in self._carried:
             self._carried[code, turns, unit, lines] = _carried(pattern, unit, turns, lines)
         rectangles = laid(self._unit[code, turns, unit], stage.rect, axis, times, lines)
-        return _moved(times * self._carried[code, turns, unit, lines], stage, rectangles)
+        return self._moved(times * self._carried[code, turns, unit, lines], stage, rectangles)
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
         stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
         if self.program.shares_pes(int(phase.stage[step]), int(phase.fixed[step, Field.TARGET_STAGE])):
             return Moved(0, 0, 0, NOTHING)  # from one place in SRAM to another
         rectangles = self.hand_over(phase, step, words)
-        return _moved(words * stage.rect.rows * int(phase.fixed[step, Field.COLS]), stage, rectangles)
+        carried = words * stage.rect.rows * int(phase.fixed[step, Field.COLS])
+        return Moved(carried, self.ways.hops_of(rectangles), 0, rectangles)
 
     def hand_over(self, phase: Phase, step: int, words: int) -> I64:
-        """The rectangles of a hand-over, in planes by direction."""
+        """The rectangles of a hand-over."""
         a = phase.fixed[step]
         source, target = self.program.stages[phase.stage[step]], self.program.stages[a[Field.TARGET_STAGE]]
         columns = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
-        return translation(source.rect, target.rect, *columns, words)
+        return _on(source.wafer, translation(source.rect, target.rect, *columns, words))
 
     def _cross(self, phase: Phase, step: int, slots: int) -> Moved:
         """A crossing loads links inside the regions that it leaves and enters."""
@@ -115,7 +116,8 @@ class Traffic:
         cols, words, payload = int(a[Field.COLS]), self.words(phase, step, slots), int(a[Field.BYTES])
         if a[Field.WHAT] == HostStream.LOGITS_OUT:
             leaving = edge_streams(stage.rect, self.program.root_row, 1, cols, words, leaving=True)
-            return Moved(words * cols, hops_of(leaving), payload, _on(int(a[Field.FROM_WAFER]), leaving))
+            found = _on(int(a[Field.FROM_WAFER]), leaving)
+            return Moved(words * cols, self.ways.hops_of(found), payload, found)
         if a[Field.WHAT] != HostStream.NONE:
             return Moved(0, 0, payload, NOTHING)
         target = self.program.stages[a[Field.TARGET_STAGE]]
@@ -123,7 +125,7 @@ class Traffic:
         entering = edge_streams(target.rect, 0, target.rect.rows, cols, words, leaving=False)
         parts = [_on(stage.wafer, leaving), _on(target.wafer, entering)]
         rectangles = np.concatenate(parts)
-        return Moved(words * cols * stage.rect.rows, hops_of(rectangles), payload, rectangles)
+        return Moved(words * cols * stage.rect.rows, self.ways.hops_of(rectangles), payload, rectangles)
 
     def between_wafers(self, phase: Phase, step: int, slots: int, pairs: Sequence[tuple[int, int]]) -> Moved:
         """The traffic of a WAFERS step whose messages go between those pairs of wafers.
@@ -138,19 +140,19 @@ class Traffic:
             [(pair[end] * DIRECTIONS + EAST, row, row + int(a[1]), *way, words) for pair in pairs for end, way in ways],
             np.int64,
         ).reshape(-1, 6)
-        return Moved(words * int(a[1]) * len(pairs), hops_of(found), int(a[Field.BYTES]) * len(pairs), found)
+        hops = self.ways.hops_of(found)
+        return Moved(words * int(a[1]) * len(pairs), hops, int(a[Field.BYTES]) * len(pairs), found)
 
-
-def _moved(words: int, stage: Stage, rectangles: I64) -> Moved:
-    """The rectangles of a region whose columns are counted through all of its wafers."""
-    cols, parts = stage.rect.cols, []
-    for index, wafer in enumerate(stage.wafers if stage.span > 1 else ()):
-        low, high = stage.rect.col + index * cols, stage.rect.col + (index + 1) * cols
-        mine = rectangles[(rectangles[:, COL] < high) & (rectangles[:, END_COL] > low)]
-        mine[:, COL : END_COL + 1] = np.clip(mine[:, COL : END_COL + 1], low, high) - index * cols
-        parts.append(_on(wafer, mine))
-    found = np.concatenate(parts) if parts else _on(stage.wafer, rectangles)
-    return Moved(words, hops_of(found), 0, found)
+    def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
+        """The rectangles of a region whose columns are counted through all of its wafers."""
+        cols, parts = stage.rect.cols, []
+        for index, wafer in enumerate(stage.wafers if stage.span > 1 else ()):
+            low, high = stage.rect.col + index * cols, stage.rect.col + (index + 1) * cols
+            mine = rectangles[(rectangles[:, COL] < high) & (rectangles[:, END_COL] > low)]
+            mine[:, COL : END_COL + 1] = np.clip(mine[:, COL : END_COL + 1], low, high) - index * cols
+            parts.append(_on(wafer, mine))
+        found = np.concatenate(parts) if parts else _on(stage.wafer, rectangles)
+        return Moved(words, self.ways.hops_of(found), 0, found)
 
 
 def _on(wafer: int, rectangles: I64) -> I64:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from wse.report.defect_lines import print_defects
 from wse.report.pattern_tables import print_contention, print_reduces
 from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
@@ -40,6 +41,8 @@ def print_compilation(report: dict[str, Any], stream: TextIO) -> None:
     console = console_on(stream)
     heading(console, "Placement")
     print_placement(console, report)
+    if "defects" in report:
+        print_defects(console, report["defects"])
     if len(report["system"]["stages"]) > 1:
         _print_stages(console, report)
     sram = report["sram"]

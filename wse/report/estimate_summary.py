@@ -7,6 +7,7 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 
 from wse.report.bounds_table import print_bounds, print_levels, short
+from wse.report.defect_lines import print_defects
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
 from wse.report.schedule_table import print_schedule
@@ -42,6 +43,8 @@ def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = Fal
         heading(console, "Placement")
         print_placement(console, report)
     _print_answer(console, report)
+    if "defects" in report:
+        print_defects(console, report["defects"])
     if "bounds" in report:
         print_bounds(console, report["bounds"])
         if detail:

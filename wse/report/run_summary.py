@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
+from wse.report.defect_lines import print_defects
 from wse.report.expert_lines import print_experts
 from wse.report.placement_lines import print_fullest, print_placement
 from wse.report.terminal import (
@@ -50,6 +51,8 @@ def print_run(report: dict[str, Any], stream: TextIO) -> None:
     heading(console, "Placement")
     print_placement(console, report)
     print_fullest(console, report["sram"], report["batch"])
+    if "defects" in report:
+        print_defects(console, report["defects"])
     heading(console, "Speed of the emulated wafer")
     _print_speed(console, report)
     if "decode" in report:

@@ -30,6 +30,9 @@ def found(prepared: Placeable) -> Found:
         wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
         named = [_whole(r, p) for r in wanted]
         nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
+            named = [remedy for remedy in named if not remedy.startswith(("--mesh", "--wafers"))]
+            nothing = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
         remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
         most = p.options.wafers
         none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
@@ -47,12 +50,12 @@ def best(prepared: Placeable) -> Found:
     middle = [min(tokens + p.new_tokens // 2, p.options.context - 1) for tokens in p.options.prompt_tokens]
 
     def cycles(program: Program) -> float:
-        fabric = Fabric(program, p.wafer, p.software)
+        fabric = Fabric(program, p.wafer, p.software, p.meshes)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
         return prompt + fabric.decode_cost(*middle).cycles * p.new_tokens
 
     def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, p.wafer, p.software).decode_cost(*middle)
+        cost = Fabric(program, p.wafer, p.software, p.meshes).decode_cost(*middle)
         cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(each) for each in cycles]
 

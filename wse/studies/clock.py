@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.link_map import I64, WORDS, Link, busiest_links
-from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost, wafer_links
+from wse.fabric.link_map import I64, WORDS, Link
+from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
 from wse.fabric.traffic import Moved
+from wse.fabric.ways import Ways
 from wse.phase import Kind, Phase
 from wse.program import Program
 
@@ -63,21 +64,21 @@ class PhaseTotals:
     words: int = 0
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
-    _mesh: tuple[int, int, int] = (0, 0, 0)
+    _ways: Ways | None = None
     _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
     _last: _Sums | None = None  # chunks of a prompt often cost the same
 
     @property
     def links(self) -> I64 | None:
-        """Words by link, int64 ``[wafers, 4, mesh rows, mesh cols]``; None when nothing has run."""
-        return wafer_links(self._rectangles(), self._mesh) if self.runs else None
+        """Words by link, int64 ``[wafers, 4, rows, cols]`` of the fabric; None when nothing has run."""
+        return None if self._ways is None else self._ways.words(self._rectangles())
 
     def busiest_links(self) -> list[Link]:
         """Of each wafer and direction that is loaded unlike others the busiest link, found without a map of all.
 
         A plane is a wafer times four and a direction.
         """
-        return busiest_links(self._rectangles()) if self.runs else []
+        return [] if self._ways is None else self._ways.busiest_links(self._rectangles())
 
     def _rectangles(self) -> I64:
         parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
@@ -98,7 +99,7 @@ class PhaseTotals:
         self.hops += last.hops * runs
         for ends, payload in last.crossed.items():
             self.crossed[ends] += payload * runs
-        self._mesh = cost.mesh
+        self._ways = cost.ways
         self._add_links(id(cost.rectangles), cost.rectangles, runs)
         self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
 

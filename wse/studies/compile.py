@@ -10,6 +10,7 @@ from wse.phase import ROWS, Phase
 from wse.program import Buffer, Program
 from wse.studies.clock import Clock
 from wse.studies.contention import contention_facts
+from wse.studies.defect_facts import defect_facts
 from wse.studies.facts import (
     Report,
     crossing_facts,
@@ -52,6 +53,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
             **_routing(program),
         },
         "crossing": crossing_facts(clock.decode, wafer.clock_hz),
+        **defect_facts(prepared, program, _midway(prepared, program)),
     }
 
 
@@ -63,11 +65,16 @@ def _routing(program: Program) -> Report:
 def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[tuple[Phase, PhaseCost]]]:
     """Cycles of the prompts, and of one token in the middle of what is asked for; how many precede it, of the user with
     the most; the cache slots in use on the fullest row then; cost by phase."""
-    clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+    clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    midway = [min(len(ids) + prepared.new_tokens // 2, program.context - 1) for ids in prepared.prompts]
+    midway = _midway(prepared, program)
     (slots, _), cost = clock.decoded(*midway)
     return clock, max(midway), slots, [*costs, (program.decode, cost)]
+
+
+def _midway(prepared: Prepared, program: Program) -> list[int]:
+    """Tokens before the one in the middle of what is asked for, by user."""
+    return [min(len(ids) + prepared.new_tokens // 2, program.context - 1) for ids in prepared.prompts]
 
 
 def _colours(prepared: Prepared) -> int:

@@ -15,6 +15,7 @@ from wse.program import Program
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import best, found
 from wse.studies.clock import Clock
+from wse.studies.defect_facts import defect_facts
 from wse.studies.economy import economy_facts
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
 from wse.studies.facts import (
@@ -128,7 +129,8 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     report["grades"] = grade_facts(grades, report)
     if any(program.mixtures):
         report["routing"] = "even" if routing is None else "given"
-    return report
+    middle = [tokens + prepared.new_tokens // 2 for tokens in prepared.options.prompt_tokens]
+    return report | defect_facts(prepared, program, [min(tokens, program.context - 1) for tokens in middle])
 
 
 def timed(
@@ -139,7 +141,7 @@ def timed(
     Also the cost of each chunk of the prompts, and of tokens that cost alike; none where they are timed one by one for
     their routing.
     """
-    clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+    clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     chosen = [EVEN] * len(program.prefill) if routing is None else routing.prefill
     prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(chosen)]
     if routing is None:
@@ -151,11 +153,11 @@ def timed(
 
 def inputs(prepared: PreparedEstimate) -> Report:
     """``inputs``: what was asked for, with defaults filled in; a region that the mapping chose is left out."""
-    request, options, wafer = prepared.request, prepared.options, prepared.wafer
+    request, options = prepared.request, prepared.options
     asked = {
         "model": request.model,
         "wafer": request.wafer,
-        "mesh": f"{wafer.mesh_rows}x{wafer.mesh_cols}",
+        "mesh": "{}x{}".format(*prepared.fabric_shape),
         "wafers": "auto" if request.wafers is None else request.wafers,
         "mapping": options.mapping,
         "region": request.region,
@@ -171,5 +173,7 @@ def inputs(prepared: PreparedEstimate) -> Report:
         "capacity": options.capacity,
         **{f"wafer.{name}": value for name, value in request.wafer_values},
         **{f"software.{name}": value for name, value in request.software_values},
+        "defects": request.defects,
+        "defects_seed": request.defects_seed if request.defects else None,
     }
     return {name: value for name, value in asked.items() if value is not None}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from wse.compiler.options import REFUSE, REPORT, Options
 from wse.compiler.suggest import fewest_wafers
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.serving.economics import Economics, load_economics
+from wse.studies.live_mesh import as_programs_see, fewest_live
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
 
 MOST_USERS = 4096
@@ -85,7 +87,9 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         experts=request.experts,
     )
     if request.wafers is None:
-        options = replace(options, wafers=fewest_wafers(basis.spec, wafer, basis.software, options))
+        fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
+        options = replace(options, wafers=fewest_live(wafer, basis.defects, fewest))
+    wafer, meshes = as_programs_see(wafer, basis.defects, options.wafers, grow_to=None)
     return PreparedEstimate(
         request=request,
         loaded=basis.loaded,
@@ -95,6 +99,8 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         options=options,
         economics=economics,
         new_tokens=request.new_tokens,
+        defects=basis.defects,
+        meshes=meshes,
     )
 
 

@@ -8,11 +8,13 @@ from wse.codings import CODINGS
 from wse.compiler.options import Options, check_types
 from wse.compiler.suggest import fewer_prompts
 from wse.errors import BadInput, UnknownName
+from wse.hardware.defects import Defects, read_defects
 from wse.hardware.load import Values, load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
+from wse.studies.live_mesh import Meshes
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
 from wse_mappings.recipe import recipes
 
@@ -40,6 +42,8 @@ class PlacementRequest:
     context: int | None = None
     wafer_values: Values = ()
     software_values: Values = ()
+    defects: str | None = None  # a file or a rate; None: all PEs are live
+    defects_seed: int = 0
 
     def shorter(self, context: int, prompt_tokens: int) -> str:
         """The options that ask for no more than a context that is too short for what was asked."""
@@ -62,6 +66,7 @@ class Basis:
     dtype: str
     activations: str | None
     accumulate: str
+    defects: Defects | None
 
     @property
     def spec(self) -> ModelSpec:
@@ -71,7 +76,11 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placeable:
-    """A request with everything loaded and decided that a compilation wants. ``whole`` is the wafer at full size."""
+    """A request with everything loaded and decided that a compilation wants.
+
+    ``whole`` is the wafer at full size, ``wafer`` as programs see it. Where PEs may be dead, ``meshes`` has where those
+    that programs see are on each wafer.
+    """
 
     request: PlacementRequest
     loaded: LoadedModel
@@ -80,6 +89,13 @@ class Placeable:
     software: SoftwareProfile
     options: Options
     new_tokens: int
+    defects: Defects | None = None
+    meshes: Meshes = ()
+
+    @property
+    def fabric_shape(self) -> tuple[int, int]:
+        """Rows and columns of PEs of each wafer, live or dead."""
+        return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
     def spec(self) -> ModelSpec:
@@ -101,6 +117,7 @@ def load_basis(request: PlacementRequest) -> Basis:
     software = load_software(request.software, whole.generation, request.software_values)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
     region = None if request.region is None else parse_mesh(request.region)
+    defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
     loaded = load_model(request.model)
     dtype, activations = _types(request, loaded.spec)
     return Basis(
@@ -112,6 +129,7 @@ def load_basis(request: PlacementRequest) -> Basis:
         dtype=dtype,
         activations=activations,
         accumulate=_accumulator(request.accumulate, dtype),
+        defects=defects,
     )
 
 

@@ -62,7 +62,8 @@ class Recorder:
         self._program = program
         self._schedules: dict[tuple[int, int, tuple[int, ...], bytes], int] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
-        self._busy = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), np.int64)
+        rows, cols = prepared.fabric_shape
+        self._busy = np.zeros((program.wafers, rows, cols), np.int64)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
             model=_encodable(program.model_name),
@@ -71,8 +72,8 @@ class Recorder:
             seed=prepared.request.sampling.seed,
             program_digest=digest,
             wafers=program.wafers,
-            rows=program.wafer_rows,
-            cols=program.wafer_cols,
+            rows=rows,
+            cols=cols,
             clock_hz=prepared.wafer.clock_hz,
             options=_options(prepared),
             versions={"wse": wse.__version__, "numpy": np.__version__},
@@ -236,4 +237,13 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "software": prepared.software.name,
         **asdict(prepared.request.sampling),
         "region": list(o.region) if o.region else None,
+        **_defects(prepared),
     }
+
+
+def _defects(prepared: Prepared) -> dict[str, Any]:
+    """``mesh``: rows and columns that programs see on a wafer with defects; nothing where it is whole."""
+    if prepared.defects is None:
+        return {}
+    mesh = [prepared.wafer.mesh_rows, prepared.wafer.mesh_cols]
+    return {"defects": _encodable(prepared.defects.given), "defects_seed": prepared.defects.seed, "mesh": mesh}

@@ -1,8 +1,8 @@
 """The reduces of a decoded token: how far each is from the published lower bound, and the cheapest pattern for it.
 
 A step counts here if all its lines combine words in the same way, over the whole line or over stretches of it, which
-do so at the same time; the longest stretch stands for all. Cycles are those of the pattern alone, without the launch of
-its step, which is the same whatever the pattern.
+do so at the same time; the longest stretch stands for all. Cycles are those of the pattern alone on a line of live PEs,
+without the launch of its step, which is the same whatever the pattern.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from wse.compiler.options import Options
 from wse.compiler.suggest import fewest_wafers, smallest_mesh
@@ -15,6 +16,7 @@ from wse.models.bundled import BUNDLED
 from wse.models.checkpoint import Checkpoint
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
+from wse.studies.live_mesh import as_programs_see, fewest_live
 from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
 from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
@@ -83,8 +85,11 @@ def prepare(request: Request, *, to_run: bool = False) -> Prepared:
         experts=request.experts,
     )
     if request.wafers is None:
-        options = replace(options, wafers=fewest_wafers(spec, basis.mesh or whole, software, options))
-    wafer = basis.mesh or _smallest(spec, whole, software, options)
+        fewest = partial(fewest_wafers, spec, software=software, options=options)
+        options = replace(options, wafers=fewest_live(basis.mesh or whole, basis.defects, fewest))
+    wanted = basis.mesh or _smallest(spec, whole, software, options)
+    grow_to = None if basis.mesh else whole
+    wafer, meshes = as_programs_see(wanted, basis.defects, options.wafers, grow_to=grow_to)
     return Prepared(
         request=request,
         loaded=basis.loaded,
@@ -94,6 +99,8 @@ def prepare(request: Request, *, to_run: bool = False) -> Prepared:
         options=options,
         prompts=prompts,
         new_tokens=new_tokens,
+        defects=basis.defects,
+        meshes=meshes,
         end_ids=end_ids(basis.loaded, chat=request.chat),
     )
 

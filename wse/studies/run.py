@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.compiler.options import DECODE, PREFILL
-from wse.errors import BadTrace
+from wse.errors import BadInput, BadTrace
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
@@ -18,6 +18,7 @@ from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.answer import Answer, OnText
 from wse.studies.clock import Clock
+from wse.studies.defect_facts import defect_facts
 from wse.studies.expert_load import ExpertLoad
 from wse.studies.facts import (
     Report,
@@ -60,9 +61,12 @@ def run(
     Raises:
         BadModel: there are no weights to execute.
         BadTrace: the trace cannot be written.
-        BadInput: wavelets without a trace, or on a region that is too large for them.
+        BadInput: wavelets without a trace, on a region that is too large for them, or among dead PEs.
     """
     if wavelets:
+        if prepared.meshes:
+            message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
+            raise BadInput(message)
         check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded
     checkpoint = checkpoint_of(loaded, prepared.request.model)
@@ -109,7 +113,7 @@ class _Session:
         self, prepared: Prepared, program: Program, engine: Engine, recorder: Recorder | None, on_text: OnText
     ) -> None:
         self.prepared, self.program, self.engine, self.recorder = prepared, program, engine, recorder
-        self.clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+        self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
         self.load = ExpertLoad()
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace
@@ -219,6 +223,8 @@ class _Session:
             report["crossing"] = crossing_facts(totals, wafer.clock_hz)
         report["fabric"] = fabric_facts(program, totals)
         report |= self.load.facts()
+        lengths = [min(length, program.context - 1) for length in clock.lengths]
+        report |= defect_facts(prepared, program, lengths)
         report["emulation"] = {
             "wall_s": wall_s,
             "tokens_per_s": sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
