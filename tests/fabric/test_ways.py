@@ -41,6 +41,7 @@ CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 CASES: dict[str, tuple[tuple[int, int], Options, Choice]] = {
     "one region": ((6, 5), OPTIONS, CHOICE),
     "three regions": ((9, 8), replace(OPTIONS, mapping="pipeline"), replace(CHOICE, bands=3)),
+    "a region on two wafers": ((6, 5), replace(OPTIONS, mapping="tensor", wafers=2), CHOICE),
     "two wafers": ((6, 6), replace(OPTIONS, wafers=2), replace(CHOICE, prefill="mesh-gemm", prefill_chunk=6)),
 }
 TOKENS = 4
@@ -143,14 +144,14 @@ def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -
         for stage in program.stages:
             row, col, rows, cols = stage.rect
             ends = (slice(row, row + rows - axis), slice(col, col + cols - 1 + axis))
-            hops.append(meshes[stage.wafer].hops[axis][ends])
+            hops.append(np.concatenate([meshes[wafer].hops[axis][ends] for wafer in stage.wafers], axis=axis))
         for index, stage in enumerate(program.stages):
             line = ways.line(index, axis)
             assert line is not None
             alike = [each for each, s in zip(hops, program.stages, strict=True) if s.rect[2:] == stage.rect[2:]]
-            assert line.places[-1] == max(each.sum(axis=1 - axis).max() for each in alike)
+            assert line.places[stage.rect[3 - axis] - 1] == max(each.sum(axis=1 - axis).max() for each in alike)
             assert line.farthest == max(each.max() for each in alike)
-            assert len(line.places) == stage.rect[3 - axis]
+            assert len(line.places) == (stage.cols if axis == ROWS else stage.rect.rows)
 
 
 COSTS = LineCosts.of(load_wafer("wse3"), gap=7, relay=3, sync=50)

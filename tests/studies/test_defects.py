@@ -29,6 +29,7 @@ from wse_traces.layers import layer_link_words
 
 LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
 REQUESTS: dict[str, dict[str, Any]] = {
+    "tensor on two wafers": {"mesh": "12x9", "mapping": "tensor", "wafers": 2},
     "region": {"mesh": "12x12"},
     "pipeline on two wafers": {"mesh": "14x18", "mapping": "pipeline", "wafers": 2},
 }
