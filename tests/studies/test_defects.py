@@ -79,7 +79,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(name: str
     assert "Defects" in shown.getvalue()
 
 
-@pytest.mark.parametrize("mapping", ["region", "pipeline"])
+@pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor", "auto"])
 def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path: Path) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
