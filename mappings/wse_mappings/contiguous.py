@@ -68,6 +68,8 @@ def proportional(shares: Sequence[float], total: int) -> list[int]:
     if count > total:
         message = f"{total} for {count} shares"
         raise ValueError(message)
+    if count == 1:
+        return [total]
     weights = np.asarray(shares, np.float64) if any(shares) else np.ones(count)
     ideal = weights / weights.sum() * (total - count)  # beyond one for each
     parts = np.floor(ideal).astype(int)

@@ -9,6 +9,7 @@ stretches, as those of several wafers do, experts are cut over the stretches fir
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class ExpertGroups:
         experts: int32 ``[cols, held]``: the experts of each column in order, -1 for padding.
         features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
         segments: (first column, columns) of each group, equally many in each stretch.
+        rows: int32 ``[cols, held * F]``: the column's features, expert after expert, among those of all in order.
         stretches: of equally many columns; a group is in one of them.
     """
 
@@ -34,6 +36,7 @@ class ExpertGroups:
     experts: I32
     features: I32
     segments: tuple[tuple[int, int], ...]
+    rows: I32
     stretches: int = 1
 
     @property
@@ -46,14 +49,8 @@ class ExpertGroups:
         """Features of an expert that a column holds, padding included."""
         return int(self.features.shape[1])
 
-    @property
-    def rows(self) -> I32:
-        """int32 ``[cols, held * F]``: the column's features, expert after expert, among those of all in order."""
-        index = self.experts[:, :, None] * self.size + self.features[:, None, :]
-        padding = (self.experts[:, :, None] < 0) | (self.features[:, None, :] < 0)
-        return np.where(padding, np.int32(-1), index).reshape(len(self.experts), -1)
 
-
+@lru_cache(maxsize=8)
 def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
     """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
 
@@ -70,14 +67,19 @@ def expert_groups(cols: int, count: int, size: int, placement: str, stretches: i
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
     width = ceil_div(size, min(widths))
     index = np.tile(place, stretches)[:, None] * width + np.arange(width, dtype=np.int32)
+    features = np.where(index < size, index, np.int32(-1))
+    experts = np.concatenate(of_stretches)
+    rows = experts[:, :, None] * size + features[:, None, :]
+    rows[(experts[:, :, None] < 0) | (features[:, None, :] < 0)] = -1
     return ExpertGroups(
         size=size,
-        experts=np.concatenate(of_stretches),
-        features=np.where(index < size, index, np.int32(-1)),
+        experts=experts,
+        features=features,
         segments=tuple(
             (stretch * each + first, columns)
             for stretch in range(stretches)
             for first, columns in balanced_segments(each, groups)
         ),
+        rows=rows.reshape(cols, -1),
         stretches=stretches,
     )

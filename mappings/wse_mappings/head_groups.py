@@ -14,6 +14,7 @@ many, often more than pairs of features; then a kv head may be held in several c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -67,6 +68,7 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
 
+@lru_cache(maxsize=64)
 def head_groups(
     cols: int,
     kv_head_count: int,

@@ -106,7 +106,8 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
     except BadMesh:
         return False
     least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
-    return any(bench.tried(layout, least[layout]).fits for layout in _emptiest(bench, least)[:MOST_EMPTY])
+    holding = _holding(bench, _by_bytes(bench, least))
+    return any(bench.tried(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
 
 
 def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
@@ -159,14 +160,24 @@ def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
 
 def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
     """Those that may fit, the emptiest first; one that is too full if none does."""
+    held = _by_bytes(bench, products)
+    return _holding(bench, held) or [layout for _, layout in held[:1]]
+
+
+def _holding(bench: Bench, held: list[tuple[int, Layout]]) -> list[Layout]:
+    """The layouts that may fit."""
+    return [layout for size, layout in held if size <= bench.wafer.sram_bytes_per_pe]
+
+
+def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
+    """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order."""
     held = []
     for layout, product in products.items():
         try:
             held.append((bench.least_bytes(layout, product), layout))
         except BadMesh:
             continue
-    held.sort()
-    return [layout for size, layout in held if size <= bench.wafer.sram_bytes_per_pe] or [at for _, at in held[:1]]
+    return sorted(held)
 
 
 def _finalists(trials: list[Trial]) -> list[Trial]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from wse.compiler.vectors import column_vectors, hidden_vectors
 from wse.errors import WseBug
 from wse.graph import Op, named_in, ops_in_order
 from wse.mixture import Mixture
-from wse.models.spec import Experts
+from wse.models.spec import Experts, ModelSpec
 from wse.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program import Tile, TilePart
 from wse_mappings.expert_groups import ExpertGroups, expert_groups
@@ -26,22 +27,18 @@ from wse_mappings.split import padded_blocks
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
-    plans = state.plans
-    shapes = [(plan.rows, plan.cols, plan.span, plan.experts or not state.options.experts_apart) for plan in plans]
-    by_shape = {shape: _cut(state, *shape[:3], has_experts=shape[3]) for shape in dict.fromkeys(shapes)}
-    cuts = tuple(by_shape[shape] for shape in shapes)
-    spec = state.spec
+    spec, options, apart = state.spec, state.options, state.options.experts_apart
+    placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
+    cuts = tuple(
+        _cut(spec, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
+        for plan, experts in zip(state.plans, placements, strict=True)
+    )
     tiles = []
     seen: set[tuple[int, str]] = set()
-    made: dict[tuple[Op, int, int], list[tuple[Tile, int]]] = {}
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        first, cut = op.in_layer(0), cuts[stage]  # layers of one kind differ in names alone
-        key = (first, cut.cols, cut.span)
-        if key not in made:
-            wanted = _wanted(state, first, cut, stage)
-            made[key] = [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in wanted]
-        for like, real in made[key]:
+        first = op.in_layer(0)  # layers of one kind differ in names alone
+        for like, real in _wanted(spec, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
             tile = _in_layer(like, op.layer, stage)
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
@@ -63,15 +60,20 @@ def shard(state: State) -> State:
     return replace(state, shards=cuts, tiles=tuple(tiles))
 
 
-def _cut(state: State, rows: int, cols_of_wafer: int, span: int, *, has_experts: bool) -> Shard:
-    """The cut over a region of that shape on each of ``span`` wafers, with experts or without."""
-    spec, cols = state.spec, cols_of_wafer * span
+@lru_cache(maxsize=16)
+def _cut(
+    spec: ModelSpec, scope: str, experts: str | None, rows: int, cols_of_wafer: int, span: int, *, apart: bool
+) -> Shard:
+    """The cut over a region of that shape on each of ``span`` wafers, with experts placed so or without any.
+
+    ``apart``: each wafer has experts of its own.
+    """
+    cols = cols_of_wafer * span
     mixture, groups = spec.experts, None
-    if mixture is not None and has_experts:
-        stretches = span if state.options.experts_apart else 1
-        groups = expert_groups(cols, mixture.count, mixture.ffn_size, state.options.experts, stretches)
+    if mixture is not None and experts is not None:
+        groups = expert_groups(cols, mixture.count, mixture.ffn_size, experts, span if apart else 1)
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
-    whole_pairs = state.options.scope != LAYERS
+    whole_pairs = scope != LAYERS
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, rotary_size, stretches=span)
     elif span == 1:
@@ -125,7 +127,7 @@ EXPERTS = ("experts", "experts_down")
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
     """A tile of the first layer, or outside of the layers, as another layer's of that kind."""
-    if layer < 0:
+    if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=named_in(part.tensor, layer)) for part in tile.parts)
     return replace(tile, stage=stage, name=named_in(tile.name, layer), parts=parts)
@@ -136,21 +138,26 @@ def own_name(tensor: str) -> str:
     return f"prefill.{tensor}"
 
 
-def _wanted(state: State, op: Op, cut: Shard, stage: int) -> list[Tile]:
-    """The tiles of one op in the arrangements of the phases that use it. What is outside the layers has but one."""
+@lru_cache(maxsize=256)
+def _wanted(
+    spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: Shard
+) -> list[tuple[Tile, int]]:
+    """The tiles of one op, as of stage 0, and their elements on all PEs that are no padding.
+
+    They are in the arrangements of the phases that use them. What is outside the layers has but one.
+    """
     if op.kind in ("router", *EXPERTS):
-        plain = expert_tiles(state.spec, op, cut, stage)
-        return [tile for whole in plain for tile in held(whole, state.options.dtype)]
-    tiles = column_vectors(op, cut, state.spec, stage)
-    apart = op.layer >= 0 and state.choice.prefill == MESH_GEMM_OWN
-    if not apart or DECODE in state.options.phases:
-        plain = _tiles(op, cut, stage)
-        tiles += [tile for whole in plain for tile in held(whole, state.options.dtype)]
-        tiles += hidden_vectors(op, cut, stage, COLUMNS)
-    if apart and PREFILL in state.options.phases:
-        tiles += _own_tiles(op, cut, stage)
-        tiles += [replace(tile, name=own_name(tile.name)) for tile in hidden_vectors(op, cut, stage, ROWS)]
-    return tiles
+        tiles = [tile for whole in expert_tiles(spec, op, cut, 0) for tile in held(whole, dtype)]
+    else:
+        tiles = column_vectors(op, cut, spec, 0)
+        apart = op.layer >= 0 and prefill == MESH_GEMM_OWN
+        if not apart or DECODE in phases:
+            tiles += [tile for whole in _tiles(op, cut, 0) for tile in held(whole, dtype)]
+            tiles += hidden_vectors(op, cut, 0, COLUMNS)
+        if apart and PREFILL in phases:
+            tiles += _own_tiles(op, cut, 0)
+            tiles += [replace(tile, name=own_name(tile.name)) for tile in hidden_vectors(op, cut, 0, ROWS)]
+    return [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in tiles]
 
 
 def _own_tiles(op: Op, cut: Shard, stage: int) -> list[Tile]:

@@ -117,7 +117,8 @@ class Fabric:
             ],
             np.int64,
         )
-        self._without_shift: dict[tuple[int, bool, int], PhaseCost] = {}
+        self._unrouted: dict[tuple[int, bool, int], PhaseCost] = {}  # without shifts and routed steps
+        self._even: dict[tuple[int, bool, int], PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
@@ -165,10 +166,14 @@ class Fabric:
     def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
         key = (id(phase.fixed), phase.begins, slots)  # chunks with the same steps share their arrays
-        if key not in self._without_shift:
-            self._without_shift[key] = self._evaluate(phase, slots)
-        shifted = self._with_shift(self._without_shift[key], phase, slots, passing)
-        return self._routed.added(shifted, phase, self.like_anywhere(phase), slots, pairs)
+        if key not in self._unrouted:
+            self._unrouted[key] = self._evaluate(phase, slots)
+        if not pairs and key in self._even:
+            return self._with_shift(self._even[key], phase, slots, passing)
+        cost = self._routed.added(self._unrouted[key], phase, self.like_anywhere(phase), slots, pairs)
+        if not pairs:
+            self._even[key] = cost
+        return self._with_shift(cost, phase, slots, passing)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
@@ -178,7 +183,7 @@ class Fabric:
         moved, which, rectangles = self._shifted(phase, steps, slots, passing)
         words, hops = cost.words.copy(), cost.hops.copy()
         words[steps], hops[steps] = moved[which].T
-        return replace(cost, words=words, hops=hops, shifts=rectangles)
+        return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
 
     def _shifted(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
         """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
