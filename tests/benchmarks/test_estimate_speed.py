@@ -1,0 +1,114 @@
+"""Time and memory of ``wse estimate``; ``pytest tests/benchmarks/test_estimate_speed.py -s`` prints them.
+
+Goals: from a cold start of Python, imports included, on one core: Llama-3.1-405B on however many wafers it needs, and a
+mixture of experts of 10^12 parameters, in 2 s and 1 GB each. How the time grows with layers, wafers and the area of the
+mesh is printed as seconds beyond those of a model of one layer, which are imports for the most part, and as ratios.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from wse.models.bundled import CONFIGURATIONS
+
+GOAL_S, GOAL_MB = 2.0, 1000
+REPEATS = 3
+COMMAND = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from wse.cli import main
+sys.exit(main())
+"""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+SMALL = ["--dtype", "int8", "--capacity", "report", "--prompt-len", "256", "--new-tokens", "256"]
+
+
+class Cold(NamedTuple):
+    """Seconds of the processor, the least of several cold processes, the most memory of one, and its report."""
+
+    cpu_s: float
+    peak_mb: float
+    report: dict[str, Any]
+
+
+def cold(*arguments: str, repeats: int = REPEATS) -> Cold:
+    """``wse estimate`` on one core."""
+    seconds, peaks, out = [], [], b""
+    for _ in range(repeats):
+        with subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "estimate", *arguments, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | ONE_THREAD,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            out, said = process.stdout.read(), process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, said.decode()
+        seconds.append(used.ru_utime + used.ru_stime)
+        peaks.append(used.ru_maxrss / 1024)
+    return Cold(min(seconds), max(peaks), json.loads(out))
+
+
+def config(folder: Path, base: str, **changes: Any) -> str:
+    """A config.json like a bundled one."""
+    path = folder / f"{'-'.join(map(str, changes.values()))}.json"
+    path.write_text(json.dumps(json.loads(CONFIGURATIONS[base].read_text()) | changes))
+    return str(path)
+
+
+def show(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    with capsys.disabled():
+        print(f"\n    {line}")  # noqa: T201
+
+
+def told(name: str, found: Cold) -> str:
+    model, wafers = found.report["model"], found.report["system"]["wafers"]
+    return (
+        f"{name}: {model['parameters'] / 1e9:,.0f}B parameters as {model['dtype']} on {wafers} wafers: "
+        f"{found.cpu_s:.2f} s (goal {GOAL_S:.0f} s), {found.peak_mb:.0f} MB (goal {GOAL_MB} MB)"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
+def test_405b(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show(capsys, told("Llama-3.1-405B", cold("llama-3.1-405b", "--dtype", dtype)))
+
+
+def test_a_mixture_of_a_trillion_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """DeepSeek-V3 with half as many experts again and half the heads."""
+    heads = {"num_attention_heads": 64, "num_key_value_heads": 64}
+    model = config(tmp_path, "deepseek-v3", n_routed_experts=392, n_group=1, topk_group=1, **heads)
+    show(capsys, told("Mixture", cold(model, "--dtype", "fp8", "--capacity", "report")))
+
+
+def grown(capsys: pytest.CaptureFixture[str], what: str, sizes: dict[str, list[str]]) -> None:
+    """Print the time of each of some requests, beyond that of a request with hardly any work."""
+    idle_s = cold("story", *SMALL, "--wafers", "1", "--mesh", "64x64").cpu_s
+    beyond = {size: cold(*arguments, *SMALL).cpu_s - idle_s for size, arguments in sizes.items()}
+    first = next(iter(beyond.values()))
+    times = ", ".join(f"{size}: {seconds:.2f} s ({seconds / first:.1f})" for size, seconds in beyond.items())
+    show(capsys, f"{what}, beyond {idle_s:.2f} s: {times}")
+
+
+def test_layers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = {n: config(tmp_path, "llama-3-8b", num_hidden_layers=n) for n in (16, 32, 64, 128, 256)}
+    grown(capsys, "layers on 8 wafers", {str(n): [model, "--wafers", "8"] for n, model in models.items()})
+
+
+def test_wafers(capsys: pytest.CaptureFixture[str]) -> None:
+    grown(capsys, "wafers of 405B", {str(n): ["llama-3.1-405b", "--wafers", str(n)] for n in (8, 16, 32, 64, 126)})
+
+
+def test_mesh(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = (64, 128, 256, 512, 750)
+    grown(capsys, "sides of the mesh", {str(n): ["llama-3-8b", "--wafers", "1", "--mesh", f"{n}x{n}"] for n in sides})
