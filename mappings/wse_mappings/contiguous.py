@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +26,19 @@ def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
     if not 1 <= parts <= count:
         message = f"{count} shares in {parts} runs"
         raise ValueError(message)
-    if parts == 1:
-        return [(0, count)]
+    return list(_even_runs(tuple(shares), parts)) if parts > 1 else [(0, count)]
+
+
+@lru_cache(maxsize=256)
+def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
+    count = len(shares)
     before = np.concatenate([[0.0], np.cumsum(shares)])
     sums = before[None, :] - before[:, None]  # [start, end]
     sums[np.tril_indices(count + 1)] = np.inf
     largest = _best(sums, parts, np.maximum)[0]
     allowed = sums <= largest * (1 + 1e-12)
     ends = _best(np.where(allowed, sums * sums, np.inf), parts, np.add)[1]
-    return [(start, end - start) for start, end in zip([0, *ends], ends, strict=False)]
+    return tuple((start, end - start) for start, end in zip([0, *ends], ends, strict=False))
 
 
 def _best(costs: F64, parts: int, joined: np.ufunc) -> tuple[float, list[int]]:

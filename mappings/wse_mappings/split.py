@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +19,7 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+@lru_cache(maxsize=128)
 def padded_blocks(extent: int, parts: int) -> I32:
     """int32 ``[parts, ceil(extent / parts)]``: the indices of each block, -1 where the last ones are padding.
 

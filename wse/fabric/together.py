@@ -19,7 +19,7 @@ from wse.fabric.pieces import Places
 from wse.fabric.ways import Line
 from wse_mappings.schedule import LineSchedule
 
-MOST_PLANS: Final = 4096
+MOST_PLANS: Final = 512
 """Variants of patterns whose legs and times are kept."""
 
 
