@@ -58,6 +58,8 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
     "biased experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
+    "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
+    "experts apart": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "mapping": "expert", "wafers": 2}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
 }
 

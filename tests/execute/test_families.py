@@ -17,6 +17,7 @@ from wse_mappings.expert_groups import OWN
 
 GOLDENS = Path(__file__).parents[1] / "data" / "families"
 NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
+MIXTURES = [name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text(encoding="utf-8")]
 MACHINES: dict[str, dict[str, Any]] = {
     "5x5": {"mesh": (5, 5)},
     "4x7": {"mesh": (4, 7)},
@@ -41,7 +42,20 @@ def test_tokens_and_logits_are_those_of_transformers(
     check(golden["cases"][index], folder, **MACHINES[machine])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text()])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_op_may_be_split_over_wafers(name: str, tmp_path: Path) -> None:
+    golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
+    folder = write_checkpoint(tmp_path, golden)
+    check(golden["cases"][0], folder, mesh=(3, 4), wafers=2 + NAMES.index(name) % 2, mapping="tensor")
+
+
+@pytest.mark.parametrize("name", [name for name in MIXTURES if not name.endswith("_dense")])
+def test_experts_may_be_spread_over_wafers(name: str, tmp_path: Path) -> None:
+    golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
+    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=(3, 4), wafers=2, mapping="expert")
+
+
+@pytest.mark.parametrize("name", MIXTURES)
 @pytest.mark.parametrize("mesh", [(3, 3), (4, 7)], ids=["3x3", "4x7"])
 def test_experts_may_stand_on_columns_of_their_own(name: str, mesh: tuple[int, int], tmp_path: Path) -> None:
     golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
