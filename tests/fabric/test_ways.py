@@ -35,6 +35,7 @@ from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import I32, Arrival, LineSchedule
+from wse_mappings.turned_mesh import turned_words
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -42,6 +43,7 @@ CASES: dict[str, tuple[tuple[int, int], Options, Choice]] = {
     "one region": ((6, 5), OPTIONS, CHOICE),
     "three regions": ((9, 8), replace(OPTIONS, mapping="pipeline"), replace(CHOICE, bands=3)),
     "a region on two wafers": ((6, 5), replace(OPTIONS, mapping="tensor", wafers=2), CHOICE),
+    "turned": ((7, 6), replace(OPTIONS, mapping="auto"), replace(CHOICE, bands=2, turned=True)),
     "two wafers": ((6, 6), replace(OPTIONS, wafers=2), replace(CHOICE, prefill="mesh-gemm", prefill_chunk=6)),
 }
 TOKENS = 4
@@ -64,7 +66,8 @@ def costs_of(fabric: Fabric) -> list[PhaseCost]:
 
 def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
     """Fabrics with three more rows and columns, and several dead PEs and links each."""
-    rows, cols = program.wafer_rows + 3, program.wafer_cols + 3
+    shape = (program.wafer_rows, program.wafer_cols)[:: -1 if program.turned else 1]
+    rows, cols = shape[0] + 3, shape[1] + 3
     found = []
     for seed in range(program.wafers):
         random = np.random.default_rng(seed)
@@ -72,14 +75,14 @@ def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
         planes[0, 2, 1] = planes[1, 4, 2] = planes[2, 3, 0] = True
         planes[1, :, -1] = planes[2, -1] = False
         fabric = Broken(dead=planes[0], east=planes[1], south=planes[2])
-        found.append(LogicalMesh.on(fabric, program.wafer_rows, program.wafer_cols))
+        found.append(LogicalMesh.on(fabric, *shape))
     return tuple(found)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_fabrics_without_defects_change_nothing(name: str) -> None:
     program = compiled(name)
-    rows, cols = program.wafer_rows, program.wafer_cols
+    rows, cols = (program.wafer_rows, program.wafer_cols)[:: -1 if program.turned else 1]
     meshes = (LogicalMesh.on(whole(rows, cols), rows, cols),) * program.wafers
     for plain, cost in zip(costs_of(fabric_of(program)), costs_of(fabric_of(program, meshes)), strict=True):
         for field in ("start", "by_cause", "words", "hops", "bytes", "contention", "streams", "links"):
@@ -95,12 +98,13 @@ def test_words_on_physical_links_are_those_that_execution_moved(name: str) -> No
         pass
     for _ in range(TOKENS):
         engine.decode()
-    moved = [mesh.physical_words(words) for mesh, words in zip(meshes, engine.link_words(), strict=True)]
+    turn = turned_words if program.turned else np.asarray
+    moved = [turn(mesh.physical_words(turn(words))) for mesh, words in zip(meshes, engine.link_words(), strict=True)]
     costs = costs_of(fabric_of(program, meshes))
     links = sum(cost.links for cost in costs)
     np.testing.assert_array_equal(links, np.stack(moved))
     assert sum(int(cost.hops.sum()) for cost in costs) == links.sum()
-    for mesh, words in zip(meshes, links, strict=True):
+    for mesh, words in zip(meshes, map(turn, links), strict=True):
         assert not words[:, mesh.fabric.dead].any()
         assert not words[1, mesh.fabric.east].any()
         assert not words[2, mesh.fabric.south].any()
@@ -137,8 +141,8 @@ def test_the_layers_add_up_to_the_physical_links(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -> None:
     program = compiled(name)
-    meshes = broken_meshes(program)
-    ways = fabric_of(program, meshes).ways
+    ways = fabric_of(program, broken_meshes(program)).ways
+    meshes = ways.meshes
     for axis in (ROWS, COLUMNS):
         hops = []
         for stage in program.stages:

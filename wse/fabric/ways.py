@@ -18,6 +18,7 @@ from wse.fabric.loads import EAST, NORTH, WEST
 from wse.phase import COLUMNS, ROWS
 from wse.program import Program
 from wse_mappings.logical_mesh import LogicalMesh
+from wse_mappings.turned_mesh import TurnedMesh
 
 DIRECTIONS: Final = 4
 
@@ -52,7 +53,8 @@ class Ways:
     """
 
     def __init__(self, program: Program, meshes: Sequence[LogicalMesh] = ()) -> None:
-        self.program, self.meshes = program, tuple(meshes)
+        self.program = program
+        self.meshes = tuple(TurnedMesh(mesh) if program.turned else mesh for mesh in meshes)
         self._longest = cache(self._longest_line)
 
     @property

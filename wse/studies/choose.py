@@ -55,7 +55,7 @@ def best(prepared: Placeable) -> Found:
         return prompt + fabric.decode_cost(*middle).cycles * p.new_tokens
 
     def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, p.wafer, p.software, p.meshes).decode_cost(*middle)
+        cost = Fabric(program, p.wafer, p.software).decode_cost(*middle)  # in small, as on a whole wafer
         cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(each) for each in cycles]
 

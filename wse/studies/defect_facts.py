@@ -59,7 +59,8 @@ def _planes(prepared: Placeable) -> tuple[list[Any], list[Any]]:
 
 def _extra(fabric: Fabric, axis: int) -> int:
     lines = [fabric.ways.line(stage, axis) for stage in range(len(fabric.program.stages))]
-    return max(int(line.places[-1]) - (len(line.places) - 1) for line in lines if line is not None)
+    ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
+    return max(int(line.places[end]) - end for line, end in zip(lines, ends, strict=True) if line is not None)
 
 
 def _streams(fabric: Fabric, axis: int) -> int:

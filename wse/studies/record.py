@@ -62,7 +62,7 @@ class Recorder:
         self._program = program
         self._schedules: dict[tuple[int, int, tuple[int, ...], bytes], int] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
-        rows, cols = prepared.fabric_shape
+        rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
         self._busy = np.zeros((program.wafers, rows, cols), np.int64)
         header = RunHeader(
             created_by=f"wse {wse.__version__}",
@@ -75,7 +75,7 @@ class Recorder:
             rows=rows,
             cols=cols,
             clock_hz=prepared.wafer.clock_hz,
-            options=_options(prepared),
+            options={**_options(prepared), **_defects(prepared, program)},
             versions={"wse": wse.__version__, "numpy": np.__version__},
         )
         self.writer = TraceWriter(path, header)
@@ -237,13 +237,12 @@ def _options(prepared: Prepared) -> dict[str, Any]:
         "software": prepared.software.name,
         **asdict(prepared.request.sampling),
         "region": list(o.region) if o.region else None,
-        **_defects(prepared),
     }
 
 
-def _defects(prepared: Prepared) -> dict[str, Any]:
+def _defects(prepared: Prepared, program: Program) -> dict[str, Any]:
     """``mesh``: rows and columns that programs see on a wafer with defects; nothing where it is whole."""
     if prepared.defects is None:
         return {}
-    mesh = [prepared.wafer.mesh_rows, prepared.wafer.mesh_cols]
+    mesh = [program.wafer_rows, program.wafer_cols]
     return {"defects": _encodable(prepared.defects.given), "defects_seed": prepared.defects.seed, "mesh": mesh}
