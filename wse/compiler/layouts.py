@@ -76,7 +76,7 @@ def _searched(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[L
     if options.region is not None:
         return
     most = ceil_div(spec.layer_count + 2, options.wafers)
-    for is_turned in (False, True) if options.turns else (False,):
+    for is_turned in (False, True):
         mesh = turned(wafer) if is_turned else wafer
         for bands in range(1, min(MOST_BANDS, most, mesh.mesh_rows) + 1):
             for per_band in range(1, min(ceil_div(most, bands), mesh.mesh_cols) + 1):

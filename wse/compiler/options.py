@@ -49,8 +49,7 @@ class Options:
     of decode cut a line: a number, those with the fewest relays, or, as in the released configurations of WaferLLM
     (OSDI 2025), equal ones, about as many as PEs in one. ``stored``: row sums of dist-GEMM-T are stored and forwarded,
     as released, instead of streaming through PEs. ``prefill`` is the product that prefill uses; None lets the compiler
-    choose one that holds weights once. ``turns``: a search may lay rows of regions along columns of the mesh.
-    ``experts`` places a mixture: ``spread`` over all columns of a region, or on
+    choose one that holds weights once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on
     columns of their ``own``.
     """
 
@@ -69,7 +68,6 @@ class Options:
     groups: int = FEWEST_RELAYS
     stored: bool = False
     prefill: str | None = None
-    turns: bool = True
     activations: str | None = None
     experts: str = SPREAD
 

@@ -85,7 +85,6 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         region=basis.region,
         capacity=request.capacity,
         experts=request.experts,
-        turns=basis.defects is None,  # what is dead is where it is
     )
     if request.wafers is None:
         fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)

@@ -83,7 +83,6 @@ def prepare(request: Request, *, to_run: bool = False) -> Prepared:
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
         experts=request.experts,
-        turns=basis.defects is None,  # what is dead is where it is
     )
     if request.wafers is None:
         fewest = partial(fewest_wafers, spec, software=software, options=options)
