@@ -70,8 +70,11 @@ def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
         return np.zeros((len(index), 1), np.int32), np.zeros_like(index)
     last_real = np.maximum.accumulate(np.where(index >= 0, np.arange(index.shape[1]), 0), axis=1)
     group = np.maximum(np.take_along_axis(index, last_real, axis=1), 0) // coding.group
-    found = [np.unique(line, return_inverse=True) for line in group]
-    touched = np.full((len(index), max(len(values) for values, _ in found)), -1, np.int32)
-    for line, (values, _) in enumerate(found):
-        touched[line, : len(values)] = values
-    return touched, np.stack([places for _, places in found]).astype(np.int32)
+    order = np.argsort(group, axis=1, kind="stable")
+    ordered = np.take_along_axis(group, order, axis=1)
+    place, rank = np.zeros_like(group), np.zeros_like(group)
+    rank[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    np.put_along_axis(place, order, rank, axis=1)
+    touched = np.full((len(index), int(rank.max(initial=-1)) + 1), -1, np.int32)
+    np.put_along_axis(touched, rank, ordered, axis=1)
+    return touched, place.astype(np.int32)
