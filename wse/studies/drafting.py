@@ -87,4 +87,5 @@ def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:
     program = compile_choice(
         prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)
     )
-    return Fabric(program, prepared.wafer, prepared.software).decode_cost(*[cached] * tokens).cycles
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    return fabric.decode_cost(*[cached] * tokens).cycles
