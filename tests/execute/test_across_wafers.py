@@ -18,6 +18,7 @@ from wse.compiler.options import LAYERS, MESH_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search import compile_model
 from wse.errors import BadInput
+from wse.execute.engine import Engine
 from wse.fabric.phase_cost import Fabric
 from wse.phase import HOST, Field, Kind
 from wse.wavelet.phase import phase_run
@@ -168,3 +169,19 @@ def test_logits_leave_all_wafers_at_the_same_time() -> None:
         program = compile_choice(spec, slow, SOFTWARE, replace(OPTIONS, wafers=wafers), replace(CHOICE, head_chunk=24))
         waits.append(Fabric(program, slow, SOFTWARE).decode_cost(7).cause("host"))
     assert waits[1] == pytest.approx(waits[0] / 3, rel=0.01)
+
+
+@pytest.mark.parametrize("wafer_number", [0, 2])
+def test_one_corrupted_byte_on_any_wafer_shows_in_the_logits(wafer_number: int) -> None:
+    """The first column of each wafer holds a share of every product."""
+    spec, machine = tiny_spec(heads=6, kv_heads=6), wafer(4, 3, 1 << 20)
+    program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=3), CHOICE)
+    found = []
+    for flipped in (0, 0x40):
+        engine = Engine(program, spec, tensors(spec).__getitem__)
+        arena, buffer = engine.arenas[0], next(b for b in program.buffers if b.name == "layers.1.down")
+        arena.memory[arena.byte_offset(1, 3 * wafer_number, buffer.address + 3, 4)] ^= flipped
+        for _ in engine.prefill(PROMPT):
+            pass
+        found.append(engine.logits)
+    assert not np.array_equal(*found)
