@@ -23,10 +23,11 @@ from wse.report.terminal import (
 
 Row = dict[str, Any]
 
-SPEED: Final = ("#", "mapping", "wafers", "link", "a user", "users", "all users", "prompt", "USD/M")
+SPEED: Final = ("#", "mapping", "wafers", "GB/s", "µs", "a user", "users", "all users", "prompt", "USD/M")
 TRAFFIC: Final = ("#", "crossing", "wafer links", "host", "mesh hops", "SRAM", "power", "a token")
-LEFT: Final = frozenset(("mapping", "link", ""))
+LEFT: Final = frozenset(("mapping", ""))
 NOTES: Final = (
+    ("GB/s, µs", "of each link between wafers, and its latency"),
     ("a user", "tokens/s of one batch alone on the machine, for each user of it"),
     ("users", "in flight at once: as many as was asked for and as have room for their caches"),
     ("all users", "tokens/s of them all"),
@@ -91,7 +92,8 @@ def speed_cells(number: int, row: Row) -> tuple[str, ...]:
         str(number),
         mapping_text(row),
         count(row["wafers"]),
-        link_text(row),
+        _if_known(row, "link_bytes_per_s", lambda rate: f"{rate / 1e9:g}"),
+        _if_known(row, "link_latency_s", lambda wait: f"{wait * 1e6:g}"),
         count(row["tokens_per_s_per_user"]),
         count(row["users"]),
         ("" if row["tokens_per_s_exact"] else "≤ ") + count(row["tokens_per_s"]),
@@ -116,6 +118,7 @@ def traffic_cells(number: int, row: Row) -> tuple[str, ...]:
 
 def print_table(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = plain_table(header=True)
+    table.padding = (0, 1, 0, 0)
     for name in header:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for row in rows:
