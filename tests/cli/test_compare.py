@@ -161,6 +161,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["none.h5", "MODEL"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "none.h5"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "MODEL"], ["give one model, or two files that wse run wrote"]),
+    (["a.h5", "b.h5", "--wafers", "2"], ["--wafers", "is of models, and two traces are compared"]),
     (["a.h5", "b.h5", "c.h5"], ["3 names", "one model, or two traces"]),
 ]
 

@@ -35,8 +35,12 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     report = answer(ONE_OR_MANY, replace(asked, mappings=("region",)))
     rows = [row for row in report["rows"] if "reason" not in row]
     assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
-    assert len(report["verdict"]) == len(rows)
-    for row, sentence in zip(rows[1:], report["verdict"][1:], strict=True):
+    most = max(rows, key=lambda row: float(row["tokens_per_s"]))["wafers"]
+    least = min(rows, key=lambda row: float(row["usd_per_million_tokens"]))["wafers"]
+    assert f"A user alone is fastest on 1 wafer, all users together on {most} wafer" in report["verdict"][0]
+    assert f"a token is cheapest on {least} wafer" in report["verdict"][0]
+    assert len(report["verdict"]) == 1 + len(rows)
+    for row, sentence in zip(rows[1:], report["verdict"][2:], strict=True):
         change = 100 * (row["tokens_per_s_per_user"] / rows[0]["tokens_per_s_per_user"] - 1)
         assert f"({change:+.1f} %; {100 * row['crossing_fraction']:.1f} % of its time in crossings)" in sentence
         assert f"({row['tokens_per_s'] / rows[0]['tokens_per_s']:.2f} times)" in sentence

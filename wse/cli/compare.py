@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
 
+OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "json"))
+"""What may be said of traces; every other option is of models."""
+
 
 def compare(
+    context_: typer.Context,
     model: Annotated[
         list[str],
         typer.Argument(metavar="MODEL|TRACE TRACE", help="A model as for wse run, or two files that wse run wrote."),
@@ -85,6 +89,7 @@ def compare(
     files = check_files(csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
+        _refuse_others(context_)
         report = compare_traces(first, second, economics)
         write_files(report, files)
         if json:
@@ -122,6 +127,15 @@ def compare(
         sys.stdout.write(as_json(report))
     else:
         print_comparison(report, sys.stdout)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """Refuse options of models beside traces."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name not in OF_TRACES and source is not None and source.name == "COMMANDLINE":
+            message = f"{parameter.opts[0]}: is of models, and two traces are compared; leave it out"
+            raise BadInput(message)
 
 
 def _wafers(text: str) -> tuple[int, ...] | None:

@@ -45,11 +45,12 @@ def _one_or_many(request: CompareRequest, on_piece: OnPiece) -> Report:
         message = f"--question {ONE_OR_MANY}: {name} takes {fewest} wafers; ask of a model that fits one"
         raise DoesNotFit(message)
     report = compare(replace(request, wafers=tuple(sorted({1, *(request.wafers or MANY)}))), on_piece)
-    good = [row for row in report["rows"] if row["wafers"] == 1 and "reason" not in row]
+    good = [row for row in _possible(report["rows"]) if row["wafers"] == 1]
     user, total = _best(good, "tokens_per_s_per_user"), _best(good, "tokens_per_s")
     verdict = [
+        _fastest(report["rows"]),
         f"One wafer: {_rate(user, 'tokens_per_s_per_user')} for a user alone, {_rate(total, 'tokens_per_s')} for "
-        f"{total['users']:,} users, at {_dollars(total)}."
+        f"{total['users']:,} users, at {_dollars(total)}.",
     ]
     for rows in _alike(report["rows"], ("wafers", "link_bytes_per_s", "link_latency_s")):
         if rows[0]["wafers"] > 1:
@@ -63,6 +64,19 @@ def _one_or_many(request: CompareRequest, on_piece: OnPiece) -> Report:
                 f"at {_dollars(all_)}."
             )
     return {**report, "verdict": verdict}
+
+
+def _fastest(rows: Sequence[Report]) -> str:
+    """On how many wafers a user, all users and a dollar get the most tokens."""
+    user, total, dollar = (
+        _wafers(best)
+        for best in (
+            _best(_possible(rows), "tokens_per_s_per_user"),
+            _best(_possible(rows), "tokens_per_s"),
+            min(_possible(rows), key=lambda row: float(row["usd_per_million_tokens"])),
+        )
+    )
+    return f"A user alone is fastest on {user}, all users together on {total}, a token is cheapest on {dollar}."
 
 
 def _pipeline_or_tensor(request: CompareRequest, on_piece: OnPiece) -> Report:
@@ -87,7 +101,7 @@ def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece) -> Report:
     if request.wafers is None:
         wanted = replace(wanted, wafers=(fewest_wafers(wanted)[0],))
     report = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_piece)
-    good = [row for row in report["rows"] if "reason" not in row]
+    good = _possible(report["rows"])
     held = _best(good, "tokens_per_s")
     user = _best(good, "tokens_per_s_per_user")
     prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=held["wafers"]))
@@ -142,10 +156,14 @@ def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
 def _alike(rows: Sequence[Report], keys: Sequence[str]) -> Iterator[list[Report]]:
     """The rows that can be, in groups with the same values of some keys, in the order in which these come."""
     found: dict[tuple[object, ...], list[Report]] = {}
-    for row in rows:
-        if "reason" not in row:
-            found.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    for row in _possible(rows):
+        found.setdefault(tuple(row.get(key) for key in keys), []).append(row)
     yield from found.values()
+
+
+def _possible(rows: Sequence[Report]) -> list[Report]:
+    """The rows that can be."""
+    return [row for row in rows if "reason" not in row]
 
 
 def _best(rows: Sequence[Report], key: str) -> Report:
