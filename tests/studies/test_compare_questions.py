@@ -18,8 +18,8 @@ from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.rows import COLUMNS
-from wse.studies.compare.streaming import STREAMED, weights_of
-from wse.studies.estimate_request import EstimateRequest
+from wse.studies.compare.streaming import STREAMED, users_with_room, weights_of
+from wse.studies.estimate_request import EstimateRequest, prepare_estimate
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,19 @@ def test_sram_or_streaming(asked: CompareRequest) -> None:
 def test_no_such_question(asked: CompareRequest) -> None:
     with pytest.raises(UnknownName, match=r"--question: unknown question 'why': .*known: one-wafer-or-many"):
         answer("why", asked)
+
+
+def test_caches_of_users_in_all_sram(asked: CompareRequest) -> None:
+    """Keys and values of 2 heads of 8 features a layer in float32, unless a window keeps fewer tokens."""
+    prepared = prepare_estimate(replace(asked.base, wafers=1))
+    spec, context = prepared.spec, prepared.options.context
+    bytes_a_token = 2 * spec.kv_head_count * spec.head_size * 4
+    sram = 30 * prepared.wafer.sram_bytes_per_pe
+    assert users_with_room(prepared, 2) == 2 * sram // (4 * context * bytes_a_token)
+    layers = (replace(spec.layers[0], window=3), *spec.layers[1:])
+    loaded = replace(prepared.loaded, spec=replace(spec, layers=layers))
+    windowed = replace(prepared, loaded=loaded)
+    assert users_with_room(windowed, 1) == sram // ((3 * context + 3) * bytes_a_token)
 
 
 @pytest.mark.parametrize("tied", [True, False])

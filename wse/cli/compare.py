@@ -58,6 +58,8 @@ def compare(
     new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")] = 1024,
     batch: Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")] = 1,
     context: opt.Context = None,
+    defects: opt.Defects = None,
+    defects_seed: opt.DefectsSeed = 0,
     economics: Annotated[
         str | None, typer.Option(metavar="FILE", help="Power and price of a wafer in place of the bundled ones.")
     ] = None,
@@ -112,13 +114,15 @@ def compare(
             new_tokens=new_tokens,
             batch=batch,
             context=context,
+            defects=defects,
+            defects_seed=defects_seed,
+            economics=economics,
         ),
         wafers=_wafers(wafers),
         mappings=None if mapping is None else _parts("--mapping", mapping),
         link_gb_per_s=_numbers("--link-bandwidth", link_bandwidth, "GB/s"),
         link_latency_us=_numbers("--link-latency", link_latency, "µs"),
         streams=streams,
-        economics=economics,
     )
     with progress_on(sys.stderr, SETTING_BESIDE) as heard:
         report = compared(request, heard) if question is None else answer(question, request, heard)

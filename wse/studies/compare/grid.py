@@ -12,7 +12,6 @@ from dataclasses import replace
 from wse.compiler.suggest import MOST_WAFERS as MOST_TRIED
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
-from wse.serving.economics import load_economics
 from wse.studies.choose import best
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, Link, check
 from wse.studies.compare.rows import economics_facts, row_of
@@ -40,7 +39,6 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
     on_piece(0, 1, request.base.model)
     names = request.names()
     fewest, first = fewest_wafers(request)
-    economics = load_economics(first.whole, request.economics)
     counts = request.wafers or _counts(fewest, first.spec.layer_count)
     links = request.links(first.wafer)
     cells = [(name, wafers) for name in names for wafers in dict.fromkeys(counts)]
@@ -65,7 +63,7 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
             on_piece(done + number, pieces, f"{told}: timing")
             report = estimate_of(with_link(prepared, link), program)
             chosen = {} if program.mapping_name == name else {"chosen": program.mapping_name}
-            rows.append({**row_of(report, link, economics, request.streams), "mapping": name, **chosen})
+            rows.append({**row_of(report, link, prepared.economics, request.streams), "mapping": name, **chosen})
         done += 1 + len(wanted)
     on_piece(pieces, pieces, "")
     if not model:
@@ -76,7 +74,7 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
         "inputs": _inputs(request, first, names, counts),
         "model": model,
         "wafer": {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
-        "economics": economics_facts(economics),
+        "economics": economics_facts(first.economics),
         "rows": rows,
     }
 

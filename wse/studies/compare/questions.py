@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from wse.errors import DoesNotFit, UnknownName
-from wse.serving.economics import load_economics
 from wse.serving.weight_streaming import Streaming
 from wse.studies.compare.grid import OnPiece, compare, fewest_wafers
 from wse.studies.compare.request import CompareRequest
@@ -105,7 +104,6 @@ def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece) -> Report:
     held = _best(good, "tokens_per_s")
     user = _best(good, "tokens_per_s_per_user")
     prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=held["wafers"]))
-    economics = load_economics(prepared.whole, request.economics)
     weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
     pass_s = user["tpot_s"] * (1 - user["crossing_fraction"])
     rows, verdict = [], []
@@ -114,7 +112,7 @@ def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece) -> Report:
             streaming = Streaming(weights=weights, bytes_per_s=wafers * rate, pass_s=pass_s)
             equal = streaming.users_for(held["tokens_per_s"])
             batches = sorted({*BATCHES, *([] if equal is None else [equal])})
-            mine = [streamed_row(prepared, streaming, wafers, batch, economics) for batch in batches]
+            mine = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
             rows += mine
             per_wafer = streaming.users_for(held["tokens_per_s"] * wafers / held["wafers"])
             room = users_with_room(prepared, wafers)

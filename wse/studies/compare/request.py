@@ -47,7 +47,6 @@ class CompareRequest:
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
-        economics: A TOML file with assumptions in place of the bundled ones.
     """
 
     base: EstimateRequest
@@ -57,7 +56,6 @@ class CompareRequest:
     link_latency_us: tuple[float, ...] | None = None
     own_link: bool = False
     streams: int | None = None
-    economics: str | None = None
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""

@@ -8,7 +8,6 @@ from wse.element_types import ELEMENT_BYTES
 from wse.models.counts import kv_bytes_per_token
 from wse.models.spec import ModelSpec
 from wse.models.tensors import is_linear, tensor_bytes, tensor_shapes
-from wse.serving.economics import Economics
 from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
 from wse.studies.compare.limits import told_bytes
 from wse.studies.compare.rows import money
@@ -43,15 +42,17 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
 
 
 def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
-    """Users whose caches would fit if all SRAM held nothing else: no more than these, whatever is streamed."""
-    wafer, options = prepared.wafer, prepared.options
-    cache = kv_bytes_per_token(prepared.spec, ELEMENT_BYTES[options.activation_type]) * options.context
-    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // cache
+    """Users whose caches would fit if all SRAM held nothing else: no more than these, whatever is streamed.
+
+    A layer that sees a window or a chunk of tokens needs to keep no more than those.
+    """
+    spec, wafer, options = prepared.spec, prepared.wafer, prepared.options
+    a_layer = kv_bytes_per_token(spec, ELEMENT_BYTES[options.activation_type]) // spec.layer_count
+    kept = sum(min(options.context, layer.window or layer.chunk or options.context) for layer in spec.layers)
+    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // (a_layer * kept)
 
 
-def streamed_row(
-    prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int, economics: Economics
-) -> Report:
+def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int) -> Report:
     """The row of ``batch`` users whose weights come to all wafers at once, a share to each; rates are at most that."""
     together = streaming.tokens_per_s(batch)
     row: Report = {
@@ -67,7 +68,7 @@ def streamed_row(
         "wafer_link_bytes_per_token": 0,
         "host_bytes_per_token": bytes_per_pass(streaming.weights, batch),
         "crossing_fraction": 0.0,
-        **money(wafers, together, together, economics),
+        **money(wafers, together, together, prepared.economics),
         "limited_by": "host" if streaming.waits(batch) else "pass",
     }
     room = users_with_room(prepared, wafers)
@@ -84,8 +85,11 @@ def _sentence(streaming: Streaming, row: Report) -> str:
         used = distinct_experts(weights.experts, weights.active, row["users"])
         what += f", {used:,.3g} of {weights.experts} experts of a layer,"
     each = f"at {row['link_bytes_per_s'] / 1e9:g} GB/s" + (" to each wafer" if row["wafers"] > 1 else "")
-    waits = 1e3 * row["host_bytes_per_token"] / streaming.bytes_per_s
+    waits = _seconds(row["host_bytes_per_token"] / streaming.bytes_per_s)
     if row["limited_by"] == "host":
-        return f"host: {what} come {each} for every pass, which takes {waits:,.3g} ms"
-    needs = 1e3 * streaming.pass_s
-    return f"pass: {needs:,.3g} ms with all weights at hand, in which {what} come {each}"
+        return f"host: {what} come {each} for every pass, which takes {waits}"
+    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {what} come {each}"
+
+
+def _seconds(number: float) -> str:
+    return f"{number:,.3g} s" if number >= 1 else f"{1e3 * number:.3g} ms"
