@@ -12,11 +12,11 @@ from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, dis
 MIXTURE = Weights(always_bytes=2e9, expert_bytes=60e9, experts=128, active=4)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 16, 200])
+@pytest.mark.parametrize("batch", [1, 2, 16, 60])
 def test_distinct_experts_are_those_of_drawn_tokens(batch: int) -> None:
     random = np.random.default_rng(batch)
-    drawn = [len({int(e) for _ in range(batch) for e in random.choice(32, size=4, replace=False)}) for _ in range(400)]
-    error = 4 * float(np.std(drawn)) / 400**0.5 + 1e-9
+    drawn = [len({int(e) for _ in range(batch) for e in random.choice(32, size=4, replace=False)}) for _ in range(200)]
+    error = 4 * float(np.std(drawn)) / 200**0.5 + 1e-9
     assert distinct_experts(32, 4, batch) == pytest.approx(float(np.mean(drawn)), abs=error)
 
 

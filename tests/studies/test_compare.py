@@ -27,10 +27,10 @@ from wse.studies.facts import Report
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """A model of eight layers on small wafers."""
-    folder = tmp_path_factory.mktemp("eight")
+    """A model of four layers on small wafers."""
+    folder = tmp_path_factory.mktemp("four")
     write_model(folder)
-    write_config(folder, num_hidden_layers=8)
+    write_config(folder, num_hidden_layers=4)
     return EstimateRequest(model=str(folder / "config.json"), mesh="6x5", prompt_len=5, new_tokens=20)
 
 
@@ -90,13 +90,13 @@ def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest,
 
 
 def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) -> None:
-    """Stages are cut no finer, so a token's cycles but for crossings stay as they are, to within a hand-over's own."""
-    rows = [row for row in compared["rows"] if row["mapping"] == "region"]
-    alone = rows[0]["tpot_s"]
-    for row in rows[1:]:
+    """All else stays as it is but for the way to the wafer's edge and from it, a tenth of a layer for each crossing."""
+    first, *rows = (row for row in compared["rows"] if row["mapping"] == "region")
+    layer = first["tpot_s"] / 4
+    for row in rows:
         crossings = row["crossing_fraction"] * row["tpot_s"]
-        assert row["tpot_s"] - crossings <= alone * 1.05
-        assert row["tpot_s"] > alone
+        assert row["tpot_s"] > first["tpot_s"]
+        assert row["tpot_s"] - crossings <= first["tpot_s"] + 0.1 * layer * (row["wafers"] - 1)
 
 
 def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
@@ -172,30 +172,30 @@ def test_the_sentence_says_how_many_users_have_room(compared: Report, base: Esti
 
 
 def test_what_cannot_be_is_a_row_with_its_reason(base: EstimateRequest) -> None:
-    rows = compare(CompareRequest(base=base, wafers=(1, 9), mappings=("region",)))["rows"]
+    rows = compare(CompareRequest(base=base, wafers=(1, 5), mappings=("region",)))["rows"]
     assert "reason" not in rows[0]
-    assert rows[1]["reason"].startswith("--wafers 9: ")
+    assert rows[1]["reason"].startswith("--wafers 5: ")
     assert set(rows[1]) == {"mapping", "wafers", "reason"}
 
 
 def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
     rows = compare(CompareRequest(base=base, mappings=("region",), link_latency_us=(5.0,)))["rows"]
-    assert [row["wafers"] for row in rows] == [1, 2, 4, 8]
+    assert [row["wafers"] for row in rows] == [1, 2, 4]
     assert all(math.isclose(row["link_latency_s"], 5e-6) for row in rows[1:])
     assert "link_latency_s" not in rows[0]
 
 
 def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
-    (row,) = compare(CompareRequest(base=base, wafers=(1,), mappings=("auto",)))["rows"]
+    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    (row,) = compare(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
     assert row["mapping"] == "auto"
-    chosen = row.get("chosen", "auto")
-    assert estimate(replace(base, wafers=1, mapping="auto"))["system"]["mapping"] == chosen
+    assert estimate(replace(small, wafers=1, mapping="auto"))["system"]["mapping"] == row.get("chosen", "auto")
 
 
 def test_nothing_that_fits(base: EstimateRequest) -> None:
     small = replace(base, mesh="2x2", context=32, batch=64)
     with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* give other --wafers"):
-        compare(CompareRequest(base=small, wafers=(1, 9), mappings=("region",)))
+        compare(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
 
 
 @pytest.mark.parametrize(
