@@ -11,6 +11,8 @@ import pytest
 
 from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
+from wse.fabric.bounds import BOUNDS
+from wse.fabric.causes import CAUSES
 from wse.fabric.phase_cost import Fabric
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
@@ -19,7 +21,7 @@ from wse.serving.economics import load_economics
 from wse.studies.choose import compiled
 from wse.studies.estimate import estimate, estimate_of
 from wse.studies.estimate_request import EstimateRequest, prepare_estimate
-from wse.studies.grades import SOURCES
+from wse.studies.grades import SOURCES, Grades
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
 
@@ -158,6 +160,13 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     assert len(whole) == search["compiled"] > 1
     assert whole == sorted(whole)
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
+
+
+def test_every_cause_and_every_bound_has_a_grade() -> None:
+    grades = Grades("wse2", "tuned", "wse2")
+    assert {grades.of_cause(cause) for cause in CAUSES} <= set(GRADES)
+    assert {grades.of_bound(bound) for bound in BOUNDS} <= set(GRADES)
+    assert grades.of_bound("hops") == "M"
 
 
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wse.fabric.bounds import BOUNDS
 from wse.fabric.causes import CAUSES
 from wse.hardware.load import Values, load_software, provenance
 from wse.hardware.number import GRADES, Grade
@@ -148,7 +147,3 @@ def grade_facts(grades: Grades, report: Report) -> Report:
 def _behind(cycles_by: Mapping[str, float]) -> tuple[str, ...]:
     """Constants behind some cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])
-
-
-assert set(_OF_CAUSE) == set(CAUSES)
-assert set(_OF_BOUND) == set(BOUNDS)
