@@ -145,14 +145,22 @@ class Traffic:
 
     def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
         """The rectangles of a region whose columns are counted through all of its wafers."""
-        cols, parts = stage.rect.cols, []
-        for index, wafer in enumerate(stage.wafers if stage.span > 1 else ()):
-            low, high = stage.rect.col + index * cols, stage.rect.col + (index + 1) * cols
-            mine = rectangles[(rectangles[:, COL] < high) & (rectangles[:, END_COL] > low)]
-            mine[:, COL : END_COL + 1] = np.clip(mine[:, COL : END_COL + 1], low, high) - index * cols
-            parts.append(_on(wafer, mine))
-        found = np.concatenate(parts) if parts else _on(stage.wafer, rectangles)
+        found = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return Moved(words, self.ways.hops_of(found), 0, found)
+
+
+def _by_wafer(stage: Stage, rectangles: I64) -> I64:
+    """Each rectangle once on every wafer that it lies on, wafers counted from the first of the stage."""
+    west, cols = stage.rect.col, stage.rect.cols
+    first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
+    times = np.maximum(last - first + 1, 0)
+    found = np.repeat(rectangles, times, axis=0)
+    wafer = np.repeat(first - np.cumsum(times) + times, times) + np.arange(len(found))
+    low = west + wafer * cols
+    found[:, COL] = np.maximum(found[:, COL], low) - wafer * cols
+    found[:, END_COL] = np.minimum(found[:, END_COL], low + cols) - wafer * cols
+    found[:, PLANE] += wafer * DIRECTIONS
+    return found
 
 
 def _on(wafer: int, rectangles: I64) -> I64:

@@ -29,6 +29,7 @@ class _Sums(NamedTuple):
     words: int
     hops: int
     crossed: Counter[tuple[int, int]]
+    shifts: bytes  # of the cost, as a key
 
     @classmethod
     def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
@@ -46,6 +47,7 @@ class _Sums(NamedTuple):
             words=int(cost.words.sum()),
             hops=int(cost.hops.sum()),
             crossed=crossed,
+            shifts=cost.shifts.tobytes(),
         )
 
 
@@ -101,7 +103,7 @@ class PhaseTotals:
             self.crossed[ends] += payload * runs
         self._ways = cost.ways
         self._add_links(id(cost.rectangles), cost.rectangles, runs)
-        self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
+        self._add_links(last.shifts, cost.shifts, runs)
 
     def add_moved(self, moved: Moved) -> None:
         """Count what moves besides."""
