@@ -73,6 +73,7 @@ def _page(facts: Facts, plot: str) -> str:
         f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",
         "## Errors by source and kernel",
         _groups(summary["by_source_and_kernel"]),
+        *_capacity(facts.get("capacity", [])),
         "## What is calibrated",
         CALIBRATED,
         "## What is predicted",
@@ -90,6 +91,21 @@ def _page(facts: Facts, plot: str) -> str:
         *(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _capacity(capacity: list[Facts]) -> list[str]:
+    """The wafers that models need beside the code of each software."""
+    if not capacity:
+        return []
+    softwares = capacity[0]["needed"]
+    header = ("model", "type", "stated", *(f"{s['software']}: {s['code_bytes_per_pe']:,} B" for s in softwares))
+    rows = [(c["model"], c["dtype"], c["wafers"], *(n["wafers"] for n in c["needed"])) for c in capacity]
+    return [
+        "## Capacity",
+        "Wafers that rows state for a model, and the fewest that hold it with the cache of a prompt and its answer "
+        "beside the code of each software profile, by its bytes on every PE.",
+        _table(header, rows),
+    ]
 
 
 def _groups(groups: list[Facts]) -> str:

@@ -39,6 +39,7 @@ def print_validation(facts: Facts, stream: TextIO, *, rows: str) -> None:
         _print_rows(console, group)
     _print_reasons(console, facts["summary"]["reasons"])
     _print_groups(console, facts["summary"])
+    _print_capacity(console, facts.get("capacity", []))
     left = facts["summary"]["reasons"]
     more = ["--rows predicted: row by row"] if rows != "predicted" else ["--rows all: the others too"] if left else []
     lines(console, [("", ""), ("more", "; ".join([*more, "--json: everything"]))])
@@ -129,6 +130,22 @@ def what(given: dict[str, str]) -> str:
     size = f"{given['vector_len_bytes']} B" if given.get("vector_len_bytes") else product
     model = given.get("workload") or given.get("model") or ""
     return ", ".join(part for part in (grid, size, model, name) if part)
+
+
+def _print_capacity(console: Console, capacity: list[Facts]) -> None:
+    """The wafers that models need beside the code of each software."""
+    if not capacity:
+        return
+    heading(console, "Capacity", "the fewest wafers that hold a model beside code")
+    table = plain_table(header=True)
+    table.add_column("model", overflow="fold")
+    for name in ("stated", *(each["software"] for each in capacity[0]["needed"])):
+        table.add_column(name, justify="right", no_wrap=True)
+    for model in capacity:
+        table.add_row(shown(model["model"]), str(model["wafers"]), *(str(each["wafers"]) for each in model["needed"]))
+    codes = (f"{each['code_bytes_per_pe']:,} B" for each in capacity[0]["needed"])
+    table.add_row("code of a PE", "", *codes, style="bright_black")
+    show(console, table)
 
 
 def _print_reasons(console: Console, reasons: list[Facts]) -> None:

@@ -21,6 +21,12 @@ CALIBRATED: Final = """
   420 x 420 PEs 4.0 %, on 540 x 540 2.1 %, on 660 x 660 1.3 %; MeshGEMV on 400 PEs and more 4.7 %, MeshGEMM 5.5 %;
   region shifts at the median 5.7 %. Without any decode row a relay on WSE-2 is taken for one on WSE-3, and decode
   comes out 14 % too short; without any MeshGEMM row nothing fixes its loop, and it comes out 19 % off.
+- The software of services on wafers, profile `production`, by `tools/calibrate_production.py`, on two figures of August
+  2024 that state wafers and no drafts: 8B on one WSE-3 at 1,800 tokens a second of a user, 70B on four at 450. Two
+  constants: 94 cycles for the tasks of a step, which are two completions at what is measured for one, and 24 for exp, a
+  square root or a reciprocal. Two figures cannot test two constants. With the tasks alone, 8B fixes 138 cycles and
+  predicts 70B 1.9 % fast; 70B fixes 153 and predicts 8B 2.9 % slow. The bytes of code are what the four wafers leave
+  beside the weights of 70B.
 - 33 cycles around a message between two PEs of WSE-3 silicon, from the fit that its source publishes, and 7 for the
   words of its short messages, which it does not state.
 - 16 cycles of set-up of a vector operation and two memory reads a cycle, of 32 bits on WSE-2 and 64 on WSE-3, on
@@ -62,6 +68,11 @@ NOT_CAPTURED: Final = """
 - The vendor's simulator has no bank conflicts, and MeshGEMM in it other costs than on silicon: it is predicted with
   those of silicon, 5 to 17 % off.
 - What a turn of the K-tree's software costs on WSE-2 beside WSE-3: a relay is fitted on each, not explained.
+- Prefill of services: a prompt of 70B goes through regions that are no squares, by thin products, and the first token
+  comes many times later than published. Prefill on regions or wafers of its own is not modelled.
+- What services changed after September 2024 besides drafts: kernels were rewritten and I/O made asynchronous (Hacker
+  News item 41942822). With drafts, 70B and 32B come out at a third to a half of what is published; a pass that checks
+  several tokens costs nearly as many times one token's vectors here, and acceptance is that of other models' heads.
 - The launch of a program, host transfers and whole applications; sparse products; relays of words in software by
   tasks.
 - Skew between PEs and the spread of runs on silicon.

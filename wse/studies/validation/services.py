@@ -20,7 +20,7 @@ from wse.models.bundled import CONFIGURATIONS
 from wse.models.config import read_config
 from wse.models.spec import ModelSpec
 from wse.serving.acceptance import acceptance_of
-from wse.studies.choose import found
+from wse.studies.choose import best
 from wse.studies.drafting import drafted
 from wse.studies.estimate import estimate_of
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
@@ -129,25 +129,30 @@ def answer(m: Measurement, asked: Asked, estimate: Callable[[Asked], Estimated])
 
 @cache
 def estimated(asked: Asked) -> Estimated:
-    """What ``wse estimate`` says of a request; of wafers that were stated, even if the model does not fit them."""
-    prepared, best = _found(asked.request)
-    report = estimate_of(prepared, best.program)
+    """What ``wse estimate`` says of a request.
+
+    Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
+    does not fit even so is timed all the same.
+    """
+    prepared, chosen = _found(asked.request)
+    report = estimate_of(prepared, chosen.program)
     gain = 1.0
     if asked.drafts_of:
-        gain = drafted(acceptance_of(asked.drafts_of), prepared, best, report["decode"]).gain
+        gain = drafted(acceptance_of(asked.drafts_of), prepared, chosen, report["decode"]).gain
     values = tuple(float(report[part][key]) for part, key in METRICS.values())
     return Estimated(values=values, fits=bool(report["sram"]["fits"]), gain=gain)
 
 
 @lru_cache(maxsize=1)
 def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Found]:
+    prepared = prepare_estimate(request)
     try:
-        prepared = prepare_estimate(request)
-        return prepared, found(prepared)
+        return prepared, best(prepared)
     except DoesNotFit:
         if request.wafers is None or request.capacity == REPORT:
             raise
-        return _found(replace(request, capacity=REPORT))
+        smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
+        return _found(smaller)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import UnknownName
+from wse.studies.validation.capacity import capacity_facts
 from wse.studies.validation.measurements import Measurement, read
 from wse.studies.validation.predict import predict
 from wse.studies.validation.prediction import Prediction, because
@@ -68,5 +69,7 @@ def default_files() -> list[Path]:
 
 
 def report(rows: Sequence[Compared]) -> dict[str, Any]:
-    """The JSON report: ``rows`` and ``summary``."""
-    return {"rows": [row.as_row() for row in rows], "summary": summarise(rows)}
+    """The JSON report: ``rows``, ``summary``, and ``capacity`` where rows state the wafers of a service."""
+    facts: dict[str, Any] = {"rows": [row.as_row() for row in rows], "summary": summarise(rows)}
+    capacity = capacity_facts(row.measurement for row in rows)
+    return facts | ({"capacity": capacity} if capacity else {})
