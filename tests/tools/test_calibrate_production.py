@@ -1,0 +1,51 @@
+"""The fit of production software: which rows it is on, and that it finds constants that made the figures."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from wse.hardware.spec import SoftwareProfile
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("calibrate_production")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+def test_the_figures_are_the_two_of_the_launch(script: ModuleType, shared: Path) -> None:
+    figures = script.launch_figures(shared / "reference" / "public_tokens_per_s.csv")
+    stated = {(f.prepared.request.model, f.prepared.options.wafers, f.row.measured) for f in figures}
+    assert stated == {("llama-3-8b", 1, 1800.0), ("llama-3.1-70b", 4, 450.0)}
+
+
+def figure(measured_us: float, tasks: int, functions: int) -> Any:
+    """A figure whose time is so many tasks and functions."""
+
+    def us(_: object, software: SoftwareProfile) -> float:
+        return tasks * software.task_dispatch_cycles + functions * software.function_cycles
+
+    return SimpleNamespace(measured_us=measured_us, us=us)
+
+
+def test_constants_that_made_the_figures_are_found(script: ModuleType) -> None:
+    made = {"task_dispatch_cycles": 80.0, "function_cycles": 30.0}
+    sizes = ((40, 9), (100, 41))
+    figures = [figure(t * made["task_dispatch_cycles"] + f * made["function_cycles"], t, f) for t, f in sizes]
+    found = script.solved(figures, [None, None], {"task_dispatch_cycles": 49.0, "function_cycles": 11.0})
+    assert found == pytest.approx(made)
+
+
+def test_no_constant_falls_below_zero(script: ModuleType) -> None:
+    assert script.solved([figure(1.0, 40, 9)], [None], {"task_dispatch_cycles": 49.0}) == {"task_dispatch_cycles": 0.0}
