@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.serving.events import Job, chunks, one_after_another, passes, run
+from wse.serving.events import Job, chunks, passes, run
 from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
 from wse.serving.schedule import (
     chunks_cycles,
@@ -51,6 +51,21 @@ def prompts(draw: st.DrawFn) -> list[Route]:
     head = draw(st.lists(st.tuples(st.integers(0, servers), WHOLE, WHOLE), max_size=3))
     routes[-1] = (*routes[-1], *(Visit(*visit) for visit in head))
     return routes
+
+
+def one_after_another(prompt: list[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
+    """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
+
+    The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.
+    """
+    jobs: list[Job] = []
+    each = len(prompt) + tokens
+    for number in range(streams * count):
+        first = len(jobs)
+        before = first - streams * each + each - 1 if number >= streams else -1
+        jobs += [Job(route, after=before, behind=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
+        jobs += [Job(token, after=len(jobs) + i - 1) for i in range(tokens)]
+    return jobs
 
 
 def steady_by_events(route: Route, streams: int, *, count: int = 5) -> Fraction:

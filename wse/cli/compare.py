@@ -21,10 +21,7 @@ def compare(
         typer.Argument(metavar="MODEL|TRACE TRACE", help="A model as for wse run, or two files that wse run wrote."),
     ],
     wafer: opt.Wafer = "wse3",
-    mesh: Annotated[
-        str | None,
-        typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the whole wafer."),
-    ] = None,
+    mesh: opt.WholeMesh = None,
     wafers: Annotated[
         str, typer.Option(metavar="1,2,4|auto", help="Numbers of wafers; auto: 1, 2, 4 and 8 times the fewest.")
     ] = "auto",
@@ -54,15 +51,13 @@ def compare(
     dtype: opt.Dtype = None,
     activations: opt.Activations = None,
     accumulate: opt.Accumulate = None,
-    prompt_len: Annotated[int, typer.Option(metavar="N", help="Tokens of each user's prompt.")] = 1024,
-    new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")] = 1024,
-    batch: Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")] = 1,
+    prompt_len: opt.PromptLen = 1024,
+    new_tokens: opt.NewTokens = 1024,
+    batch: opt.Batch = 1,
     context: opt.Context = None,
     defects: opt.Defects = None,
     defects_seed: opt.DefectsSeed = 0,
-    economics: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Power and price of a wafer in place of the bundled ones.")
-    ] = None,
+    economics: opt.Economics = None,
     csv: Annotated[str | None, typer.Option(metavar="FILE", help="Write the rows as CSV too.")] = None,
     png: Annotated[str | None, typer.Option(metavar="FILE", help="Write a plot of the rows.")] = None,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write one page with tables and plot.")] = None,

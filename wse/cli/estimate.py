@@ -13,10 +13,7 @@ from wse.cli import options as opt
 def estimate(
     model: opt.Model,
     wafer: opt.Wafer = "wse3",
-    mesh: Annotated[
-        str | None,
-        typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the whole wafer."),
-    ] = None,
+    mesh: opt.WholeMesh = None,
     wafers: opt.Wafers = "auto",
     mapping: opt.Mapping = "region",
     region: opt.Region = None,
@@ -25,21 +22,16 @@ def estimate(
     dtype: opt.Dtype = None,
     activations: opt.Activations = None,
     accumulate: opt.Accumulate = None,
-    prompt_len: Annotated[int, typer.Option(metavar="N", help="Tokens of each user's prompt.")] = 1024,
-    new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")] = 1024,
-    batch: Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")] = 1,
+    prompt_len: opt.PromptLen = 1024,
+    new_tokens: opt.NewTokens = 1024,
+    batch: opt.Batch = 1,
     context: opt.Context = None,
     defects: opt.Defects = None,
     defects_seed: opt.DefectsSeed = 0,
     capacity: Annotated[
         str, typer.Option(metavar="refuse|report", help="Whether a model that does not fit is timed all the same.")
     ] = "refuse",
-    economics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Power and prices in a TOML file, in place of those of wse/data/economics.toml."
-        ),
-    ] = None,
+    economics: opt.Economics = None,
     sensitivity: Annotated[  # noqa: FBT002
         bool, typer.Option("--sensitivity", help="Also what a slower hop, more SRAM or a faster link would change.")
     ] = False,

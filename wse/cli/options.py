@@ -20,6 +20,10 @@ Mesh = Annotated[
     str | None,
     typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the smallest square."),
 ]
+WholeMesh = Annotated[
+    str | None,
+    typer.Option(metavar="ROWSxCOLS", help="Use a smaller mesh of the wafer's PEs. Default: the whole wafer."),
+]
 Wafers = Annotated[str, typer.Option(metavar="N|auto", help="How many wafers; auto: the fewest that hold the model.")]
 Mapping = Annotated[str, typer.Option(metavar="NAME", help="A name of `wse mappings`.")]
 Region = Annotated[
@@ -48,6 +52,13 @@ Accumulate = Annotated[
 ]
 Context = Annotated[
     int | None, typer.Option(metavar="N", help="Tokens that the KV cache has room for. Default: prompt + new tokens.")
+]
+PromptLen = Annotated[int, typer.Option(metavar="N", help="Tokens of each user's prompt.")]
+NewTokens = Annotated[int, typer.Option(metavar="N", help="Tokens generated for each user.")]
+Batch = Annotated[int, typer.Option(metavar="N", help="Users whose tokens are decoded together.")]
+Economics = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Power and prices in a TOML file, in place of those of wse/data/economics.toml."),
 ]
 Seed = Annotated[
     int, typer.Option(metavar="N", help="Of what is drawn when the temperature is above 0, for each prompt anew.")

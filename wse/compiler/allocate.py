@@ -70,15 +70,15 @@ def allocate(state: State) -> State:
         passing = [b for b in mine if b not in kept and id(b) in spans]
         above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
         base = max(below.sram_top_byte for below in stages) if above else reserved
-        base = _aligned(base)
+        base = aligned(base)
         top, placed = base, [] if above else [_reserved(index, base)]
         for buffer in kept:
             addresses[id(buffer)] = top
             placed.append(_named(state, buffer, top, ()))
-            top += _aligned(placed[-1].bytes)
+            top += aligned(placed[-1].bytes)
         done: list[_Placed] = []
         for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
-            size = _aligned(buffer.elements * element_bytes(state, buffer.view))
+            size = aligned(buffer.elements * element_bytes(state, buffer.view))
             live = spans[id(buffer)]
             moments = moments_of(live, begins)
             address = _lowest(done, moments, size, top)
@@ -98,7 +98,7 @@ def allocate(state: State) -> State:
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
     """Code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
-    return _aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
+    return aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
 
 def _reserved(stage: int, size: int) -> Buffer:
@@ -126,7 +126,8 @@ class _Placed:
     moments: int
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Bytes that something of so many takes, up to where the next thing may begin."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.allocate import ALIGNMENT_BYTES, element_bytes, reserved_bytes
+from wse.compiler.allocate import aligned, element_bytes, reserved_bytes
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import PIPELINE, beginning
@@ -21,7 +21,6 @@ from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.program import Program
-from wse_mappings.split import ceil_div
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
@@ -53,7 +52,7 @@ class Condensed:
         for buffer in state.program.buffers:
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and not buffer.live:
-                needed[buffer.stage] += self._more(buffer.stage, int(layer[1])) * _aligned(buffer.bytes)
+                needed[buffer.stage] += self._more(buffer.stage, int(layer[1])) * aligned(buffer.bytes)
         for number, plan in enumerate(state.plans):
             if plan.experts:  # above the fullest of the others, which is the last to be known
                 needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
@@ -70,7 +69,7 @@ class Condensed:
         for tile in state.tiles:
             layer = _OF_LAYER.search(tile.buffer.name)
             times = 1 if layer is None else 1 + self._more(tile.buffer.stage, int(layer[1]))
-            held[tile.buffer.stage] += times * _aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
+            held[tile.buffer.stage] += times * aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
         made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
         for stage, (plan, cut) in enumerate(zip(state.plans, state.shards, strict=True)):
             if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
@@ -118,7 +117,3 @@ def condense(
         plans=tuple(plans),
     )
     return Condensed(state=state, more=tuple(more), stands_for=tuple(stands_for))
-
-
-def _aligned(size: int) -> int:
-    return ceil_div(size, ALIGNMENT_BYTES) * ALIGNMENT_BYTES

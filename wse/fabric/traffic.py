@@ -43,8 +43,7 @@ class Traffic:
 
     def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
         """32-bit words of one message of a step."""
-        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
+        return self.part_words(phase, step, int(phase.operands(step, slots, turn)[Field.ELEMENTS]))
 
     def part_words(self, phase: Phase, step: int, elements: int) -> int:
         """32-bit words of so many elements of a step's view."""

@@ -129,18 +129,3 @@ def passes(route: Route, streams: int, count: int) -> list[Job]:
 def chunks(routes: Sequence[Route]) -> list[Job]:
     """The chunks of prompts, each behind the one before."""
     return [Job(route, behind=number - 1) for number, route in enumerate(routes)]
-
-
-def one_after_another(prompt: Sequence[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
-    """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
-
-    The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.
-    """
-    jobs: list[Job] = []
-    each = len(prompt) + tokens
-    for number in range(streams * count):
-        first = len(jobs)
-        before = first - streams * each + each - 1 if number >= streams else -1
-        jobs += [Job(route, after=before, behind=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
-        jobs += [Job(token, after=len(jobs) + i - 1) for i in range(tokens)]
-    return jobs

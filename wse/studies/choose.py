@@ -47,15 +47,14 @@ def best(prepared: Placeable) -> Found:
         DoesNotFit: with the bytes.
     """
     p = prepared
-    middle = [min(tokens + p.new_tokens // 2, p.options.context - 1) for tokens in p.options.prompt_tokens]
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software, p.meshes)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
-        return prompt + fabric.decode_cost(*middle).cycles * p.new_tokens
+        return prompt + fabric.decode_cost(*p.midway).cycles * p.new_tokens
 
     def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, p.wafer, p.software).decode_cost(*middle)  # in small, as on a whole wafer
+        cost = Fabric(program, p.wafer, p.software).decode_cost(*p.midway)  # in small, as on a whole wafer
         cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(each) for each in cycles]
 

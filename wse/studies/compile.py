@@ -53,7 +53,7 @@ def placement(prepared: Prepared, program: Program) -> Report:
             **_routing(program),
         },
         "crossing": crossing_facts(clock.decode, wafer.clock_hz),
-        **defect_facts(prepared, program, _midway(prepared, program)),
+        **defect_facts(prepared, program, prepared.midway),
     }
 
 
@@ -67,14 +67,8 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, int, list[
     the most; the cache slots in use on the fullest row then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    midway = _midway(prepared, program)
-    (slots, _), cost = clock.decoded(*midway)
-    return clock, max(midway), slots, [*costs, (program.decode, cost)]
-
-
-def _midway(prepared: Prepared, program: Program) -> list[int]:
-    """Tokens before the one in the middle of what is asked for, by user."""
-    return [min(len(ids) + prepared.new_tokens // 2, program.context - 1) for ids in prepared.prompts]
+    (slots, _), cost = clock.decoded(*prepared.midway)
+    return clock, max(prepared.midway), slots, [*costs, (program.decode, cost)]
 
 
 def _colours(prepared: Prepared) -> int:

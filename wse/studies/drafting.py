@@ -82,10 +82,9 @@ def draft_cost(decode: Report, layers: int) -> float:
 def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:
     """Cycles of one token of each of so many users halfway through the answer; their caches need not fit."""
     options, choice = found.made_of
-    cached = min(options.prompt_tokens[0] + prepared.new_tokens // 2, options.context - 1)
     options = replace(options, prompt_tokens=(1,) * tokens, phases=(DECODE,), capacity=REPORT)
     program = compile_choice(
         prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)
     )
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    return fabric.decode_cost(*[cached] * tokens).cycles
+    return fabric.decode_cost(*prepared.midway[:1] * tokens).cycles

@@ -118,8 +118,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
         report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
     if alike:
-        middle = [tokens + prepared.new_tokens // 2 for tokens in prepared.options.prompt_tokens]
-        midway = clock.fabric.decode_cost(*middle)
+        midway = clock.fabric.decode_cost(*prepared.midway)
         report["schedule"] = schedule_facts(clock.fabric, prompts, midway, prepared.new_tokens)
         report["bounds"] = bound_facts(clock.fabric, spec, alike, grades)
         rates = {"alone": report["decode"]["tokens_per_s"]}
@@ -129,8 +128,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
     report["grades"] = grade_facts(grades, report)
     if any(program.mixtures):
         report["routing"] = "even" if routing is None else "given"
-    middle = [tokens + prepared.new_tokens // 2 for tokens in prepared.options.prompt_tokens]
-    return report | defect_facts(prepared, program, [min(tokens, program.context - 1) for tokens in middle])
+    return report | defect_facts(prepared, program, prepared.midway)
 
 
 def timed(

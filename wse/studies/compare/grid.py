@@ -6,7 +6,6 @@ the wafer's own link, and timed with every link.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from wse.compiler.suggest import MOST_WAFERS as MOST_TRIED
@@ -15,11 +14,9 @@ from wse.hardware.spec import WaferSpec
 from wse.studies.choose import best
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, Link, check
 from wse.studies.compare.rows import economics_facts, row_of
-from wse.studies.estimate import estimate_of, inputs
+from wse.studies.estimate import OnPiece, estimate_of, inputs
 from wse.studies.estimate_request import PreparedEstimate, prepare_estimate
 from wse.studies.facts import Report, model_facts
-
-OnPiece = Callable[[int, int, str], None]
 
 
 def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None) -> Report:

@@ -11,9 +11,10 @@ from typing import Final
 
 from wse.errors import DoesNotFit, UnknownName
 from wse.serving.weight_streaming import Streaming
-from wse.studies.compare.grid import OnPiece, compare, fewest_wafers
+from wse.studies.compare.grid import compare, fewest_wafers
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of
+from wse.studies.estimate import OnPiece
 from wse.studies.estimate_request import prepare_estimate
 from wse.studies.facts import Report
 
