@@ -7,9 +7,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from wse.report.terminal import COLOURS, bar, heading, lines, percent, plain_table, show
+from wse.report.terminal import COLOURS, bar, heading, lines, percent, plain_table, short, show
 
-BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
 LIMITS: Final = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 MOST_ROWS: Final = 16
 
@@ -37,19 +36,6 @@ def print_levels(console: Console, bounds: dict[str, Any]) -> None:
         lines(console, [("...", f"and {len(stages) - MOST_ROWS} more; --json has them all")])
 
 
-def short(number: float) -> str:
-    """Three figures that count, with k, M or G for thousands, millions and more.
-
-    >>> short(0), short(12.34), short(1508), short(2282548)
-    ('0', '12', '1.51k', '2.28M')
-    """
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= scale * 0.9995:
-            value = number / scale
-            return f"{value:.{max(0, 3 - len(str(int(value))))}f}{unit}"
-    return f"{number:.0f}"
-
-
 def _times(number: int) -> str:
     return f" ×{number}" if number > 1 else ""
 
@@ -60,7 +46,7 @@ def _print_rows(console: Console, what: str, rows: list[tuple[str, Row]], whole:
     wide = console.width >= 90
     if wide:
         table.add_column("", no_wrap=True)
-    for name in ("cycles", *(LIMITS[bound] for bound in BOUNDS), "ratio"):
+    for name in ("cycles", *LIMITS.values(), "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("limit", no_wrap=True)
     if wide:
@@ -69,7 +55,7 @@ def _print_rows(console: Console, what: str, rows: list[tuple[str, Row]], whole:
         limit = row.get("limit", "")
         below = [
             Text(short(row["bounds"][bound]), style=COLOURS["hops"] if bound == limit else "bright_black")
-            for bound in BOUNDS
+            for bound in LIMITS
         ]
         times = f"{row['ratio']:.2f}" if limit else ""
         bound = f"{LIMITS[limit]} ({row['bound_grade']})" if limit else "none"

@@ -17,6 +17,7 @@ from wse.report.terminal import (
     plain_table,
     seconds,
     several,
+    short,
     show,
     shown,
 )
@@ -40,7 +41,6 @@ TRAFFIC_NOTES: Final = (
     ("SRAM", "of the fullest PE in use; a token: energy at the wall, of all users"),
 )
 """What the columns mean."""
-_SCALES: Final = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 def print_comparison(report: dict[str, Any], stream: TextIO) -> None:
@@ -109,7 +109,7 @@ def traffic_cells(number: int, row: Row) -> tuple[str, ...]:
         percent(row["crossing_fraction"]),
         in_bytes(row["wafer_link_bytes_per_token"]),
         in_bytes(row["host_bytes_per_token"]),
-        _if_known(row, "mesh_hops_per_token", scaled),
+        _if_known(row, "mesh_hops_per_token", short),
         _if_known(row, "sram_fullest_pe_fraction", percent),
         _if_known(row, "power_w", lambda watts: f"{watts / 1e3:,.0f} kW"),
         _if_known(row, "joules_per_token", lambda joules: f"{joules:.3g} J"),
@@ -143,14 +143,6 @@ def link_text(row: Row) -> str:
         return ""
     rate = f"{row[keys[0]] / 1e9:g} GB/s"
     return f"{rate} {seconds(row[keys[1]])}" if row.get(keys[1]) else rate
-
-
-def scaled(number: float) -> str:
-    """A count with three digits and a prefix."""
-    for prefix, scale in _SCALES:
-        if number >= scale:
-            return f"{number / scale:.3g} {prefix}"
-    return f"{number:.3g}"
 
 
 def dollars(number: float) -> str:

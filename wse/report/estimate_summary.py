@@ -6,7 +6,7 @@ from typing import Any, Final, TextIO
 
 from rich.console import Console
 
-from wse.report.bounds_table import print_bounds, print_levels, short
+from wse.report.bounds_table import print_bounds, print_levels
 from wse.report.defect_lines import print_defects
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
@@ -22,6 +22,7 @@ from wse.report.terminal import (
     plain_table,
     seconds,
     several,
+    short,
     show,
     shown,
 )

@@ -132,6 +132,19 @@ def count(number: float) -> str:
     return f"{number:,.1f}" if abs(number) >= 1 else f"{number:.2g}"
 
 
+def short(number: float) -> str:
+    """Three figures that count, with k, M, G or T for thousands, millions and more.
+
+    >>> short(0), short(12.34), short(1508), short(2282548)
+    ('0', '12', '1.51k', '2.28M')
+    """
+    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale * 0.9995:
+            value = number / scale
+            return f"{value:.{max(0, 3 - len(str(int(value))))}f}{unit}"
+    return f"{number:.0f}"
+
+
 def percent(fraction: float) -> str:
     """A share; what is not nothing never reads as zero."""
     if 0 < fraction < 0.001:

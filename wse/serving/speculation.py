@@ -8,40 +8,10 @@ decoding, ICML 2023, arXiv 2211.17192.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import accumulate
-from operator import mul
-from typing import Final
+from collections.abc import Callable
 
 from wse.errors import BadInput
 from wse.serving.acceptance import Acceptance
-
-LONGEST_DRAFT: Final = 64
-
-
-def tokens_per_pass(acceptance: float, draft_tokens: int) -> float:
-    """Tokens that a pass yields on average when each of ``draft_tokens`` is accepted with one probability.
-
-    (1 - a^(n + 1)) / (1 - a), which is the sum of a^i for i from 0 to n (arXiv 2211.17192, equation 1). It gives long
-    drafts too much: measured acceptance falls along a draft (`wse.serving.acceptance`).
-
-    Raises:
-        BadInput: a probability outside 0 to 1, or a draft below 0 or above 64 tokens.
-    """
-    _check(draft_tokens, acceptance)
-    return tokens_by_position([acceptance] * draft_tokens)
-
-
-def tokens_by_position(acceptances: Sequence[float]) -> float:
-    """The same with a probability for each position of the draft, given that those before it were accepted.
-
-    1 + a1 + a1 a2 + ...
-
-    >>> tokens_by_position([0.5, 0.5])
-    1.75
-    """
-    _check(len(acceptances), *acceptances)
-    return math.fsum(accumulate(acceptances, mul, initial=1.0))
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
@@ -68,25 +38,14 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
 def best_draft(
     curve: Acceptance,
     draft_cost: float,
-    verify_cost: Callable[[int], float] = lambda tokens: 1.0,
-    longest: int | None = None,
+    verify_cost: Callable[[int], float],
 ) -> tuple[int, float]:
     """The draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) where none gains.
 
-    ``verify_cost`` gives the cost of a pass over so many tokens, the drafted ones and one more. Drafts up to
-    ``longest`` tokens are tried, by default up to the longest that the curve was measured at.
+    ``verify_cost`` gives the cost of a pass over so many tokens, the drafted ones and one more. Drafts are tried up to
+    the longest that the curve was measured at.
     """
-    lengths = range(1, (max(curve.draft_tokens) if longest is None else longest) + 1)
+    lengths = range(1, max(curve.draft_tokens) + 1)
     tried = [(speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1)), n) for n in lengths]
-    gain, length = max(tried, key=lambda each: (each[0], -each[1]), default=(1.0, 0))
+    gain, length = max(tried, key=lambda each: (each[0], -each[1]))
     return (length, gain) if gain > 1 else (0, 1.0)
-
-
-def _check(draft_tokens: int, *acceptances: float) -> None:
-    if not 0 <= draft_tokens <= LONGEST_DRAFT:
-        message = f"draft of {draft_tokens} tokens: give a number from 0 to {LONGEST_DRAFT}"
-        raise BadInput(message)
-    for acceptance in acceptances:
-        if not 0 <= acceptance <= 1:
-            message = f"acceptance {acceptance}: give a probability from 0 to 1"
-            raise BadInput(message)
