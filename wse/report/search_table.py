@@ -15,7 +15,7 @@ def print_search(console: Console, search: dict[str, Any], clock_hz: float) -> N
     """The fastest layouts of a report's ``search``; a token's time is that with the smallest chunks."""
     told = f"{search['tried']} tried in small, {search['fitting']} fit, {search['compiled']} compiled whole"
     heading(console, "Layouts", told)
-    table = plain_table()
+    table = plain_table(header=True)
     for name in ("", "mapping", "bands", "regions", "groups"):
         table.add_column(name, no_wrap=True)
     for name in ("bytes a PE", "tokens/s in small", "cycles of all"):
