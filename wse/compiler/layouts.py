@@ -51,7 +51,8 @@ def layouts(spec: ModelSpec, wafer: WaferSpec, options: Options) -> list[Layout]
     absent |= set() if spec.experts else {"experts"}
     named = [name for name, recipe in recipes().items() if recipe.regions not in absent]
     every = [layout for name in named for layout in _of_mapping(name, spec, wafer, options)]
-    return [*every, *_searched(spec, wafer, options)]
+    known = {layout._replace(mapping=AUTO) for layout in every}
+    return [*every, *(layout for layout in _searched(spec, wafer, options) if layout not in known)]
 
 
 def _of_mapping(name: str, spec: ModelSpec, wafer: WaferSpec, options: Options) -> Iterator[Layout]:
