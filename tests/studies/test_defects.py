@@ -104,8 +104,9 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
     assert compiled(prepared).digest() == compiled(whole).digest()
 
 
-def test_a_rate_of_0_is_a_wafer_without_defects() -> None:
-    options: dict[str, Any] = {"mesh": "10x10", "prompt": "Once upon a time", "max_new_tokens": 4}
+def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
+    model = str(write_config(tmp_path))
+    options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "max_new_tokens": 4}
     whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects="0"))
     plain, found = placement(whole, compiled(whole)), placement(prepared, compiled(prepared))
     told = found.pop("defects")

@@ -55,9 +55,11 @@ def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: Report
         decode: The ``decode`` of its report.
     """
 
+    plain = _pass_cycles(prepared, found, 1)
+
     @cache
     def check_cost(tokens: int) -> float:
-        return max(1.0, _pass_cycles(prepared, found, tokens) / _pass_cycles(prepared, found, 1))
+        return max(1.0, _pass_cycles(prepared, found, tokens) / plain)
 
     cost = draft_cost(decode, prepared.spec.layer_count)
     length, gain = best_draft(curve, cost, check_cost)
