@@ -232,6 +232,13 @@ class Program:
         higher = [self.stages[i] for i in self.above(stage)]
         return self.stages[stage].sram_top_byte + sum(each.sram_top_byte - each.sram_base_byte for each in higher)
 
+    def cache_bytes(self) -> list[tuple[int, int]]:
+        """By stage: bytes of KV cache on a PE, and what caches may take there, which is those and all that is free."""
+        held = [0] * len(self.stages)
+        for buffer in self.buffers:
+            held[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
+        return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(held)]
+
     def crossings(self, phase: Phase, step: int) -> tuple[tuple[int, int], ...]:
         """From which wafer to which a step sends bytes, equally many each; the host is -1.
 

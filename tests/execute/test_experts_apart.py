@@ -21,7 +21,7 @@ from wse.fabric.phase_cost import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.phase import Field, Kind
 from wse.program import Program
-from wse.studies.facts import stage_bytes
+from wse.studies.facts import sram_facts, stage_bytes
 from wse.studies.stage_times import REGION, stage_times
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
 
@@ -96,6 +96,8 @@ def test_experts_stand_above_the_layers_in_the_same_sram() -> None:
         assert sum(uses.values()) == machine.sram_bytes_per_pe
         assert uses["code"] == program.buffers[0].bytes
         assert uses["weights"] >= sum(b.bytes for b in program.buffers if b.stage in {stage, 2} and b.use == "weights")
+    facts = sram_facts(program, machine.sram_bytes_per_pe)
+    assert facts["kv_capacity_tokens"] > program.context, "a stage without a cache has room for any"
 
 
 def test_what_is_too_large_is_told_with_layers_and_experts_together() -> None:

@@ -196,7 +196,7 @@ def test_each_count_has_its_energy(count: str, use: str, pj: float) -> None:
 
 
 def test_a_busy_pe_stays_below_what_is_known_of_a_core() -> None:
-    """A WSE-2 core takes 30 mW at 1.1 GHz at most: 27 pJ a cycle with SRAM at full width and four multiply-adds."""
+    """A WSE-2 PE takes 30 mW at 1.1 GHz at most: 27 pJ a cycle with SRAM at full width and four multiply-adds."""
     wse2 = replace(load_economics(load_wafer("wse2")), wall_ratio=1.0)
     cycle = Activity(macs_fp16=4, sram_read_bytes=16, sram_written_bytes=8, wavelet_hops=1, vector_operations=0.1)
     assert 20e-12 < sum(activity_joules(cycle, wse2).values()) < 30e-3 / 1.1e9

@@ -108,7 +108,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
             **sram_facts(program, wafer.sram_bytes_per_pe),
             "stages": [stage_bytes(program, i, wafer.sram_bytes_per_pe) for i in range(len(program.stages))],
             "code": code_facts(prepared.software, grades, wafer.generation),
-            "users": user_facts(program, wafer.sram_bytes_per_pe, spec.context_limit),
+            "users": user_facts(program, spec.context_limit),
         },
         "prefill": prefill_facts(clock.prefill, tokens, wafer.clock_hz),
         "fabric": fabric_facts(program, clock.decode),

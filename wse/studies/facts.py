@@ -134,18 +134,17 @@ def sram_facts(program: Program, sram_bytes: int) -> Report:
     return {
         "bytes_per_pe": uses,
         "fullest_pe_fraction": (sram_bytes - uses["free"]) / sram_bytes,
-        "kv_capacity_tokens": min(_kv_tokens(program, i, sram_bytes) for i in range(len(program.stages))),
+        "kv_capacity_tokens": _kv_tokens(program),
         "fits": program.fits,
     }
 
 
-def _kv_tokens(program: Program, stage: int, sram_bytes: int) -> int:
-    rows = program.stages[stage].rect.rows
-    held = sum(b.bytes for b in program.buffers if b.stage == stage and b.use == "kv")
-    if not held:
-        return program.context
-    per_slot = held // -(-program.context // rows)
-    return rows * max(0, (held + sram_bytes - program.used_bytes(stage)) // per_slot)
+def _kv_tokens(program: Program) -> int:
+    """Tokens of each user that the caches of every stage have room for; the context where no stage has one."""
+    rows = program.stages[0].rect.rows
+    slots = -(-program.context // rows)
+    room = (rows * max(0, room // (held // slots)) for held, room in program.cache_bytes() if held)
+    return min(room, default=program.context)
 
 
 def prefill_facts(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> Report:

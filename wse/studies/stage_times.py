@@ -74,12 +74,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 def streams_in_cache(program: Program) -> int:
     """Streams, of ``program.batch`` users each, whose caches fit if they get all SRAM that is free."""
-    sram, room = program.sram_bytes_per_pe, []
-    for number in range(len(program.stages)):
-        held = sum(b.bytes for b in program.buffers if b.stage == number and b.use == "kv")
-        if held:
-            room.append(max(0, held + sram - program.used_bytes(number)) // held)
-    return min(room, default=1)
+    return min((max(0, room) // held for held, room in program.cache_bytes() if held), default=1)
 
 
 class _Reader:
