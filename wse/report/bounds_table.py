@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -32,8 +33,13 @@ def print_levels(console: Console, bounds: dict[str, Any]) -> None:
     heading(console, "By stage")
     stages = [(f"{row['stage']} on wafer {row['wafer']}", row) for row in bounds["stages"]]
     _print_rows(console, "stage", stages[:MOST_ROWS], whole)
-    if len(stages) > MOST_ROWS:
-        lines(console, [("...", f"and {len(stages) - MOST_ROWS} more; --json has them all")])
+    print_left(console, stages)
+
+
+def print_left(console: Console, rows: Sequence[object]) -> None:
+    """How many rows there are besides the first ``MOST_ROWS``."""
+    if len(rows) > MOST_ROWS:
+        lines(console, [("...", f"and {len(rows) - MOST_ROWS} more; --json has them all")])
 
 
 def _times(number: int) -> str:

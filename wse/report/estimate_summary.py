@@ -6,7 +6,7 @@ from typing import Any, Final, TextIO
 
 from rich.console import Console
 
-from wse.report.bounds_table import print_bounds, print_levels
+from wse.report.bounds_table import MOST_ROWS, print_bounds, print_left, print_levels
 from wse.report.defect_lines import print_defects
 from wse.report.placement_lines import print_placement, print_sram
 from wse.report.run_summary import print_causes
@@ -186,11 +186,10 @@ def _print_stages(console: Console, stages: list[dict[str, int]]) -> None:
     table = plain_table(header=True)
     for name in ("stage", *stages[0]):
         table.add_column(name, justify="right", no_wrap=True)
-    for number, uses in enumerate(stages[:16]):
+    for number, uses in enumerate(stages[:MOST_ROWS]):
         table.add_row(str(number), *(count(bytes_) for bytes_ in uses.values()))
     show(console, table)
-    if len(stages) > 16:
-        lines(console, [("...", f"and {len(stages) - 16} more; --json has them all")])
+    print_left(console, stages)
 
 
 def _print_sensitivity(console: Console, report: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from wse.compiler.suggest import MOST_WAFERS as MOST_TRIED
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.studies.choose import best
+from wse.studies.compare.limits import many
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, Link, check
 from wse.studies.compare.rows import economics_facts, row_of
 from wse.studies.estimate import OnPiece, estimate_of, inputs
@@ -45,7 +46,7 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
     done = 0
     for name, wafers in cells:
         wanted: list[Link | None] = [None] if wafers == 1 else [*links]
-        told = f"{name}, {wafers} wafer{'' if wafers == 1 else 's'}"
+        told = f"{name}, {many(wafers, 'wafer')}"
         on_piece(done, pieces, f"{told}: compiling")
         asked = replace(request.base, mapping=name, wafers=wafers)
         try:

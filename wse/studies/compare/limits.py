@@ -76,10 +76,10 @@ _WHAT: Final[dict[str, Callable[[Report], str]]] = {
 def _users(schedule: dict[str, Any]) -> str:
     """What bounds how many users are served at once, and with that all tokens of them."""
     each, enough, held = (schedule[key] for key in ("users_per_stream", "streams_to_saturate", "kv_limited_streams"))
-    fit = f"KV cache: {_many(held * each, 'user')} of {schedule['context_tokens']:,} tokens {_verb(held * each)}"
+    fit = f"KV cache: {many(held * each, 'user')} of {schedule['context_tokens']:,} tokens {_verb(held * each)}"
     if held < enough:
         return f"{fit}, {enough * each:,} would keep {_busiest(schedule)} busy"
-    return f"{fit}, and {_busiest(schedule)} is busy all the time from {_many(enough * each, 'user')} on"
+    return f"{fit}, and {_busiest(schedule)} is busy all the time from {many(enough * each, 'user')} on"
 
 
 def _busiest(schedule: dict[str, Any]) -> str:
@@ -95,7 +95,8 @@ def _lines(report: Report) -> str:
     return f"lines of {longest:,} PEs"
 
 
-def _many(number: int, thing: str) -> str:
+def many(number: int, thing: str) -> str:
+    """``1 wafer``, ``2 wafers``."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from wse.errors import DoesNotFit, UnknownName
 from wse.serving.weight_streaming import Streaming
 from wse.studies.compare.grid import compare, fewest_wafers
+from wse.studies.compare.limits import many
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of
 from wse.studies.estimate import OnPiece
@@ -144,7 +145,7 @@ def _streaming_verdict(
 
 
 def _wafers(row: Report) -> str:
-    return f"{row['wafers']:,} wafer{'' if row['wafers'] == 1 else 's'}"
+    return many(row["wafers"], "wafer")
 
 
 def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:

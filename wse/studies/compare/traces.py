@@ -12,7 +12,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
 from wse.serving.economics import Economics, load_economics
-from wse.studies.compare.limits import limit_facts
+from wse.studies.compare.limits import limit_facts, many
 from wse.studies.compare.rows import fraction, money
 from wse.studies.facts import Report
 from wse.studies.inspect import inspect_trace
@@ -54,7 +54,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         BadInput: there are more than two, or a model is among them.
     """
     if len(names) != 2:
-        message = f"{len(names)} name{'' if len(names) == 1 else 's'}: give one model, or two traces"
+        message = f"{many(len(names), 'name')}: give one model, or two traces"
         raise BadInput(message)
     for name, other in (names, names[::-1]):
         if is_trace(other) and not is_trace(name):
