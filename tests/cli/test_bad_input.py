@@ -76,6 +76,8 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
         (["--repetition-penalty", v], [f"--repetition-penalty {v}", "above 0 (1: no penalty)"])
         for v in ("0.0", "-1.0", "nan", "inf", "10000000.0")
     ],
+    (["--top-k", "4", "--top-k", "some"], ["--top-k 'some'", "integer", "wse run --help"]),
+    (["--top-k=4", "--top-k=some"], ["--top-k 'some'", "integer", "wse run --help"]),
     (["--top-k", "some"], ["--top-k 'some'", "integer", "wse run --help"]),
     (["--top-k", "5"], ["--top-k 5", "nothing is drawn at temperature 0", "--temperature"]),
     (["--top-p", "0.5"], ["--top-p 0.5", "nothing is drawn at temperature 0", "--temperature"]),

@@ -94,14 +94,15 @@ def _label(parameter: Any) -> str:
 
 
 def _value(parameter: Any, arguments: Sequence[str]) -> str:
-    """What was given for an option, as it was given."""
-    for name in parameter.opts:
-        for at, argument in enumerate(arguments):
-            if argument == name and at + 1 < len(arguments):
-                return repr(arguments[at + 1])
-            if argument.startswith(f"{name}="):
-                return repr(argument.split("=", 1)[1])
-    return ""
+    """What was given for an option, as it was given; of one given twice the last, which is what counts."""
+    found = ""
+    for at, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if argument in parameter.opts and at + 1 < len(arguments):
+            found = repr(arguments[at + 1])
+        elif equals and name in parameter.opts:
+            found = repr(value)
+    return found
 
 
 def _options(context: Any) -> list[str]:
