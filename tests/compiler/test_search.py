@@ -65,6 +65,31 @@ def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
             assert not fits(SPEC, small, SOFTWARE, replace(options, context=int(value) + 1))
 
 
+def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def at_most_seven(*given: object) -> bool:
+        options = given[3]
+        assert isinstance(options, Options)
+        tried.append(options.batch)
+        return options.batch <= 7 and options.wafers == 1 and options.dtype == OPTIONS.dtype
+
+    monkeypatch.setattr("wse.compiler.suggest.fits", at_most_seven)
+    crowd = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
+    found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, crowd, lambda users: f"--batch {users}")
+    assert found == ["--batch 7"]
+    assert len({*tried} - {4096}) <= 1 + np.log2(4096)
+
+
+def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> None:
+    tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
+    coded = replace(OPTIONS, dtype="int4", activations="float32")
+    assert not fits(tall, wafer(40, 1), SOFTWARE, coded)
+    with pytest.raises(DoesNotFit, match="as int4: a PE would hold 300 groups of inputs"):
+        compile_model(tall, wafer(40, 1), SOFTWARE, coded)
+    assert not any("int4" in each for each in remedies(tall, wafer(40, 1), wafer(40, 1), SOFTWARE, OPTIONS))
+
+
 def test_a_cost_function_decides_between_products_that_fit() -> None:
     machine = wafer(12, 12)
 

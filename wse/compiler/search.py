@@ -106,7 +106,10 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
     except BadMesh:
         return False
     least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
-    holding = _holding(bench, _by_bytes(bench, least))
+    try:
+        holding = _holding(bench, _by_bytes(bench, least))
+    except DoesNotFit:
+        return False
     return any(bench.tried(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
 
 
@@ -170,13 +173,20 @@ def _holding(bench: Bench, held: list[tuple[int, Layout]]) -> list[Layout]:
 
 
 def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
-    """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order."""
-    held = []
+    """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order.
+
+    Raises DoesNotFit where there is room for some, and none of them can be cut.
+    """
+    held, uncut = [], []
     for layout, product in products.items():
         try:
             held.append((bench.least_bytes(layout, product), layout))
         except BadMesh:
             continue
+        except DoesNotFit as error:
+            uncut.append(error)
+    if uncut and not held:
+        raise uncut[0]
     return sorted(held)
 
 

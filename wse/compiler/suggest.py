@@ -103,8 +103,9 @@ def remedies(
     context = _largest_context(spec, wafer, software, options)
     if context is not None:
         found.append(f"--context {context}")
-    users = _first(
-        range(options.batch - 1, 0, -1),
+    users = _last(
+        1,
+        options.batch,
         lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
     )
     if users is not None:
@@ -161,16 +162,20 @@ def _first(values: range, good: Callable[[int], bool]) -> int | None:
     return next((value for value in values if good(value)), None)
 
 
-def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
-    """The longest context that fits, not below the longest prompt plus one; None when not even that does."""
-
-    def good(context: int) -> bool:
-        return fits(spec, wafer, software, replace(options, context=context))
-
-    low, high = max(options.prompt_tokens) + 1, options.context
+def _last(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+    """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
     if low >= high or not good(low):
         return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if good(middle) else (low, middle)
     return low
+
+
+def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
+    """The longest context that fits, not below the longest prompt plus one; None when not even that does."""
+
+    def good(context: int) -> bool:
+        return fits(spec, wafer, software, replace(options, context=context))
+
+    return _last(max(options.prompt_tokens) + 1, options.context, good)
