@@ -24,7 +24,8 @@ CALIBRATED: Final = """
 - The software of services on wafers, profile `production`, by `tools/calibrate_production.py`, on two figures of August
   2024 that state wafers and no drafts: 8B on one WSE-3 at 1,800 tokens a second of a user, 70B on four at 450. Two
   constants: 94 cycles for the tasks of a step, which are two completions at what is measured for one, and 24 for exp, a
-  square root or a reciprocal. Two figures cannot test two constants. With the tasks alone, 8B fixes 138 cycles and
+  square root or a reciprocal. Two figures cannot test two constants, and other
+  pairs fit as well: this one is taken for what it says of the code. With the tasks alone, 8B fixes 138 cycles and
   predicts 70B 1.9 % fast; 70B fixes 153 and predicts 8B 2.9 % slow. The bytes of code are what the four wafers leave
   beside the weights of 70B.
 - 33 cycles around a message between two PEs of WSE-3 silicon, from the fit that its source publishes, and 7 for the
