@@ -56,6 +56,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--context", "-4"], ["--context -4", "at least 1"]),
     (["--defects", "nan"], ["--defects nan", "at least 0 and below 1", "a CSV file"]),
     (["--defects", "none.csv"], ["none.csv", "does not exist", "a rate such as 1e-4"]),
+    (["--defects-seed", "-1"], ["--defects-seed -1", "from 0"]),
     (["--defects", "0.1", "--defects-seed", "-1"], ["--defects-seed -1", "from 0"]),
     (["--defects", "0.999999", "--mesh", "2x2"], ["--defects 0.999999", "no mesh of live PEs", "fewer dead PEs"]),
     (["--temperature", "-1"], ["--temperature -1", "0 for greedy"]),

@@ -77,6 +77,13 @@ class Defects:
         return Broken(dead=planes[0], east=planes[1], south=planes[2])
 
 
+def check_seed(seed: int) -> None:
+    """Raise BadDefects for a seed that no generator of dead PEs takes, whether or not any are drawn."""
+    if not 0 <= seed <= LARGEST_SEED:
+        message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
+        raise BadDefects(message)
+
+
 def read_defects(given: str, seed: int, wafer: WaferSpec) -> Defects:
     """The defects of ``FILE|RATE`` on wafers of a kind.
 
@@ -84,9 +91,7 @@ def read_defects(given: str, seed: int, wafer: WaferSpec) -> Defects:
         BadDefects: a rate outside of 0 to 1, a seed below 0, a file that cannot be read, a place that the wafer does
             not have or that is given twice.
     """
-    if not 0 <= seed <= LARGEST_SEED:
-        message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
-        raise BadDefects(message)
+    check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
     try:
         rate = float(given)

@@ -8,7 +8,7 @@ from wse.codings import CODINGS
 from wse.compiler.options import Options, check_types
 from wse.compiler.suggest import fewer_prompts
 from wse.errors import BadInput, UnknownName
-from wse.hardware.defects import Defects, read_defects
+from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.load import Values, load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -122,6 +122,7 @@ def load_basis(request: PlacementRequest) -> Basis:
     software = load_software(request.software, whole.generation, request.software_values)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
     region = None if request.region is None else parse_mesh(request.region)
+    check_seed(request.defects_seed)
     defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
     loaded = load_model(request.model)
     dtype, activations = _types(request, loaded.spec)
