@@ -116,20 +116,27 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
 def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
     """Layouts and products in small, of each mapping the most promising and those that hold the fewest bytes.
 
-    Raises BadMesh where the mesh has room for none of them.
+    Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
     products = _by_layout(bench)
     groups: dict[str, list[Layout]] = defaultdict(list)
     for layout in products:
         groups[layout.mapping].append(layout)
     chosen: set[Layout] = set()
+    uncut: list[DoesNotFit] = []
     for group in groups.values():
         if by_op is None or len(group) <= FINALISTS:
             chosen.update(group)
             continue
-        emptiest = _emptiest(bench, {layout: products[layout][-1] for layout in group if products[layout]})
+        try:
+            emptiest = _emptiest(bench, {layout: products[layout][-1] for layout in group if products[layout]})
+        except DoesNotFit as error:
+            uncut.append(error)
+            continue
         order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.options, layout))
         chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
+    if uncut and not chosen:
+        raise uncut[0]
     few = len(chosen) <= FINALISTS
     trials, misfits = [], []
     for layout in products:
