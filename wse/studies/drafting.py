@@ -2,7 +2,7 @@
 
 Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
 with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
-token takes the time of one layer and of all that is outside of layers but the crossings between wafers. A pass that
+token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. A pass that
 checks n + 1 tokens takes, in the regions chosen for one, what a batch of n + 1 users with caches of that length takes:
 as many vectors go through every product and as many queries over the cache.
 """
@@ -75,10 +75,12 @@ def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: Report
 def draft_cost(decode: Report, layers: int) -> float:
     """The time of a drafted token over that of a token of the model; 1 for a model of one layer on one wafer.
 
-    ``decode`` is that of the model's report.
+    ``decode`` is that of the model's report. Crossings between wafers are steps of layers, of each its share; a draft
+    has none.
     """
-    outside = decode["cycles_per_token"] - layers * decode["cycles_per_layer"] - decode["cycles_by"]["crossing"]
-    return float((decode["cycles_per_layer"] + outside) / decode["cycles_per_token"])
+    layer = decode["cycles_per_layer"] - decode["cycles_by"]["crossing"] / layers
+    outside = decode["cycles_per_token"] - layers * decode["cycles_per_layer"]
+    return float((layer + outside) / decode["cycles_per_token"])
 
 
 def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:
