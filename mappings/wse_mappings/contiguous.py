@@ -20,7 +20,7 @@ def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
         ValueError: there are fewer shares than parts.
 
     >>> even_runs([3, 1, 1, 1, 1], 2)
-    [(0, 1), (1, 4)]
+    [(0, 2), (2, 3)]
     """
     count = len(shares)
     if not 1 <= parts <= count:

@@ -109,7 +109,7 @@ def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: 
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert "…" not in outcome.out
+    assert "…" not in outcome.out.strip().split("\n\n", 1)[1], "but for the path of the model"
     assert "What limits a user's tokens, and the users" in outcome.out
     assert "What cannot be" in outcome.out
     numbered = re.findall(r"^ +(\d+) +(region|pipeline) ", outcome.out, re.MULTILINE)
