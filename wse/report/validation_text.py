@@ -69,11 +69,13 @@ NOT_CAPTURED: Final = """
 - The vendor's simulator has no bank conflicts, and MeshGEMM in it other costs than on silicon: it is predicted with
   those of silicon, 5 to 17 % off.
 - What a turn of the K-tree's software costs on WSE-2 beside WSE-3: a relay is fitted on each, not explained.
-- Prefill of services: a prompt of 70B goes through regions that are no squares, by thin products, and the first token
-  comes many times later than published. Prefill on regions or wafers of its own is not modelled.
+- Prefill of services: a prompt of 70B goes through regions that are no squares, by thin products, in chunks of one
+  token where the weights leave no room, and the first token comes 1.8 times as late as published. Prefill on regions
+  or wafers of its own is not modelled.
 - What services changed after September 2024 besides drafts: kernels were rewritten and I/O made asynchronous (Hacker
-  News item 41942822). With drafts, 70B and 32B come out at a third to a half of what is published; a pass that checks
-  several tokens costs nearly as many times one token's vectors here, and acceptance is that of other models' heads.
+  News item 41942822). With drafts, 32B, 70B and gpt-oss-120b come out at a third to three fifths of what is
+  published; a pass that checks several tokens costs nearly as many times one token's vectors here, and acceptance is
+  that of other models' heads.
 - The launch of a program, host transfers and whole applications; sparse products; relays of words in software by
   tasks.
 - Skew between PEs and the spread of runs on silicon.

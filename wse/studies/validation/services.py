@@ -41,8 +41,9 @@ RATES: Final[dict[str, tuple[str, str]]] = {
 }
 """Metrics that drafts make faster, and where a report of `wse estimate` has them."""
 
-TIMES: Final[dict[str, tuple[str, str]]] = {"ttft_s": ("latency", "ttft_s")}
-"""Metrics that drafts leave alone: the first token comes before any."""
+TIMES: Final[dict[str, tuple[str, str]]] = {"ttft_s": ("schedule", "ttft_s")}
+"""Metrics that drafts leave alone: the first token comes before any. Chunks of the prompt follow each other through the
+stages of a pipeline."""
 
 _MODELLED: Final = re.compile(r"^(modelled_|fit_)")
 _PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
