@@ -73,7 +73,7 @@ NOT_CAPTURED: Final = """
   token where the weights leave no room, and the first token comes 1.8 times as late as published. Prefill on regions
   or wafers of its own is not modelled.
 - What services changed after September 2024 besides drafts: kernels were rewritten and I/O made asynchronous (Hacker
-  News item 41942822). With drafts, 32B, 70B and gpt-oss-120b come out at a third to three fifths of what is
+  News item 41942822). With drafts, 32B, 70B, GLM-4.7 and gpt-oss-120b come out at a quarter to three fifths of what is
   published; a pass that checks several tokens costs nearly as many times one token's vectors here, and acceptance is
   that of other models' heads.
 - The launch of a program, host transfers and whole applications; sparse products; relays of words in software by
