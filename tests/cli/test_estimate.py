@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +23,6 @@ crossing.bytes_per_token crossing.s_per_token
 energy.joules_per_token cost.usd_per_million_tokens
 latency.ttft_s latency.tpot_s inputs.prompt_len inputs.new_tokens inputs.context bounds.token.ratio
 """
-
-
-def test_the_examples_of_the_help_work(wse: Wse) -> None:
-    examples = re.findall(r"^ {4}wse (estimate.*)$", wse("estimate", "--help").out, re.MULTILINE)
-    assert len(examples) >= 3
-    for example in examples:
-        outcome = wse(*shlex.split(example))
-        assert outcome.code == 0, (example, outcome.err)
-        assert "What limits a token" in outcome.out
 
 
 def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path) -> None:

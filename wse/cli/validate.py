@@ -62,9 +62,10 @@ def validate(
       wse validate --against wavelet
     """
     from wse.report.as_json import as_json
+    from wse.report.output_file import output_path
     from wse.report.progress import PREDICTING, progress_on
-    from wse.report.validation_csv import check_csv_option, write_csv
-    from wse.report.validation_page import check_page_option, write_page
+    from wse.report.validation_csv import write_csv
+    from wse.report.validation_page import write_page
     from wse.report.validation_table import check_rows_option, print_validation
     from wse.studies.validation.validate import check_capacity_option, report
     from wse.studies.validation.validate import validate as compared
@@ -75,17 +76,15 @@ def validate(
     if against is not None:
         _against(against, with_measurements=bool(files or page or csv), json=json)
         return
-    if page is not None:
-        check_page_option(Path(page))
-    if csv is not None:
-        check_csv_option(Path(csv))
+    page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
+    csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
     with progress_on(sys.stderr, PREDICTING) as heard:
         found = compared(files, heard, capacity)
     facts = report(found)
-    if page is not None:
-        write_page(facts, Path(page))
-    if csv is not None:
-        write_csv(facts, Path(csv))
+    if page_path is not None:
+        write_page(facts, page_path)
+    if csv_path is not None:
+        write_csv(facts, csv_path)
     if json:
         sys.stdout.write(as_json(facts))
     else:

@@ -73,28 +73,27 @@ def search(
     bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
     trials = _trials(bench, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
-    programs: list[tuple[Trial, Program]] = []
-    made_of: list[tuple[Options, Choice]] = []
+    found: list[tuple[Trial, tuple[Options, Choice], Program]] = []
     failures: list[DoesNotFit] = []
     for trial in _finalists(fitting):
         try:
-            mapped, choice = bench.of(trial.layout), bench.largest_chunks(trial)
-            programs.append((trial, compile_choice(spec, wafer, software, mapped, choice)))
-            made_of.append((mapped, choice))
+            made_of = bench.of(trial.layout), bench.largest_chunks(trial)
+            found.append((trial, made_of, compile_choice(spec, wafer, software, *made_of)))
         except DoesNotFit as error:
             failures.append(error)
             continue
         if cost is None:
             break
-    if not programs:
+    if not found:
         raise failures[0] if failures else _refusal(bench, trials)
-    if cost is None or len(programs) == 1:
-        return Found(program=programs[0][1], made_of=made_of[0], trials=tuple(trials))
-    costs = [cost(program) for _, program in programs]
-    order = sorted(range(len(programs)), key=lambda i: costs[i])
-    compiled = tuple((programs[i][0], costs[i]) for i in order)
-    first = order[0]
-    return Found(program=programs[first][1], made_of=made_of[first], trials=tuple(trials), compiled=compiled)
+    if cost is None or len(found) == 1:
+        _, made_of, program = found[0]
+        return Found(program=program, made_of=made_of, trials=tuple(trials))
+    costs = [cost(program) for _, _, program in found]
+    order = sorted(range(len(found)), key=lambda i: costs[i])
+    _, made_of, program = found[order[0]]
+    compiled = tuple((found[i][0], costs[i]) for i in order)
+    return Found(program=program, made_of=made_of, trials=tuple(trials), compiled=compiled)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:

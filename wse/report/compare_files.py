@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput
 from wse.report.compare_csv import as_csv
 from wse.report.compare_page import as_html
 from wse.report.compare_plot import as_png
 from wse.report.compare_traces_page import as_html as traces_as_html
 from wse.report.compare_traces_page import as_png as traces_as_png
+from wse.report.output_file import output_path, write_output
 from wse.studies.compare.rows import COLUMNS
 
 Report = dict[str, Any]
@@ -23,19 +23,7 @@ def check_files(**files: str | None) -> dict[str, Path]:
     Raises:
         BadInput: a path is empty or a folder, or its folder is missing.
     """
-    found = {}
-    for kind, text in files.items():
-        if text is None:
-            continue
-        path = Path(text)
-        if text == "" or path.is_dir():
-            message = f"--{kind} {text!r}: {'is a folder' if text else 'the path is empty'}; give a file name"
-            raise BadInput(message)
-        if not path.parent.is_dir():
-            message = f"--{kind} {text}: {path.parent} is no folder; make it, or give another name"
-            raise BadInput(message)
-        found[kind] = path
-    return found
+    return {kind: output_path(f"--{kind}", text) for kind, text in files.items() if text is not None}
 
 
 def write_files(report: Report, files: dict[str, Path]) -> None:
@@ -46,11 +34,7 @@ def write_files(report: Report, files: dict[str, Path]) -> None:
     """
     made = _TRACES_AS if "traces" in report else _AS
     for kind, path in files.items():
-        try:
-            path.write_bytes(made[kind](report))
-        except OSError as error:
-            message = f"--{kind} {path}: cannot be written ({error.strerror}); give another name"
-            raise BadInput(message) from error
+        write_output(f"--{kind}", path, made[kind](report))
 
 
 def _csv(report: Report) -> bytes:

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput
+from wse.report.output_file import write_output
 
 COLUMNS: Final = (
     "file",
@@ -29,23 +29,6 @@ COLUMNS: Final = (
 Facts = dict[str, Any]
 
 
-def check_csv_option(path: Path) -> None:
-    """Refuse what cannot be such a file, before anything is predicted.
-
-    Raises:
-        BadInput: the path does not end in ``.csv``, is a folder, or its folder is missing.
-    """
-    if path.suffix != ".csv":
-        msg = f"--csv {path}: give the name of a CSV file, which ends in .csv"
-        raise BadInput(msg)
-    if not path.parent.is_dir():
-        msg = f"--csv {path}: {path.parent} is no folder; make it, or give another name"
-        raise BadInput(msg)
-    if path.is_dir():
-        msg = f"--csv {path}: is a folder; give another name"
-        raise BadInput(msg)
-
-
 def write_csv(facts: Facts, path: Path) -> None:
     """Write the rows of a report.
 
@@ -57,8 +40,4 @@ def write_csv(facts: Facts, path: Path) -> None:
     writer.writeheader()
     for row in facts["rows"]:
         writer.writerow({**row, "metric": row["input"]["metric"]})
-    try:
-        path.write_text(out.getvalue(), encoding="utf-8")
-    except OSError as error:
-        msg = f"--csv {path}: cannot be written ({error.strerror}); give another name"
-        raise BadInput(msg) from error
+    write_output("--csv", path, out.getvalue().encode())

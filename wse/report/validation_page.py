@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput
+from wse.report.output_file import write_output
 from wse.report.terminal import count, several, shown
 from wse.report.validation_plot import with_a_place, write_plot
 from wse.report.validation_table import number, plain, signed, what
@@ -24,29 +24,8 @@ def write_page(facts: Facts, path: Path) -> None:
         BadInput: one of the two cannot be written.
     """
     plot = path.with_suffix(".png")
-    try:
-        path.write_text(_page(facts, plot.name), encoding="utf-8")
-    except OSError as error:
-        msg = f"--page {path}: cannot be written ({error.strerror}); give another name"
-        raise BadInput(msg) from error
+    write_output("--page", path, _page(facts, plot.name).encode())
     write_plot(facts, plot)
-
-
-def check_page_option(path: Path) -> None:
-    """Refuse what cannot be a page, before anything is predicted.
-
-    Raises:
-        BadInput: the path does not end in ``.md``, is a folder, or its folder is missing.
-    """
-    if path.suffix != ".md":
-        msg = f"--page {path}: give the name of a Markdown file, which ends in .md"
-        raise BadInput(msg)
-    if not path.parent.is_dir():
-        msg = f"--page {path}: {path.parent} is no folder; make it, or give another name"
-        raise BadInput(msg)
-    if path.is_dir():
-        msg = f"--page {path}: is a folder; give another name"
-        raise BadInput(msg)
 
 
 def _page(facts: Facts, plot: str) -> str:

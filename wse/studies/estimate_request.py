@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
-from wse.compiler.options import REFUSE, REPORT, Options
-from wse.compiler.suggest import fewest_wafers
+from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.serving.economics import Economics, load_economics
-from wse.studies.live_mesh import as_programs_see, fewest_live
-from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
+from wse.studies.live_mesh import as_programs_see
+from wse.studies.placement_request import (
+    Placeable,
+    PlacementRequest,
+    check_context,
+    check_counts,
+    load_basis,
+    placement_options,
+)
 
 MOST_USERS = 4096
 """Users of one batch; more are a slip."""
@@ -74,21 +79,8 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     basis = load_basis(request)
     economics = load_economics(basis.whole, request.economics)
     wafer = basis.mesh or basis.whole
-    options = Options(
-        mapping=request.mapping,
-        wafers=request.wafers or 1,
-        dtype=basis.dtype,
-        activations=basis.activations,
-        accumulate=basis.accumulate,
-        context=_context(request, basis.spec),
-        prompt_tokens=(request.prompt_len,) * request.batch,
-        region=basis.region,
-        capacity=request.capacity,
-        experts=request.experts,
-    )
-    if request.wafers is None:
-        fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
-        options = replace(options, wafers=fewest_live(wafer, basis.defects, fewest))
+    prompt_tokens = (request.prompt_len,) * request.batch
+    options = placement_options(request, basis, _context(request, basis.spec), prompt_tokens, capacity=request.capacity)
     wafer, meshes = as_programs_see(wafer, basis.defects, options.wafers, grow_to=None)
     return PreparedEstimate(
         request=request,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from wse.codings import CODINGS
 from wse.compiler.options import Options, check_types
-from wse.compiler.suggest import fewer_prompts
+from wse.compiler.suggest import fewer_prompts, fewest_wafers
 from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.load import Values, load_software, load_wafer
@@ -14,7 +16,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.studies.live_mesh import Meshes
+from wse.studies.live_mesh import Meshes, fewest_live
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS, SPREAD
 from wse_mappings.recipe import recipes
 
@@ -137,6 +139,28 @@ def load_basis(request: PlacementRequest) -> Basis:
         accumulate=_accumulator(request.accumulate, dtype),
         defects=defects,
     )
+
+
+def placement_options(
+    request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
+) -> Options:
+    """What is asked of the compiler, ``more`` among it, on as many wafers as are asked for or the model takes."""
+    options = Options(
+        mapping=request.mapping,
+        wafers=request.wafers or 1,
+        dtype=basis.dtype,
+        activations=basis.activations,
+        accumulate=basis.accumulate,
+        context=context,
+        prompt_tokens=prompt_tokens,
+        region=basis.region,
+        experts=request.experts,
+        **more,
+    )
+    if request.wafers is not None:
+        return options
+    fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
+    return replace(options, wafers=fewest_live(basis.mesh or basis.whole, basis.defects, fewest))
 
 
 def check_counts(**counts: int | None) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from wse.compiler.options import Options
-from wse.compiler.suggest import fewest_wafers, smallest_mesh
+from wse.compiler.suggest import smallest_mesh
 from wse.errors import BadInput, BadModel
 from wse.execute.sampling import Sampling
 from wse.hardware.mesh import mesh_on
@@ -16,8 +15,15 @@ from wse.models.bundled import BUNDLED
 from wse.models.checkpoint import Checkpoint
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.studies.live_mesh import as_programs_see, fewest_live
-from wse.studies.placement_request import Placeable, PlacementRequest, check_context, check_counts, load_basis
+from wse.studies.live_mesh import as_programs_see
+from wse.studies.placement_request import (
+    Placeable,
+    PlacementRequest,
+    check_context,
+    check_counts,
+    load_basis,
+    placement_options,
+)
 from wse.studies.prompt import end_ids, text_ids
 from wse.studies.sampling_request import check_sampling
 
@@ -71,22 +77,14 @@ def prepare(request: Request, *, to_run: bool = False) -> Prepared:
     spec, whole, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(one, basis.loaded) for one in _by_user(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
-    options = Options(
-        mapping=request.mapping,
-        wafers=request.wafers or 1,
-        dtype=basis.dtype,
-        activations=basis.activations,
-        accumulate=basis.accumulate,
-        context=context,
-        prompt_tokens=tuple(map(len, prompts)),
-        region=basis.region,
+    options = placement_options(
+        request,
+        basis,
+        context,
+        tuple(map(len, prompts)),
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
-        experts=request.experts,
     )
-    if request.wafers is None:
-        fewest = partial(fewest_wafers, spec, software=software, options=options)
-        options = replace(options, wafers=fewest_live(basis.mesh or whole, basis.defects, fewest))
     wanted = basis.mesh or _smallest(spec, whole, software, options)
     grow_to = None if basis.mesh else whole
     wafer, meshes = as_programs_see(wanted, basis.defects, options.wafers, grow_to=grow_to)
