@@ -20,7 +20,7 @@ from wse.studies.choose import compiled
 from wse.studies.compile import placement
 from wse.studies.estimate import estimate
 from wse.studies.estimate_request import EstimateRequest
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.live_mesh import fewest_live, largest_live, smallest_around
 from wse.studies.request import Request, prepare
 from wse.studies.run import run

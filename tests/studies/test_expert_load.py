@@ -22,7 +22,7 @@ from wse.report.terminal import percent
 from wse.report.trace_summary import print_trace
 from wse.studies.choose import compiled
 from wse.studies.compile import placement
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.request import Prepared, Request
 from wse.studies.run import run
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS

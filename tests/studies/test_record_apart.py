@@ -11,7 +11,7 @@ import pytest
 from tests.studies.test_expert_load import prepared_for
 from wse.hardware.mesh import mesh_on
 from wse.studies.choose import compiled
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.run import run
 from wse_mappings.expert_groups import OWN
 from wse_traces import open_trace, problems

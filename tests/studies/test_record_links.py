@@ -10,7 +10,7 @@ import pytest
 
 from wse.cli import main
 from wse.studies.choose import compiled
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import TraceWriter, open_trace, problems

@@ -34,7 +34,7 @@ def inspect(
     """
     from wse.report.as_json import as_json
     from wse.report.trace_summary import print_trace
-    from wse.studies.inspect import inspect_trace
+    from wse.studies.inspect.summary import inspect_trace
 
     facts = inspect_trace(Path(trace), top=top, cycles=cycles)
     if json:

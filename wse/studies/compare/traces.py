@@ -15,7 +15,7 @@ from wse.serving.economics import Economics, load_economics
 from wse.studies.compare.limits import limit_facts, many
 from wse.studies.compare.rows import fraction, money
 from wse.studies.facts import Report
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse_traces.errors import TraceError
 from wse_traces.read import Trace, open_trace
 from wse_traces.schema import CAUSES, HOST, PHASES

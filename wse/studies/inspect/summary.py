@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from wse.errors import BadInput, BadTrace
+from wse.errors import BadInput
 from wse.studies.expert_load import load_in
 from wse.studies.facts import Report
-from wse.studies.inspect_wavelets import cycle_range, wavelet_facts
-from wse_traces.errors import TraceError
-from wse_traces.read import Columns, Trace, open_trace
+from wse.studies.inspect.opened import named, opened
+from wse.studies.inspect.wavelets import cycle_range, wavelet_facts
+from wse_traces.read import Columns, Trace
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
 
 EVERY = 1 << 62
@@ -35,14 +34,8 @@ def inspect_trace(path: Path, *, top: int = 10, cycles: str | None = None) -> Re
         message = f"--top {top}: give a number of at least 0"
         raise BadInput(message)
     replayed = None if cycles is None else cycle_range(cycles)
-    if path.is_dir():
-        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
-        raise BadTrace(message)
-    try:
-        with open_trace(path) as trace:
-            return _facts(trace, top, replayed)
-    except TraceError as error:
-        raise BadTrace(str(error)) from error
+    with opened(path) as trace:
+        return _facts(trace, top, replayed)
 
 
 def _facts(trace: Trace, top: int, replayed: tuple[int, int] | None) -> Report:
@@ -193,15 +186,10 @@ def _step(places: Columns, row: int, ops: list[str], names: list[str]) -> Report
     """One of the costliest steps."""
     value = {name: int(column[row]) for name, column in places.items()}
     return {
-        "phase": _named(PHASES, value["phase"]),
-        "op": _named(ops, value["op"]),
-        "name": _named(names, value["name"]),
-        "kind": _named(KINDS, value["kind"]),
+        "phase": named(PHASES, value["phase"]),
+        "op": named(ops, value["op"]),
+        "name": named(names, value["name"]),
+        "kind": named(KINDS, value["kind"]),
         **{name: value[name] for name in ("layer", "stage", "wafer", "times", "cycles", "words", "hops")},
         "cycles_by": {cause: value[f"{cause}_cycles"] for cause in CAUSES},
     }
-
-
-def _named(names: Sequence[str], index: int) -> str:
-    """A name, or empty where the index points to none."""
-    return names[index] if 0 <= index < len(names) else ""

@@ -18,16 +18,16 @@ from tests.traces.conftest import HEADER, write
 from wse.cli import main
 from wse.errors import BadInput, BadTrace
 from wse.report.wavelet_lines import MOST_LINES
-from wse.studies import inspect_wavelets
 from wse.studies.choose import compiled
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect import wavelets
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 Move = tuple[int, ...]
 
 
@@ -173,9 +173,9 @@ def test_more_than_can_be_replayed_at_once_is_refused(
     logged: tuple[dict[str, Any], Path, list[Move]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, path, moves = logged
-    monkeypatch.setattr(inspect_wavelets, "MOST_MOVES", len(moves))
+    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
     assert len(inspect_trace(path, cycles="0-999999")["wavelets"]["replayed"]) == len(moves)
-    monkeypatch.setattr(inspect_wavelets, "MOST_MOVES", len(moves) - 1)
+    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves) - 1)
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
         inspect_trace(path, cycles="0-999999")

@@ -15,7 +15,7 @@ from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
 from wse.studies.choose import compiled
-from wse.studies.inspect import inspect_trace
+from wse.studies.inspect.summary import inspect_trace
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 
@@ -90,7 +90,7 @@ def test_what_is_printed_fits_80_columns(
 
 
 def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    golden = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+    golden = Path(__file__).parents[3] / "traces" / "golden" / "v1"
     assert main(["inspect", str(golden / "story.h5")]) == 0
     assert "each of layers 0 to 4" in capsys.readouterr().out
     assert main(["inspect", str(golden / "story-two-wafers.h5")]) == 0

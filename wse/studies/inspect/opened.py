@@ -1,0 +1,36 @@
+"""A trace opened for looking into: what is wrong with it is told in the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wse.errors import BadTrace
+from wse_traces.errors import TraceError
+from wse_traces.read import Trace, open_trace
+
+Facts = dict[str, Any]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Trace]:
+    """The trace at a path, for as long as it is looked into.
+
+    Raises:
+        BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
+    """
+    if path.is_dir():
+        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
+        raise BadTrace(message)
+    try:
+        with open_trace(path) as trace:
+            yield trace
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+
+
+def named(names: Sequence[str], index: int) -> str:
+    """A name, or empty where the index points to none."""
+    return names[index] if 0 <= index < len(names) else ""
