@@ -11,7 +11,7 @@ Grade = Literal["M", "V", "D", "I", "R", "U"]
 GRADES: Final[dict[str, str]] = {
     "M": "measured by the cited party",
     "V": "stated by the vendor",
-    "D": "derived from cited figures",
+    "D": "derived from cited figures, or fitted on them",
     "I": "inferred, an estimate",
     "R": "reported second-hand",
     "U": "given by the user",
