@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from wse.errors import WseBug
 from wse.execute.engine import Engine
 from wse.fabric.phase_cost import Fabric
 from wse.program import Program
-from wse.studies.facts import sram_facts
+from wse.studies.facts import sram_facts, stage_bytes
 
 SPEC = tiny_spec()
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
@@ -98,3 +99,17 @@ def test_everything_else_is_still_checked() -> None:
     pipeline = (*PIPELINE[:at], on_top_of_each_other, *PIPELINE[at:])
     with pytest.raises(WseBug, match=r"after allocate: .* overlap while both are live"):
         compile_choice(SPEC, wafer(3, 3, TOO_LITTLE), SOFTWARE, TOLD, CHOICE, pipeline)
+
+
+def test_each_byte_counts_for_the_largest_buffer_on_it() -> None:
+    """Byte by byte, the largest buffer last."""
+    program = compiled(OPTIONS, ENOUGH)
+    use: dict[int, str] = {}
+    for buffer in sorted(program.buffers, key=lambda b: b.bytes, reverse=True)[::-1]:  # of equal ones the first
+        use |= dict.fromkeys(range(buffer.address, buffer.address + buffer.bytes), buffer.use)
+    found = stage_bytes(program, 0, ENOUGH)
+    top = program.stages[0].sram_top_byte
+    counted = Counter(use.get(byte, "buffers") for byte in range(top))  # what no buffer has is for alignment
+    assert {name: size for name, size in found.items() if size} == counted | {"free": ENOUGH - top}
+    overlapping = sum(buffer.bytes for buffer in program.buffers)
+    assert overlapping > len(use), "buffers that are never live together share bytes"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
@@ -32,3 +34,21 @@ def test_totals_are_the_sums_over_all_runs() -> None:
         assert totals.hops == sum(int(cost.hops.sum()) for cost in costs) == totals.links.sum()
         assert np.array_equal(totals.links, sum(cost.links for cost in costs))
         assert np.allclose(totals.by_cause, sum(cost.by_cause.sum(axis=0) for cost in costs))
+
+
+def test_all_chunks_at_once_are_those_one_after_another() -> None:
+    """Of two users, some of whose chunks are alike and some not."""
+    machine, options = wafer(6, 5, 1 << 20), replace(OPTIONS, prompt_tokens=(11, 13))
+    program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, options, replace(CHOICE, prefill_chunk=2))
+    one, all_ = (Clock(Fabric(program, machine, SOFTWARE)) for _ in range(2))
+    costs = [one.prefill_chunk(index) for index in range(len(program.prefill))]
+    found = all_.prefill_all()
+    assert [cost.cycles for cost in found] == [cost.cycles for cost in costs]
+    assert len({id(cost) for cost in found}) < len(found) == 13
+    assert all_.lengths == one.lengths == [11, 13]
+    a, b = all_.prefill, one.prefill
+    sums = ("runs", "cycles", "layer_cycles", "words", "hops", "crossed")
+    assert [getattr(a, name) for name in sums] == [getattr(b, name) for name in sums]
+    assert np.array_equal(a.by_cause, b.by_cause)
+    assert np.array_equal(a.links, b.links)
+    assert a.busiest_links() == b.busiest_links()

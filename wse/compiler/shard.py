@@ -29,8 +29,9 @@ def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
     spec, options, apart = state.spec, state.options, state.options.experts_apart
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
+    shape = replace(spec, layers=())  # of any layers, so that models in small share their cuts
     cuts = tuple(
-        _cut(spec, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
+        _cut(shape, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
         for plan, experts in zip(state.plans, placements, strict=True)
     )
     tiles = []
@@ -38,7 +39,7 @@ def shard(state: State) -> State:
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first = op.in_layer(0)  # layers of one kind differ in names alone
-        for like, real in _wanted(spec, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
+        for like, real in _wanted(shape, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
             tile = _in_layer(like, op.layer, stage)
             if (stage, tile.name) not in seen:
                 seen.add((stage, tile.name))
@@ -81,6 +82,7 @@ def _cut(
     else:
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, rotary_size)
         heads = head_groups_of_wafers(cols, *sizes, stretches=span, whole_pairs=whole_pairs)
+    none = np.empty((cols, 0), np.int32)
     return Shard(
         rows=rows,
         cols=cols,
@@ -90,8 +92,8 @@ def _cut(
         vocab=padded_blocks(spec.vocab_size, cols),
         positions=padded_blocks(spec.learned_positions, cols),
         heads=heads,
-        queries=heads.rows(spec.head_size, spec.queries_per_kv),
-        keys=heads.rows(spec.head_size, 1),
+        queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
+        keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=cut_latent(spec, rows, cols),
         router=padded_blocks(mixture.count if mixture else 0, cols),
         experts=groups,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from wse.fabric.causes import Cycles
-from wse.fabric.link_map import I64
+from wse.fabric.link_map import I64, WORDS
 from wse.fabric.step_cost import StepCosts
-from wse.fabric.traffic import Traffic
+from wse.fabric.traffic import NOTHING, Moved, Traffic
 from wse.phase import Kind, Phase
 from wse.program import Program
 
@@ -37,6 +37,23 @@ class _Cost(NamedTuple):
     streams: int = 1
 
 
+class _Kind(NamedTuple):
+    """Steps of one stage that are alike, tokens choosing alike: what each costs and moves, and from where to where."""
+
+    cost: _Cost
+    moved: Moved | None
+    crossings: tuple[tuple[int, int], ...]
+    steps: list[int]
+
+    def rectangles(self) -> I64:
+        """Those of all of them."""
+        if self.moved is None:
+            return NOTHING
+        found = self.moved.rectangles.copy()
+        found[:, WORDS] *= len(self.steps)
+        return found
+
+
 class RoutedCosts:
     """Adds what routed steps cost and move to the cost of a phase without them. Keeps what it computed."""
 
@@ -49,32 +66,34 @@ class RoutedCosts:
         steps = np.flatnonzero(phase.routed)
         if not len(steps):
             return cost
-        start, by_cause, words, hops = cost.start.copy(), cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
-        contention, streams, rectangles = cost.contention.copy(), cost.streams.copy(), [cost.shifts]
-        payload, crossed = cost.bytes.copy(), dict[int, tuple[tuple[int, int], ...]]()
+        later = np.zeros(len(phase) + 1)  # by how much a step and all after it start later
+        by_cause, words, hops = cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
+        contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
+        crossed: dict[int, tuple[tuple[int, int], ...]] = {}
+        chosen: dict[tuple[int, int], I64] = {}
+        kinds: dict[tuple[int, int, int], _Kind] = {}
         for step in steps.tolist():
-            columns = by_column(self.program, phase, step, pairs)
-            crossings: tuple[tuple[int, int], ...] = ()
+            layer, stage = self.program.op_layers[int(phase.op[step])], int(phase.stage[step])
+            layer = layer if layer in pairs else -1  # all others are alike
+            if (stage, layer) not in chosen:
+                chosen[stage, layer] = by_column(self.program, phase, step, pairs)
+            key = (int(like[step]), stage, layer)
+            if key not in kinds:
+                kinds[key] = self._kind(phase, step, key[0], slots, chosen[stage, layer])
+            kind = kinds[key]
+            kind.steps.append(step)
+            later[step + 1] = kind.cost.cycles.total
             if phase.kind[step] == Kind.WAFERS:
-                crossings = crossed[step] = self.program.chosen_crossings(phase, step, columns)
-                found = self._between(phase, step, int(like[step]), slots, crossings)
-            else:
-                most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-                found = self._cost(phase, step, int(like[step]), slots, most)
-            by_cause[step] += found.cycles[1:]
-            start[step + 1 :] += found.cycles.total
-            contention[step], streams[step] = found.contention_cycles, found.streams
-            if phase.kind[step] == Kind.LINE:
-                moved = self._traffic.moved_by_pairs(phase, step, slots, columns)
-                words[step], hops[step] = moved.words, moved.hops
-                rectangles.append(moved.rectangles)
-            elif phase.kind[step] == Kind.WAFERS:
-                moved = self._traffic.between_wafers(phase, step, slots, crossings)
-                words[step], hops[step], payload[step] = moved.words, moved.hops, moved.bytes
-                rectangles.append(moved.rectangles)
+                crossed[step] = kind.crossings
+        for kind in kinds.values():
+            by_cause[kind.steps] += kind.cost.cycles[1:]
+            contention[kind.steps], streams[kind.steps] = kind.cost.contention_cycles, kind.cost.streams
+            if kind.moved is not None:
+                words[kind.steps], hops[kind.steps] = kind.moved.words, kind.moved.hops
+                payload[kind.steps] = kind.moved.bytes
         return replace(
             cost,
-            start=start,
+            start=cost.start + later[:-1].cumsum(),
             by_cause=by_cause,
             words=words,
             hops=hops,
@@ -82,7 +101,22 @@ class RoutedCosts:
             crossed=crossed,
             contention=contention,
             streams=streams,
-            shifts=np.concatenate(rectangles),
+            shifts=np.concatenate([cost.shifts, *(kind.rectangles() for kind in kinds.values())]),
+        )
+
+    def _kind(self, phase: Phase, step: int, like: int, slots: int, columns: I64) -> _Kind:
+        """What the steps that are like one do, with so many pairs on each column."""
+        if phase.kind[step] == Kind.WAFERS:
+            crossings = self.program.chosen_crossings(phase, step, columns)
+            moved = self._traffic.between_wafers(phase, step, slots, crossings)
+            return _Kind(self._between(phase, step, like, slots, crossings), moved, crossings, [])
+        most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
+        lines = phase.kind[step] == Kind.LINE
+        return _Kind(
+            self._cost(phase, step, like, slots, most),
+            self._traffic.moved_by_pairs(phase, step, slots, columns) if lines else None,
+            (),
+            [],
         )
 
     def _between(self, phase: Phase, step: int, like: int, slots: int, pairs: tuple[tuple[int, int], ...]) -> _Cost:

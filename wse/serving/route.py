@@ -33,8 +33,9 @@ def alone_cycles(route: Route) -> float:
 def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
     """Cycles that each server works, by its number."""
     found: dict[int, float] = {}
-    for visit in (visit for route in routes for visit in route):
-        found[visit.server] = found.get(visit.server, 0.0) + visit.busy_cycles
+    for route, times in Counter(routes).items():
+        for visit in route:
+            found[visit.server] = found.get(visit.server, 0.0) + times * visit.busy_cycles
     return found
 
 

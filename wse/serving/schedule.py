@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
-from wse.serving.route import Route, alone_cycles, busy_cycles, slowest, visits_once
+import numpy as np
+
+from wse.serving.route import Route, Visit, alone_cycles, busy_cycles, slowest, visits_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +74,33 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
 
     A chunk begins a visit when the one before has ended the same visit, whose keys and values it needs. Where every
     server works on the chunks in order, which holds if only the last comes back to a server, the recurrence over
-    chunks and visits is exact. Otherwise the bound is the longest chunk, and the work of the busiest server.
+    chunks and visits is exact: a visit ends at max(come, end of the one before) + busy, which is a running maximum once
+    the work of the chunks before is taken off. Otherwise the bound is the longest chunk, and the work of the busiest
+    server.
     """
     if not _in_line(routes):
         return Timed(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
-    free: dict[int, float] = {}
-    over = 0.0
-    for route in routes:
-        now = 0.0
-        for visit in route:
-            free[visit.server] = max(now, free.get(visit.server, 0.0)) + visit.busy_cycles
-            now = free[visit.server] + visit.latency_cycles
-        over = max(over, now)
+    kinds = list(dict.fromkeys(routes))
+    number = {route: kind for kind, route in enumerate(kinds)}
+    which = np.array([number[route] for route in routes])
+    now, over = np.zeros(len(routes)), 0.0
+    for visits in zip_longest(*kinds):  # those of one server
+        there = np.array([visit is not None for visit in visits])[which]  # chunks only get longer
+        _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, which[there]]
+        before = busy.cumsum() - busy
+        now = np.maximum.accumulate(now[-len(busy) :] - before) + before + busy + latency
+        over = max(over, float(now.max()))
     return Timed(over, exact=True)
 
 
 def _in_line(routes: Sequence[Route]) -> bool:
     """Whether each chunk visits what the one before did, in the same order, and none but the last a server twice."""
-    servers = [[visit.server for visit in route] for route in routes]
-    return all(b[: len(a)] == a and len(set(a)) == len(a) for a, b in pairwise(servers))
+    servers = {route: [visit.server for visit in route] for route in routes}
+
+    def follows(b: Route, a: Route) -> bool:
+        return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
+
+    return all(follows(b, a) for a, b in set(pairwise(routes)))
 
 
 @dataclass(frozen=True, slots=True)

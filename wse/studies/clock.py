@@ -136,6 +136,18 @@ class Clock:
         self._add(self.prefill, index, cost)
         return cost
 
+    def prefill_all(self) -> list[PhaseCost]:
+        """Count all chunks at once: the costs and sums are those of ``prefill_chunk``, one after another."""
+        program = self.fabric.program
+        costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
+        often = Counter(map(id, costs))  # chunks that are alike share their cost
+        for index, cost in enumerate(costs):
+            if id(cost) in often:
+                self._add(self.prefill, index, cost, often.pop(id(cost)))
+        for phase in program.prefill:
+            self.lengths[phase.user] += phase.tokens
+        return costs
+
     def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
         """Count one decoded token of each user, after so many others of that user where they are given.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
-from wse.fabric.routed import EVEN, Pairs
+from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import best, found
@@ -140,10 +140,9 @@ def timed(
     their routing.
     """
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
-    chosen = [EVEN] * len(program.prefill) if routing is None else routing.prefill
-    prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(chosen)]
     if routing is None:
-        return clock, prompts, clock.decode_all(prepared.new_tokens - 1)
+        return clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1)
+    prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
     for pairs in routing.decode:
         clock.decoded(pairs=pairs)
     return clock, prompts, []

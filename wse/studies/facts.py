@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from wse.element_types import ELEMENT_BYTES
 from wse.fabric.causes import CAUSES
 from wse.hardware.spec import WaferSpec
@@ -91,14 +93,16 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     the order of sizes, so that all uses with ``free`` add up to the SRAM of a PE.
     """
     uses = dict.fromkeys(USES, 0)
-    covered: list[tuple[int, int]] = []
     here = _beside(program, stage)
     mine = sorted((b for b in program.buffers if b.stage in here), key=lambda b: -b.bytes)
-    for buffer in mine:
-        uses[buffer.use] += _uncovered(covered, buffer.address, buffer.address + buffer.bytes)
-        covered = _merged([*covered, (buffer.address, buffer.address + buffer.bytes)])
+    spans = np.array([(b.address, b.address + b.bytes) for b in mine])
+    edges = np.unique(spans)
+    lengths, free = np.diff(edges), np.ones(len(edges) - 1, np.bool_)
+    for buffer, (first, end) in zip(mine, np.searchsorted(edges, spans).tolist(), strict=True):
+        uses[buffer.use] += int(lengths[first:end] @ free[first:end])
+        free[first:end] = False
     used = program.used_bytes(stage)
-    uses["buffers"] += used - sum(end - start for start, end in covered)  # alignment
+    uses["buffers"] += used - int(lengths @ ~free)  # alignment
     return {**uses, "free": sram_bytes - used}
 
 
@@ -106,20 +110,6 @@ def _beside(program: Program, stage: int) -> set[int]:
     """A stage and those in the same SRAM: all above it, and of those below the fullest."""
     fullest = max(program.below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest, *program.above(stage)}
-
-
-def _uncovered(covered: list[tuple[int, int]], start: int, end: int) -> int:
-    return (end - start) - sum(max(0, min(end, e) - max(start, s)) for s, e in covered)
-
-
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def fullest_stage(program: Program) -> int:
