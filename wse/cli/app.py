@@ -13,7 +13,7 @@ from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
 from wse.cli import inspect as inspect_command
-from wse.cli import mappings, models, run, validate, wafers
+from wse.cli import mappings, models, run, validate, view, wafers
 from wse.cli import sweep as sweep_command
 from wse.errors import BadInput, UnknownName
 
@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "estimate": estimate_command.estimate,
     "compare": compare_command.compare,
     "inspect": inspect_command.inspect,
+    "view": view.view,
     "validate": validate.validate,
     "sweep": sweep_command.sweep,
     "models": models.models,

@@ -1,0 +1,47 @@
+"""``wse view``: one self-contained page about a trace."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def view(
+    traces: Annotated[
+        list[str],
+        typer.Argument(metavar="TRACE [TRACE]", help="A file that wse run wrote; with a second, both side by side."),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The page; one that is there is replaced.")
+    ] = "wse-view.html",
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Write one HTML page about a trace: maps of the wafers, a token's timeline, cycles by layer and cause, steps.
+
+    It needs no network and no other file. Keys: ? on the page lists them.
+
+    Examples:
+
+    \b
+      wse view wse-run.h5
+      wse view wse-run.h5 -o report.html
+      wse view before.h5 after.h5 -o both.html
+    """
+    from wse.report.as_json import as_json
+    from wse.report.output_file import output_path, write_output
+    from wse.report.terminal import console_on, shown
+    from wse.report.view.page import view_page
+    from wse.studies.view.gather import check_names
+
+    paths = check_names(traces)
+    path = output_path("--output", output)
+    page = view_page(paths)
+    write_output("--output", path, page)
+    if json:
+        sys.stdout.write(as_json({"page": str(path), "bytes": len(page), "traces": [str(p) for p in paths]}))
+    else:
+        console_on(sys.stdout).print(f"{shown(path)}: {len(page) / 1e6:.2f} MB; open it in a browser", soft_wrap=True)

@@ -1,0 +1,95 @@
+// Steps of one pass as lanes: how much of each pixel's cycles a cause takes, so that no step is lost however short.
+const GROUPINGS = {
+  op: { label: "kind of op", of: (trace, steps, at) => (steps.op[at] < 0 ? "no op" : trace.kinds[trace.op_kinds[steps.op[at]]]) },
+  cause: { label: "cause", of: null },
+  stage: { label: "stage", of: (trace, steps, at) => (steps.stage[at] < 0 ? "no stage" : `stage ${steps.stage[at]}`) },
+  wafer: { label: "wafer", of: (trace, steps, at) => (steps.wafer[at] < 0 ? "host" : `wafer ${steps.wafer[at]}`) },
+  layer: { label: "layer", of: (trace, steps, at) => layerName(steps.layer[at]) },
+};
+const MOST_LANES = 40;
+const LANE = { height: 20, gap: 3, name: 132, axis: 22 };
+
+// The names of a grouping's lanes in order of time, and each step's lane; beyond MOST_LANES the rest share one.
+function lanesOf(trace, steps, schedule, grouping) {
+  const { of } = GROUPINGS[grouping];
+  if (!of) return { names: DATA.causes, lane: null };
+  const known = new Map();
+  const lane = new Int32Array(schedule.steps);
+  for (let at = 0; at < schedule.steps; at++) {
+    const name = of(trace, steps, schedule.first + at);
+    if (!known.has(name)) known.set(name, Math.min(known.size, MOST_LANES - 1));
+    lane[at] = known.get(name);
+  }
+  const names = [...known.keys()];
+  return { names: names.length > MOST_LANES ? [...names.slice(0, MOST_LANES - 1), `${names.length - MOST_LANES + 1} more`] : names, lane };
+}
+
+// Cycles by [lane, pixel, cause] of the steps between two cycles.
+function rasterised(steps, schedule, lanes, from, to, pixels) {
+  const causes = DATA.causes.length;
+  const amount = new Float32Array(lanes.names.length * pixels * causes);
+  const each = pixels / (to - from);
+  for (let at = 0; at < schedule.steps; at++) {
+    const step = schedule.first + at;
+    const cycles = steps.cycles[step];
+    const start = (steps.start_cycle[step] - from) * each, end = start + cycles * each;
+    if (end <= 0 || start >= pixels || !cycles) continue;
+    const first = Math.max(0, Math.floor(start)), last = Math.min(pixels - 1, Math.ceil(end) - 1);
+    for (let cause = 0; cause < causes; cause++) {
+      const part = steps.cycles_by[step * causes + cause] / cycles;
+      if (!part) continue;
+      const line = (lanes.lane ? lanes.lane[at] : cause) * pixels;
+      for (let x = first; x <= last; x++) {
+        const share = Math.min(end, x + 1) - Math.max(start, x);
+        amount[(line + x) * causes + cause] += share * part;
+      }
+    }
+  }
+  return amount;
+}
+
+// Stacked bars of a lane, a pixel at a time; pixels with equal bars are drawn as one.
+function drawLane(context, amount, lane, pixels, x0, y, height, colours) {
+  const causes = colours.length;
+  const at = (x, cause) => Math.min(1, amount[(lane * pixels + x) * causes + cause]);
+  for (let x = 0; x < pixels;) {
+    let end = x + 1;
+    while (end < pixels && colours.every((_, cause) => Math.abs(at(end, cause) - at(x, cause)) < 0.004)) end++;
+    let top = y + height;
+    for (let cause = 0; cause < causes; cause++) {
+      const part = Math.min(at(x, cause) * height, top - y);
+      if (part <= 0) continue;
+      context.fillStyle = colours[cause];
+      context.fillRect(x0 + x, top - part, end - x, part);
+      top -= part;
+    }
+    x = end;
+  }
+}
+
+// Round numbers of cycles for the axis between two.
+function ticks(from, to, most) {
+  const rough = (to - from) / most;
+  const size = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
+  const step = Math.max(1, [1, 2, 5, 10].map((times) => times * size).find((value) => value >= rough) ?? 10 * size);
+  const marks = [];
+  for (let mark = Math.ceil(from / step) * step; mark <= to; mark += step) marks.push(mark);
+  return marks;
+}
+
+function drawAxis(context, from, to, x0, pixels, y, clock) {
+  context.font = "11px system-ui, sans-serif";
+  context.fillStyle = colourOf("quiet");
+  context.strokeStyle = colourOf("line");
+  context.textBaseline = "top";
+  for (const mark of ticks(from, to, Math.max(2, pixels / 110))) {
+    const x = x0 + ((mark - from) * pixels) / (to - from);
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, y + 4);
+    context.stroke();
+    context.textAlign = x > x0 + pixels - 30 ? "right" : x < x0 + 30 ? "left" : "center";
+    context.fillText(`${short(mark)} (${seconds(mark / clock)})`, x, y + 6);
+  }
+  context.textAlign = "left";
+}

@@ -1,0 +1,38 @@
+// The page: every section made, then a mark that says when it could be used.
+function theme() {
+  const choice = document.getElementById("theme");
+  choice.addEventListener("change", () => {
+    document.documentElement.dataset.theme = choice.value;
+    redrawAll();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+}
+
+async function start() {
+  const section = (name) => document.getElementById(name);
+  theme();
+  summary(section("summary"));
+  about(section("about"));
+  const maps = new WaferMaps(section("wafer"));
+  const choose = (wafer) => {
+    maps.wafer = wafer;
+    maps.waferPick.querySelector("select").value = String(wafer);
+    maps.load();
+    section("wafer").scrollIntoView({ behavior: "smooth" });
+  };
+  section("placement").append(el("p", { class: "note" }, "Choose a wafer to see its PEs above."), el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))));
+  new CycleMap(section("work"));
+  const timeline = new Timeline(section("timeline"));
+  await Promise.all([maps.load(), timeline.load(), stepTable(section("steps"))]);
+  experts(section("experts"));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+  requestAnimationFrame(() => setTimeout(() => {
+    performance.mark("usable");
+    document.documentElement.dataset.usable = performance.now().toFixed(1);
+  }));
+}
+
+start().catch((error) => {
+  document.querySelector("main").prepend(el("p", { class: "badge warn", role: "alert" }, `This page could not be drawn: ${error.message}`));
+  throw error;
+});

@@ -1,0 +1,113 @@
+// What is in one PE: its stage and tile, its numbers, its buffers at their addresses, its colours.
+const BAR = { width: 960, lane: 26 };
+
+function stageAt(trace, wafer, row, col) {
+  let found = -1;
+  trace.stages.forEach((stage, at) => {
+    const inside = row >= stage.row && row < stage.row + stage.rows && col >= stage.col && col < stage.col + stage.cols;
+    if (stage.wafer === wafer && inside) found = at;
+  });
+  return found;
+}
+
+// Buffers and steps name the first of the rectangles that one stage has on several wafers.
+const owners = new Map();
+
+function ownerOf(trace, at) {
+  const known = owners.get(trace) ?? owners.set(trace, trace.stages.map((stage, index) => {
+    const same = (name) => (other) => other[name] === stage[name];
+    const alike = (other) => ["row", "col", "rows", "cols", "first_layer", "last_layer"].every((name) => same(name)(other));
+    const held = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
+    return held(index) ? index : trace.stages.findIndex((other, index_) => alike(other) && held(index_));
+  })).get(trace);
+  return at < 0 ? -1 : known[at];
+}
+
+function stageName(trace, at) {
+  if (at < 0) return "no stage";
+  const { first_layer: first, last_layer: last } = trace.stages[at];
+  if (first < 0) return `stage ${at}, no layers`;
+  return `stage ${at}, ${first === last ? `layer ${first}` : `layers ${first}–${last}`}`;
+}
+
+function tileName(trace, at, row, col) {
+  const stage = trace.stages[at];
+  return `tile ${row - stage.row}, ${col - stage.col} of ${stage.rows}×${stage.cols}`;
+}
+
+// The kind of op that a stage computes longest, or that moves most words.
+function busiestOp(trace, at, by) {
+  const mine = trace.stage_work.filter((work) => work.stage === ownerOf(trace, at));
+  const total = sum(mine.map((work) => work[by]));
+  const most = mine.reduce((best, work) => (work[by] > (best?.[by] ?? 0) ? work : best), null);
+  return most && most.kind >= 0 ? `op ${trace.kinds[most.kind]}, ${percent(most[by], total)} of its ${by === "hops" ? "hops" : "compute cycles"}` : "";
+}
+
+function largestBuffer(trace, at, use) {
+  const owner = ownerOf(trace, at);
+  const mine = trace.buffers.filter((buffer) => buffer.stage === owner && (use === undefined || DATA.uses[buffer.use] === use));
+  return mine.reduce((best, buffer) => (buffer.bytes > (best?.bytes ?? -1) ? buffer : best), null);
+}
+
+function sramMap(trace, at) {
+  const owner = ownerOf(trace, at);
+  const buffers = trace.buffers.filter((buffer) => buffer.stage === owner).sort((a, b) => a.address - b.address);
+  if (!buffers.length) return el("p", { class: "note" }, "No map of its SRAM was recorded.");
+  const size = sum(trace.stages[at].stage_bytes);
+  const ends = [];
+  const lanes = buffers.map((buffer) => {
+    let lane = ends.findIndex((end) => end <= buffer.address);
+    if (lane < 0) lane = ends.push(0) - 1;
+    ends[lane] = buffer.address + buffer.bytes;
+    return lane;
+  });
+  const height = ends.length * BAR.lane + 18;
+  const x = (address) => (BAR.width * address) / size;
+  const bars = buffers.map((buffer, index) => {
+    const bar = svg("rect", {
+      x: x(buffer.address), y: lanes[index] * BAR.lane, width: Math.max(1, x(buffer.bytes)), height: BAR.lane - 3,
+      class: "buffer", onpointermove: (event) => showTip(event, bufferLines(buffer)), onpointerleave: hideTip,
+    });
+    bar.style.fill = `var(--use-${DATA.uses[buffer.use]})`;
+    return bar;
+  });
+  const marks = Array.from({ length: Math.floor(size / 8192) + 1 }, (_, mark) => svg("text", {
+    x: Math.min(x(mark * 8192), BAR.width), y: height - 4, class: "mark",
+    "text-anchor": mark === 0 ? "start" : x(mark * 8192) > BAR.width - 20 ? "end" : "middle",
+  }, `${mark * 8} KiB`));
+  const used = buffers.map((buffer) => [buffer.name, DATA.uses[buffer.use], `0x${buffer.address.toString(16).padStart(4, "0")}`,
+    whole(buffer.bytes), buffer.dtype, buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always"]);
+  const frame = svg("rect", { x: 0, y: 0, width: BAR.width, height: ends.length * BAR.lane - 3, class: "sram" });
+  return el("div", {},
+    svg("svg", { viewBox: `0 0 ${BAR.width} ${height}`, class: "bars", role: "img", "aria-label": `${buffers.length} buffers over ${whole(size)} B of SRAM; the table below lists them` }, frame, ...bars, ...marks),
+    key(DATA.uses.slice(0, -1), "use"),
+    ends.length > 1 ? el("p", { class: "note" }, "Buffers under each other share addresses at different times.") : null,
+    plainTable("Buffers of this PE by address", ["buffer", "use", "address", "bytes", "type", "needed by"], used, [2, 3]));
+}
+
+function bufferLines(buffer) {
+  return [buffer.name, `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${whole(buffer.address)}`,
+    buffer.live.length ? `needed by ${[...new Set(buffer.live)].join(" to ")}` : "always there"];
+}
+
+function colourTable(trace, wafer, row, col) {
+  const mine = trace.routes.filter((route) => route.wafer === wafer && row >= route.row && row < route.row + route.rows
+    && col >= route.col && col < route.col + route.cols);
+  if (!mine.length) return null;
+  const axis = ["along rows", "along columns", "along both"];
+  const rows = mine.sort((a, b) => a.colour - b.colour).map((route) => [String(route.colour), route.pattern, axis[route.axis] ?? ""]);
+  return el("details", {}, el("summary", {}, `${new Set(mine.map((route) => route.colour)).size} colours that this PE sets`),
+    plainTable("Colours of this PE", ["colour", "pattern", "lines"], rows, [0]));
+}
+
+// values: the PE's own numbers, by quantity
+function pePanel(trace, wafer, row, col, values) {
+  const at = stageAt(trace, wafer, row, col);
+  const told = [["place", `wafer ${wafer}, row ${row}, column ${col}`], ["stage", stageName(trace, at)]];
+  if (at >= 0) told.push(["tile", tileName(trace, at, row, col)]);
+  const op = at >= 0 ? busiestOp(trace, at, "compute") : "";
+  if (op) told.push(["busiest", op]);
+  for (const [name, value] of values) told.push([QUANTITIES[name].label, `${whole(value)} ${QUANTITIES[name].unit}`]);
+  return el("div", {}, el("h3", {}, `${COMPARED ? `${trace.letter}: ` : ""}PE ${row}, ${col} of wafer ${wafer}`), facts(told),
+    at >= 0 ? sramMap(trace, at) : el("p", { class: "note" }, "Nothing is placed here."), colourTable(trace, wafer, row, col));
+}

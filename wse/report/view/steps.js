@@ -1,0 +1,93 @@
+// The table of steps: every place of the program that steps ran in, summed over the run; of two traces, both and the change.
+async function stepRows(trace) {
+  if (!trace.places) return [];
+  const places = await columns(trace.places);
+  const causes = DATA.causes.length;
+  const named = (names, at) => (at < 0 ? "" : names[at]);
+  return Array.from({ length: places.cycles.length }, (_, at) => ({
+    phase: DATA.phases[places.phase[at]] ?? "",
+    op: named(trace.op_names, places.op[at]),
+    name: named(trace.names, places.name[at]),
+    kind: DATA.kinds[places.kind[at]] ?? "",
+    layer: places.layer[at],
+    stage: places.stage[at],
+    wafer: places.wafer[at],
+    area: `${places.rows[at]}×${places.cols[at]} at ${places.row[at]}, ${places.col[at]}`,
+    times: places.times[at],
+    cycles: places.cycles[at],
+    words: places.words[at],
+    hops: places.hops[at],
+    causes: places.cycles_by.slice(at * causes, (at + 1) * causes),
+  }));
+}
+
+function causeBar(causes) {
+  const total = sum(causes) || 1;
+  const named = DATA.causes.map((cause, at) => [cause, causes[at]]).filter(([, cycles]) => cycles);
+  const text = named.map(([cause, cycles]) => `${cause} ${percent(cycles, total)}`).join(", ");
+  const bar = el("span", { class: "split", role: "img", "aria-label": text, title: text });
+  for (const [cause, cycles] of named) {
+    const part = el("i");
+    part.style.width = `${(100 * cycles) / total}%`;
+    part.style.background = `var(--cause-${cause})`;
+    bar.append(part);
+  }
+  return bar;
+}
+
+function textColumn(name, of) {
+  return { name, value: of, text: of };
+}
+
+function numberColumn(name, of, shown = whole) {
+  return { name, value: of, text: (row) => shown(of(row)), numeric: true };
+}
+
+const LAYER_COLUMN = { name: "layer", value: (row) => row.layer, text: (row) => (row.layer < 0 ? "–" : String(row.layer)), numeric: true };
+const CAUSE_COLUMN = { name: "by cause", value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))], bar: (row) => causeBar(row.causes) };
+const NAME_COLUMNS = [textColumn("phase", (row) => row.phase), textColumn("op", (row) => row.op), textColumn("kernel or pattern", (row) => row.name)];
+
+function searched(row) {
+  return `${row.phase} ${row.op} ${row.name} ${row.kind} ${layerName(row.layer)} ${row.stage >= 0 ? `stage ${row.stage}` : ""} wafer ${row.wafer}`;
+}
+
+async function stepTable(section) {
+  const all = await Promise.all(TRACES.map(stepRows));
+  const rows = COMPARED ? aligned(all[0], all[1]) : all[0];
+  if (!rows.length) {
+    section.append(el("p", { class: "note" }, "The trace has no steps yet."));
+    return null;
+  }
+  const total = sum(rows.map((row) => row.cycles));
+  const columns_ = COMPARED ? [
+    ...NAME_COLUMNS, LAYER_COLUMN,
+    numberColumn("cycles in A", (row) => row.before), numberColumn("cycles in B", (row) => row.after),
+    numberColumn("B − A", (row) => row.after - row.before),
+    { name: "change", value: (row) => Math.abs(row.after - row.before), text: (row) => change(row.before, row.after), numeric: true },
+    numberColumn("hops, B − A", (row) => row.hops),
+  ] : [
+    ...NAME_COLUMNS, LAYER_COLUMN,
+    numberColumn("stage", (row) => row.stage, String), numberColumn("wafer", (row) => row.wafer, (wafer) => (wafer < 0 ? "host" : String(wafer))),
+    numberColumn("times", (row) => row.times), numberColumn("cycles", (row) => row.cycles),
+    { name: "share", value: (row) => row.cycles, text: (row) => percent(row.cycles, total), numeric: true }, CAUSE_COLUMN,
+    numberColumn("words", (row) => row.words), numberColumn("hops", (row) => row.hops), textColumn("PEs", (row) => row.area),
+  ];
+  const caption = COMPARED ? "Steps of both runs, by op, kernel or pattern and layer: cycles over the run" : "Steps of the program, summed over the run";
+  const table = new SortedTable(caption, columns_, rows, searched, COMPARED ? 7 : 7);
+  section.append(table.node);
+  return table;
+}
+
+// Rows of two traces that are the same step of the same op, wherever each has it placed.
+function aligned(first, second) {
+  const found = new Map();
+  [first, second].forEach((rows, side) => {
+    for (const row of rows) {
+      const key_ = JSON.stringify([row.phase, row.op, row.name, row.kind, row.layer]);
+      const held = found.get(key_) ?? found.set(key_, { ...row, stage: -1, before: 0, after: 0, cycles: 0, hops: 0 }).get(key_);
+      held[side ? "after" : "before"] += row.cycles;
+      held.hops += side ? row.hops : -row.hops;
+    }
+  });
+  return [...found.values()];
+}

@@ -1,0 +1,1 @@
+"""``wse view``: what a page about a trace shows, gathered as plain values and packed arrays."""

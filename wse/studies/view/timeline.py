@@ -1,0 +1,117 @@
+"""Tokens, and the steps of the passes that made them: each sequence of steps once, as the trace has them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadTrace
+from wse.studies.facts import Report
+from wse.studies.view.packing import Array, Pack, checked, packed_columns
+from wse_traces.read import Columns, Trace
+from wse_traces.schema import PHASES
+
+MOST_STEPS: Final = 120_000
+"""Steps of all timelines of the page; the first sequence is cut there, later ones that find no room are left out."""
+MOST_TOKENS: Final = 10_000
+DECODE: Final = PHASES.index("decode")
+SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
+AREA: Final = ("row", "col", "rows", "cols")
+
+
+def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
+    """``tokens`` (a list of small objects), ``schedules`` that the page holds, and ``steps``, their packed columns.
+
+    A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its
+    ``phase`` is that of the pass that read or generated it, -1: none.
+
+    Raises:
+        BadTrace: a token or pass points nowhere, or a schedule leaves the table of steps.
+    """
+    path = trace.path
+    passes, schedules = trace.table("pass"), trace.table("schedule")
+    tokens = trace.table("token", 0, MOST_TOKENS)
+    texts = trace.token_texts()
+    if trace.rows("token") > MOST_TOKENS:
+        notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MOST_TOKENS:,}.")
+    checked(path, "tokens/pass", tokens["pass"], trace.rows("pass"))
+    checked(path, "passes/schedule", passes["schedule"], trace.rows("schedule"))
+    of_token = np.append(passes["schedule"], -1)[tokens["pass"]]
+    phase = np.append(schedules["phase"].astype(int), -1)[of_token]
+    kept, rows = _kept(trace, of_token, np.where(phase == DECODE, tokens["cycles"], -1), schedules, notes)
+    columns = _steps(trace, kept, rows)
+    packed = packed_columns(columns, pack)
+    if packed is None:
+        notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
+        kept = []
+    number = {schedule: at for at, schedule in enumerate(kept)}
+    first = np.cumsum([0, *rows]).tolist()
+    start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
+    return {
+        "tokens": [
+            {
+                "id": int(tokens["id"][i]),
+                "text": texts[i],
+                "prompt": bool(tokens["is_prompt"][i]),
+                "user": int(tokens["sequence"][i]),
+                "position": int(tokens["position"][i]),
+                "cycles": int(tokens["cycles"][i]),
+                "start_cycle": int(start[i]),
+                "phase": int(phase[i]),
+                "schedule": number.get(int(of_token[i]), -1),
+            }
+            for i in range(len(tokens["id"]))
+        ],
+        "schedules": [
+            {
+                "phase": int(schedules["phase"][schedule]),
+                "kv_slots": int(schedules["kv_slots"][schedule]),
+                "cycles": int(schedules["cycles"][schedule]),
+                "first": first[at],
+                "steps": rows[at],
+            }
+            for at, schedule in enumerate(kept)
+        ],
+        "steps": packed,
+    }
+
+
+def _kept(
+    trace: Trace, of_token: Array, cycles: Array, schedules: Columns, notes: list[str]
+) -> tuple[list[int], list[int]]:
+    """The schedules that fit, and the steps kept of each: that of the slowest decoded token first, then by token."""
+    wanted = of_token[of_token >= 0]
+    slowest = of_token[np.argsort(-cycles, kind="stable")[:1]]
+    order = list(dict.fromkeys([int(s) for s in (*slowest, *wanted) if s >= 0]))
+    kept: list[int] = []
+    rows: list[int] = []
+    room = MOST_STEPS
+    for schedule in order:
+        first, steps = int(schedules["first_step"][schedule]), int(schedules["steps"][schedule])
+        if first < 0 or steps < 0 or first + steps > trace.rows("step"):
+            message = f"{trace.path}: schedules: rows that steps does not have; make the trace again"
+            raise BadTrace(message)
+        if steps > room and kept:
+            continue
+        if steps > room:
+            notes.append(f"Of the {steps:,} steps of the slowest token the timeline has the first {room:,}.")
+        kept.append(schedule)
+        rows.append(min(steps, room))
+        room -= rows[-1]
+    if len(kept) < len(order):
+        notes.append(
+            f"Of {len(order):,} sequences of steps that tokens share, the page has {len(kept):,}, the slowest's first."
+        )
+    return kept, rows
+
+
+def _steps(trace: Trace, kept: list[int], rows: list[int]) -> Columns:
+    first = trace.column("schedules/first_step")
+    spans = [(int(first[schedule]), count) for schedule, count in zip(kept, rows, strict=True)]
+    return {
+        name: np.concatenate(
+            [trace.column(f"steps/{name}", 0, 0), *(trace.column(f"steps/{name}", at, at + n) for at, n in spans)]
+        )
+        for name in (*SHOWN, *AREA)
+    }

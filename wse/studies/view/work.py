@@ -1,0 +1,103 @@
+"""Where the cycles went: steps summed over the run, by place for a table, by layer and kind of op for areas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wse.studies.facts import Report
+from wse.studies.view.packing import Array, Pack, checked, packed_columns
+from wse_traces.read import Columns, Trace
+from wse_traces.schema import CAUSES, PHASES
+
+EVERY: Final = 1 << 62
+MOST_PLACES: Final = 12_000
+"""Rows of the page's table of steps, costliest first; a sort takes a few milliseconds."""
+
+
+def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
+    """``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``, ``work``, ``stage_work`` and ``places``.
+
+    ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has a row for each phase, layer and
+    kind of op: ``cycles`` by cause. ``stage_work`` has a row for each stage and kind of op: cycles in which its PEs
+    compute, and hops of its words.
+
+    Raises:
+        BadTrace: an index points to no op or name.
+    """
+    path = trace.path
+    ops = trace.texts("graph/ops/kind")
+    kinds = list(dict.fromkeys(ops))
+    kind_of = np.array([kinds.index(kind) for kind in ops] + [-1], np.int64)
+    places = trace.top_steps(n=EVERY)
+    checked(path, "steps/op", places["op"], len(ops))
+    checked(path, "steps/name", places["name"], trace.rows("name"))
+    checked(path, "steps/stage", places["stage"], trace.rows("stage"))
+    checked(path, "schedules/phase", places["phase"], len(PHASES))
+    op_kind = kind_of[places["op"]]
+    by_cause = np.stack([places[f"{cause}_cycles"] for cause in CAUSES], axis=1)
+    return {
+        "phases": _phases(trace, places, by_cause),
+        "op_names": trace.texts("graph/ops/name"),
+        "op_kinds": kind_of[:-1].tolist(),
+        "kinds": kinds,
+        "names": trace.texts("strings/names"),
+        "work": _work(places, op_kind, by_cause),
+        "stage_work": _stage_work(places, op_kind),
+        "places": _places(places, by_cause, pack, notes),
+    }
+
+
+def _phases(trace: Trace, places: Columns, by_cause: Array) -> Report:
+    """By phase: passes, cycles of all steps by cause, words and hops."""
+    phase_of = trace.column("schedules/phase")
+    executed = phase_of[checked(trace.path, "passes/schedule", trace.column("passes/schedule"), len(phase_of))]
+    found = {}
+    for code, phase in enumerate(PHASES):
+        mine = places["phase"] == code
+        if passes := int((executed == code).sum()):
+            found[phase] = {
+                "passes": passes,
+                "cycles_by": by_cause[mine].sum(axis=0).tolist(),
+                "words": int(places["words"][mine].sum()),
+                "hops": int(places["hops"][mine].sum()),
+            }
+    return found
+
+
+def _work(places: Columns, op_kind: Array, by_cause: Array) -> list[Report]:
+    keys = np.stack([places["phase"], places["layer"], op_kind], axis=1)
+    found, group = np.unique(keys, axis=0, return_inverse=True)
+    sums = np.zeros((len(found), len(CAUSES)), np.int64)
+    np.add.at(sums, group.ravel(), by_cause)
+    return [
+        {"phase": phase, "layer": layer, "kind": kind, "cycles": cycles}
+        for (phase, layer, kind), cycles in zip(found.tolist(), sums.tolist(), strict=True)
+    ]
+
+
+def _stage_work(places: Columns, op_kind: Array) -> list[Report]:
+    keys = np.stack([places["stage"], op_kind], axis=1)
+    found, group = np.unique(keys, axis=0, return_inverse=True)
+    sums = np.zeros((len(found), 2), np.int64)
+    np.add.at(sums, group.ravel(), np.stack([places["compute_cycles"], places["hops"]], axis=1))
+    return [
+        {"stage": stage, "kind": kind, "compute": compute, "hops": hops}
+        for (stage, kind), (compute, hops) in zip(found.tolist(), sums.tolist(), strict=True)
+    ]
+
+
+def _places(places: Columns, by_cause: Array, pack: Pack, notes: list[str]) -> Report | None:
+    rows = len(places["cycles"])
+    kept = {name: column[:MOST_PLACES] for name, column in places.items() if not name.endswith("_cycles")}
+    if rows > MOST_PLACES:
+        total = int(places["cycles"].sum())
+        part = int(kept["cycles"].sum()) / max(1, total)
+        notes.append(
+            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * part:.1f} % of all cycles."
+        )
+    columns = packed_columns({**kept, "cycles_by": by_cause[:MOST_PLACES]}, pack)
+    if columns is None:
+        notes.append("The table of steps found no room on this page; see wse inspect --steps.")
+    return columns
