@@ -50,3 +50,18 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
     assert report["latency"]["ttft_s"] > 0
     assert "first token" in wse(*arguments, "--detail").out
+
+
+def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_path: Path, empty: Path) -> None:
+    config = write_config(tmp_path, num_hidden_layers=4)
+    asked = ("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "8", "--trace", "e.h5")
+    told = wse(*asked)
+    assert (told.code, told.err) == (0, "")
+    assert "wse inspect e.h5" in told.out
+    report = json.loads(wse(*asked, "--json").out)
+    assert report["trace"] == "e.h5"
+    assert [path.name for path in empty.iterdir()] == ["e.h5"]
+    inside = json.loads(wse("inspect", "e.h5", "--json").out)
+    assert inside["decode"]["cycles_per_pass"] == report["decode"]["cycles_per_token"]
+    assert inside["report"] == report
+    assert inside["options"]["command"] == "estimate"

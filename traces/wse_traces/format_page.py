@@ -31,7 +31,7 @@ _HEAD = f"""\
 
 <!-- Generated from wse_traces/schema.py by `python -m wse_traces.format_page`. Do not edit. -->
 
-A trace is an HDF5 file that describes one emulated run: what was compiled, where it was placed,
+A trace is an HDF5 file that describes one emulated run, or an estimate of one: what was compiled, where it was placed,
 which steps were executed when, what they cost by cause, and what moved over which link. It is read
 with plain h5py, without this project. The words are the project's: a *PE* is one core of the wafer
 with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* one 32-bit transfer.
@@ -71,6 +71,11 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 11. Where PEs or links are dead (`defects` among the options), the attributes `rows` and `cols` are those of the fabric,
    and so are the places of `links`: words round a dead PE are on the links that they took. All other rows and columns
    are those of the mesh that programs see, whose size is the option `mesh`; `steps/hops` counts links of the fabric.
+12. The option `command` says whether a trace is of a `run` or of an `estimate`; where it is missing it is of a run. An
+   estimate has the passes and tokens that would be: ids are -1, texts are empty, no time is taken by the emulator, and
+   `routed` has no rows, since tokens are taken to choose experts as evenly as they can. Decoded tokens with as many
+   cache slots in use share a schedule, whose words and hops of cache shifts are those of the mean token, rounded down;
+   the last of them has one of its own that holds what is left, so that the sums over all tokens are exact.
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 

@@ -29,7 +29,10 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One dataset. ``labels`` name the values of a code, ``refers`` the table that an index points into."""
+    """One dataset. ``labels`` name the values of a code, ``refers`` the table that an index points into.
+
+    Numbers are at least 0, or -1 for none; those that are ``signed`` may be anything.
+    """
 
     path: str
     dtype: str
@@ -38,6 +41,7 @@ class Field:
     doc: str
     labels: tuple[str, ...] = ()
     refers: str = ""
+    signed: bool = False
 
     @property
     def table(self) -> str:
@@ -131,9 +135,11 @@ FIELDS: Final[tuple[Field, ...]] = (
         "<i8",
         ("stage", "use"),
         "B/PE",
-        "SRAM by use on the fullest PE of the stage; all uses with `free` add up to the SRAM of a PE",
+        "SRAM by use on the fullest PE of the stage; all uses with `free` add up to the SRAM of a PE, "
+        "`free` is below 0 where an estimate is of what does not fit",
+        signed=True,
     ),
-    Field("sram/bytes_per_pe", "<i4", ("wafer", "use", "row", "col"), "B", "SRAM by use on every PE"),
+    Field("sram/bytes_per_pe", "<i4", ("wafer", "use", "row", "col"), "B", "SRAM by use on every PE", signed=True),
     Field("sram/buffers/stage", "<i4", ("buffer",), "index", "stage whose fullest PE it is in", refers="stage"),
     Field("sram/buffers/name", TEXT, ("buffer",), "text", "name of the buffer"),
     Field("sram/buffers/use", "u1", ("buffer",), "code", "what it is for", labels=USES),

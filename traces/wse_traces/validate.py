@@ -77,7 +77,7 @@ def _problems(trace: Trace) -> Iterator[str]:
 def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
     for index in range(trace.rows(field.table)):
         plane = trace.column(field.path, index, index + 1)
-        if plane.min(initial=0) < 0:
+        if plane.min(initial=0) < 0 and not field.signed:
             yield f"{field.path}[{index}]: a negative value, {plane.min()}"
 
 
@@ -94,7 +94,7 @@ def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
         wrong, what = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
     elif values.dtype.kind == "f":
         wrong, what = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
-    elif values.dtype.kind == "i":
+    elif values.dtype.kind == "i" and not field.signed:
         wrong, what = values < schema.NONE, "at least -1"
     else:
         return

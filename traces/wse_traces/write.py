@@ -137,13 +137,14 @@ class TraceWriter:
         """Append words on links, [direction, row, col] of one layer's rectangle; give the pattern's index."""
         array = np.asarray(words)
         rows, cols = array.shape[1:]
-        full = np.zeros((1, len(schema.DIRECTIONS), self.header.rows, self.header.cols), "<i8")
-        full[0, :, :rows, :cols] = array
-        return self.append("pattern", {"words": full, "rows": [rows], "cols": [cols]}).start
+        return self.append("pattern", {"words": array[np.newaxis], "rows": [rows], "cols": [cols]}).start
 
     def append_plane(self, path: str, values: ArrayLike) -> int:
         """Append the next wafer of a plane: ``links/words``, ``pe/busy_cycles`` or ``sram/bytes_per_pe``."""
         field = BY_PATH[path]
+        if np.shape(values) != schema.shape_of(field, self.header):
+            message = f"{path}: a plane of shape {np.shape(values)}, needed: {schema.shape_of(field, self.header)}"
+            raise ValueError(message)
         return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
 
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
@@ -257,15 +258,26 @@ class TraceWriter:
 
     def _write(self, table: str, parts: Sequence[Mapping[str, Array]]) -> None:
         for field in TABLES[table]:
+            if "row" in field.axes:
+                self._write_planes(field, [plane for part in parts for plane in part[field.name]])
+                continue
             rows = parts[0][field.name] if len(parts) == 1 else np.concatenate([p[field.name] for p in parts])
             dataset = self._file[field.path]
             end = self._rows[table]
             dataset.resize(end, axis=0)
             dataset[end - len(rows) : end] = rows.view(dataset.dtype)  # which knows that texts are UTF-8
 
+    def _write_planes(self, field: Field, planes: Sequence[Array]) -> None:
+        """Write as much of each plane as is given; chunks beyond it are never made, and read as 0."""
+        dataset, end = self._file[field.path], self._rows[field.table]
+        dataset.resize(end, axis=0)
+        for index, plane in enumerate(planes, start=end - len(planes)):
+            rows, cols = plane.shape[-2:]
+            dataset[index, ..., :rows, :cols] = plane
+
 
 def _cast(field: Field, values: ArrayLike, header: RunHeader) -> Array:
-    """Values in the dtype and row shape of a dataset. Raises: ValueError if that would change them."""
+    """Values in the dtype and row shape of a dataset, or less of the mesh. Raises: ValueError if that changes them."""
     if field.dtype == schema.TEXT:
         encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
         longest = max(map(len, encoded), default=0)
@@ -275,10 +287,13 @@ def _cast(field: Field, values: ArrayLike, header: RunHeader) -> Array:
         return np.array(encoded, schema.TEXT)
     given = np.asarray(values)
     array = given.astype(field.dtype)
-    if array.shape[1:] != schema.shape_of(field, header) or array.ndim == 0:
-        message = f"{field.path}: rows of shape {array.shape[1:]}, needed: {schema.shape_of(field, header)}"
+    needed = schema.shape_of(field, header)
+    whole = len(needed) - 2 if "row" in field.axes else len(needed)  # axes of which nothing may be left out
+    fits = array.ndim == 1 + len(needed) and array.shape[1 : 1 + whole] == needed[:whole]
+    if not fits or any(size > most for size, most in zip(array.shape[1 + whole :], needed[whole:], strict=True)):
+        message = f"{field.path}: rows of shape {array.shape[1:]}, needed: {needed}"
         raise ValueError(message)
-    if array.dtype.kind in "iu" and not np.array_equal(array, given):
+    if array.dtype != given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, given):
         message = f"{field.path}: values that {array.dtype} cannot hold"
         raise ValueError(message)
     return array

@@ -38,6 +38,9 @@ def estimate(
     detail: Annotated[  # noqa: FBT002
         bool, typer.Option("--detail", help="Also by kind of layer and by stage, and where everything is.")
     ] = False,
+    trace: Annotated[
+        str, typer.Option(metavar="PATH|none", help="Write a trace of it, to look inside with `wse inspect`.")
+    ] = "none",
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate a model on full-size wafers, from its config alone: speed, SRAM, traffic. Nothing is executed.
@@ -48,13 +51,18 @@ def estimate(
       wse estimate llama-3-8b
       wse estimate story --mesh 24x24 --wafers 2 --mapping pipeline --new-tokens 64 --prompt-len 64 --batch 4
       wse estimate story --mesh 24x24 --prompt-len 64 --new-tokens 64 --sensitivity --detail
+      wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
     """
     from wse.report.as_json import as_json
     from wse.report.estimate_summary import print_estimate
     from wse.report.progress import ESTIMATING, progress_on
     from wse.studies.estimate import estimate as estimated
     from wse.studies.estimate_request import EstimateRequest
+    from wse.studies.trace_path import check_trace_path
 
+    path = opt.trace_path(trace)
+    if path is not None:
+        check_trace_path(path)
     request = EstimateRequest(
         model=model,
         wafer=wafer,
@@ -77,7 +85,7 @@ def estimate(
         economics=economics,
     )
     with progress_on(sys.stderr, ESTIMATING) as on_piece:
-        report = estimated(request, sensitivity=sensitivity, on_piece=on_piece)
+        report = estimated(request, sensitivity=sensitivity, trace=path, on_piece=on_piece)
     if json:
         sys.stdout.write(as_json(report))
     else:

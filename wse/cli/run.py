@@ -67,8 +67,8 @@ def run(
     from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
     from wse.studies.choose import compiled
-    from wse.studies.record import check_trace_path
     from wse.studies.request import prepare
+    from wse.studies.trace_path import check_trace_path
 
     request = opt.request(
         model=model,

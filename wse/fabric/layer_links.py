@@ -149,16 +149,16 @@ def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
 def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[CacheUse]) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
     shift, grows = phase.kind[step] == Kind.CACHE_SHIFT, bool(phase.per_slot[step].any())
-    distinct: Counter[CacheUse] = Counter()
-    for (slots, passing), times in runs.items():
-        distinct[slots if grows else 0, passing if shift else ()] += times
-    parts = [NOTHING]
-    for (slots, passing), times in distinct.items():
-        if not shift:
-            parts.append(_times(traffic.moved(phase, step, slots).rectangles, times))
-        elif any(passing):
-            parts.append(_times(traffic.shifted(phase, step, slots, passing).rectangles, times))
-    return _real(np.concatenate(parts))
+    often: Counter[int] = Counter()
+    passing: defaultdict[int, list[int]] = defaultdict(list)
+    for (slots, rows), times in runs.items():
+        often[slots if grows else 0] += times
+        passing[slots if grows else 0] += [each for each in rows if each] * times
+    if shift:
+        parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, rows in passing.items() if rows]
+    else:
+        parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, times in often.items()]
+    return _real(np.concatenate([NOTHING, *parts]))
 
 
 def _real(found: I64) -> I64:

@@ -151,6 +151,16 @@ class Fabric:
             costs.append(AlikeTokens(tokens=often[slots], slots=slots, cost=cost, shifted=moved))
         return costs
 
+    def shifted(self, slots: int, passing: Sequence[int]) -> I64:
+        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
+        phase = self.program.decode
+        found = np.zeros((len(phase), 2), np.int64)
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        if any(passing) and len(steps):
+            moved, which, _ = self._shifted(phase, steps, slots, passing)
+            found[steps] = moved[which]
+        return found
+
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
         rows = self.program.stages[0].rect.rows

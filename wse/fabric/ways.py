@@ -72,8 +72,10 @@ class Ways:
         return np.stack([mesh.physical_words(mine) for mesh, mine in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
-        """The same, int64 ``[4, rows, cols]``, of rectangles on one wafer that is not whole."""
+        """The same, int64 ``[4, rows, cols]``, of rectangles on one wafer."""
         mine = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0])
+        if self.whole:
+            return link_map(mine, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
         return self.meshes[wafer].physical_words(link_map(mine, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -60,6 +61,10 @@ def print_estimate(report: dict[str, Any], stream: TextIO, *, detail: bool = Fal
         print_search(console, report["search"], report["wafer"]["clock_hz"])
     if "sensitivity" in report:
         _print_sensitivity(console, report)
+    if "trace" in report:
+        heading(console, "Trace")
+        look = shown(f"wse inspect {shlex.quote(report['trace'])}")
+        lines(console, [("written to", shown(report["trace"])), ("look inside", look)])
 
 
 def _print_inputs(console: Console, inputs: dict[str, Any]) -> None:

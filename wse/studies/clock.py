@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.link_map import I64, WORDS, Link
+from wse.fabric.link_map import I64, PLANE, WORDS, Link
 from wse.fabric.phase_cost import AlikeTokens, CacheUse, Fabric, PhaseCost
 from wse.fabric.routed import EVEN, Pairs
-from wse.fabric.traffic import Moved
-from wse.fabric.ways import Ways
+from wse.fabric.traffic import NOTHING, Moved
+from wse.fabric.ways import DIRECTIONS, Ways
 from wse.phase import Kind, Phase
 from wse.program import Program
 
@@ -70,21 +70,17 @@ class PhaseTotals:
     _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
     _last: _Sums | None = None  # chunks of a prompt often cost the same
 
-    @property
-    def links(self) -> I64 | None:
-        """Words by link, int64 ``[wafers, 4, rows, cols]`` of the fabric; None when nothing has run."""
-        return None if self._ways is None else self._ways.words(self._rectangles())
+    def rectangles(self) -> I64:
+        """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
+        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
+        return np.concatenate([NOTHING, *parts])
 
     def busiest_links(self) -> list[Link]:
         """Of each wafer and direction that is loaded unlike others the busiest link, found without a map of all.
 
         A plane is a wafer times four and a direction.
         """
-        return [] if self._ways is None else self._ways.busiest_links(self._rectangles())
-
-    def _rectangles(self) -> I64:
-        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
-        return np.concatenate(parts)
+        return [] if self._ways is None else self._ways.busiest_links(self.rectangles())
 
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
@@ -129,6 +125,11 @@ class Clock:
         """Cycles since the start of the run."""
         return self.prefill.cycles + self.decode.cycles
 
+    def links_on(self, wafer: int) -> I64:
+        """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        found = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
+        return self.fabric.ways.words_on(wafer, found[found[:, PLANE] // DIRECTIONS == wafer])
+
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
@@ -171,3 +172,14 @@ class Clock:
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
         program = self.fabric.program
         totals.add(program, program.phases[index], self._layers, cost, runs)
+
+
+class Timed(NamedTuple):
+    """A clock, and what it counted: the cost of each chunk of the prompts, and of decoded tokens that cost alike.
+
+    There are none of the latter where tokens were timed one by one for their routing.
+    """
+
+    clock: Clock
+    prompts: list[PhaseCost]
+    alike: list[AlikeTokens]

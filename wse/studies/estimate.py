@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from wse.fabric.phase_cost import AlikeTokens, Fabric, PhaseCost
+from wse.fabric.phase_cost import Fabric
 from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.bounds import bound_facts
 from wse.studies.choose import best, found
-from wse.studies.clock import Clock
+from wse.studies.clock import Clock, Timed
 from wse.studies.defect_facts import defect_facts
 from wse.studies.economy import economy_facts
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
@@ -32,6 +33,7 @@ from wse.studies.facts import (
 )
 from wse.studies.grades import Grades, code_facts, grade_facts
 from wse.studies.latency import latency_facts
+from wse.studies.record_estimate import write_estimate
 from wse.studies.schedule_facts import schedule_facts
 from wse.studies.search_facts import search_facts
 from wse.studies.sensitivity import changed_requests, sensitivity_facts
@@ -49,28 +51,35 @@ class Routing:
 
 
 def estimate(
-    request: EstimateRequest, *, sensitivity: bool = False, on_piece: OnPiece = lambda done, total, name: None
+    request: EstimateRequest,
+    *,
+    sensitivity: bool = False,
+    trace: Path | None = None,
+    on_piece: OnPiece = lambda done, total, name: None,
 ) -> Report:
     """The report of a request, with the JSON keys that the command line promises.
 
     Args:
         request: The request.
         sensitivity: Whether to add what another wafer would change.
+        trace: Where to write a trace; None writes none.
         on_piece: Hears (done, all, name) before each piece of the work.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
+        BadTrace: the trace cannot be written.
     """
     pieces = ["wafers", "layouts", "times"]
     on_piece(0, len(pieces), pieces[0])
     prepared = prepare_estimate(request)
     others = changed_requests(prepared) if sensitivity else {}
-    pieces += others
+    pieces += [*others, *(["trace"] if trace else [])]
     on_piece(1, len(pieces), pieces[1])
     chosen = found(prepared)
     on_piece(2, len(pieces), pieces[2])
-    report = estimate_of(prepared, chosen.program)
+    counted = timed(prepared, chosen.program, None)
+    report = report_of(prepared, chosen.program, counted)
     tried = search_facts(chosen)
     if tried:
         report["search"] = tried
@@ -82,13 +91,22 @@ def estimate(
             return estimate_of(prepared, best(prepared).program)
 
         report["sensitivity"] = sensitivity_facts(report, others, estimated)
+    if trace is not None:
+        on_piece(pieces.index("trace"), len(pieces), "trace")
+        report["trace"] = str(trace)
+        write_estimate(trace, prepared, chosen.program, counted, report)
     on_piece(len(pieces), len(pieces), "")
     return report
 
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:
     """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
-    clock, prompts, alike = timed(prepared, program, routing)
+    return report_of(prepared, program, timed(prepared, program, routing), given_routing=routing is not None)
+
+
+def report_of(prepared: PreparedEstimate, program: Program, counted: Timed, *, given_routing: bool = False) -> Report:
+    """The report of what was counted."""
+    clock, prompts, alike = counted
     wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
     request = prepared.request
     grades = Grades(
@@ -127,25 +145,19 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
         report |= economy_facts(clock.fabric, clock.decode, alike, prepared.economics, rates)
     report["grades"] = grade_facts(grades, report)
     if any(program.mixtures):
-        report["routing"] = "even" if routing is None else "given"
+        report["routing"] = "given" if given_routing else "even"
     return report | defect_facts(prepared, program, prepared.midway)
 
 
-def timed(
-    prepared: PreparedEstimate, program: Program, routing: Routing | None
-) -> tuple[Clock, list[PhaseCost], list[AlikeTokens]]:
-    """Prompts and all new tokens but the first of each user, which the prompts give, counted.
-
-    Also the cost of each chunk of the prompts, and of tokens that cost alike; none where they are timed one by one for
-    their routing.
-    """
+def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> Timed:
+    """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     if routing is None:
-        return clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1)
+        return Timed(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
     prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
     for pairs in routing.decode:
         clock.decoded(pairs=pairs)
-    return clock, prompts, []
+    return Timed(clock, prompts, [])
 
 
 def inputs(prepared: PreparedEstimate) -> Report:

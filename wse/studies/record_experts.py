@@ -26,22 +26,26 @@ class ExpertRecord:
         layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
-    def passed(self, phase_index: int, pass_index: int, pairs: Pairs) -> None:
-        """One run of a phase."""
+    def count(self, phase_index: int, pairs: Pairs, times: int) -> None:
+        """Some runs of a phase, in each of which tokens chose as ``pairs`` says."""
         totals = self.chosen[phase_index]
         for layer, tokens in pairs.items():
-            totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens
-            self._reach(phase_index, layer, tokens)
+            totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
+            self._reach(phase_index, layer, tokens, times)
+
+    def write(self, pass_index: int, pairs: Pairs) -> None:
+        """What the tokens of one run chose."""
+        for layer, tokens in pairs.items():
             used = np.flatnonzero(tokens)
             row = {"pass": np.full(len(used), pass_index), "layer": np.full(len(used), layer)}
             self._writer.append("routed", {**row, "expert": used, "tokens": tokens[used]})
 
-    def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64]) -> None:
+    def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
         stage, counts = self._stage_of[layer], self.reached[phase_index]
         mixture = self._program.mixtures[stage]
         assert mixture is not None
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
-        counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += 1
+        counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
 
     def finish(self, load: ExpertLoad) -> None:
         """Totals over the run, experts that got no token among them."""

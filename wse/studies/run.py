@@ -31,7 +31,7 @@ from wse.studies.facts import (
     system_facts,
     wafer_facts,
 )
-from wse.studies.record import Recorder
+from wse.studies.record_run import RunRecorder
 from wse.studies.request import Prepared, checkpoint_of
 from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
@@ -73,7 +73,7 @@ def run(
     started = time.perf_counter()
     digest = program.digest()
     try:
-        with Recorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
+        with RunRecorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
             engine = Engine(
                 program,
                 loaded.spec,
@@ -110,7 +110,7 @@ class _Session:
     """The users' prompts and what follows them."""
 
     def __init__(
-        self, prepared: Prepared, program: Program, engine: Engine, recorder: Recorder | None, on_text: OnText
+        self, prepared: Prepared, program: Program, engine: Engine, recorder: RunRecorder | None, on_text: OnText
     ) -> None:
         self.prepared, self.program, self.engine, self.recorder = prepared, program, engine, recorder
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
@@ -185,7 +185,7 @@ class _Session:
             position = len(answer.prompt) + len(answer.tokens) - 1
             self.recorder.token(user, token, text, pass_index, position, cycles, wall_s)
 
-    def log_wavelets(self, recorder: Recorder) -> Report:
+    def log_wavelets(self, recorder: RunRecorder) -> Report:
         """The last pass, wavelet by wavelet."""
         program, prepared = self.program, self.prepared
         phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
