@@ -4,10 +4,11 @@
 lazily, ``validate`` lists all that is wrong with it. Needs numpy and h5py, and no emulator.
 """
 
+from wse_traces.column import Column
 from wse_traces.errors import TraceError
 from wse_traces.read import Trace, open_trace
 from wse_traces.schema import RunHeader
 from wse_traces.validate import problems
 from wse_traces.write import TraceWriter
 
-__all__ = ["RunHeader", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]
+__all__ = ["Column", "RunHeader", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]

@@ -17,8 +17,9 @@ def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> A
         wafer: One of the trace's wafers.
         layer: Count those of this layer, -1: of what belongs to none; all without it.
 
-    Raises: TraceError if a layer's pattern is missing or leaves the mesh, or the trace is damaged.
+    Raises: TraceError if a layer's pattern is missing or leaves the mesh, or the trace is damaged or too large.
     """
+    trace.check_size("links/words", (schema.BY_PATH["links/words"],), 1)
     header, places = trace.header, trace.table("placed_layer")
     words = np.zeros((len(schema.DIRECTIONS), header.rows, header.cols), np.int64)
     wanted = places["wafer"] == wafer

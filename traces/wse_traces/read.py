@@ -1,115 +1,78 @@
-"""Read a trace lazily: attributes at once, columns when asked for, nothing without a limit.
-
-Every dataset is checked against the schema before it is read: found along plain links inside this file, of the
-declared type and shape, stored with the declared filters, small enough. Texts from a trace are data, not interpreted.
-"""
+"""An open trace: its columns, and what follows from them of the steps that were executed."""
 
 from __future__ import annotations
 
-import json
-import math
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wse_traces import schema
-from wse_traces.check import dataset_of, header_of, problems_of_dataset, row_counts
 from wse_traces.errors import TraceError
-from wse_traces.open_file import open_file
-from wse_traces.schema import BY_PATH, TABLES, Field, RunHeader
+from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
+from wse_traces.schema import BY_PATH, TABLES, RunHeader
+from wse_traces.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
 
-Array = NDArray[Any]
-Columns = dict[str, Array]
+__all__ = ["LIMIT_BYTES", "Array", "Columns", "Trace", "open_trace"]
 
-LIMIT_BYTES = 1 << 30
 _PLACE = ("op", "name", "kind", "stage", "layer", "wafer", "row", "col", "rows", "cols")
 _SUMS = ("cycles", "words", "hops")
+_STEP_FIELDS = {field.name: field for table in ("schedule", "step") for field in TABLES[table]}
 _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
     """Open a trace, complete or not; no single read takes more than ``limit_bytes``.
 
+    >>> trace = open_trace("traces/golden/v1/story.h5")
+    >>> trace.header.model, trace.complete, trace.rows("token")
+    ('story', True, 18)
+
     Raises: TraceError if there is no file, it is no trace, it is damaged, or its version is newer.
     """
     return Trace(Path(path), limit_bytes=limit_bytes)
 
 
-class Trace:
-    """An open trace. A context manager; its arrays stay valid after it is closed."""
+class Trace(TraceFile):
+    """An open trace: a context manager whose arrays stay valid after it is closed.
 
-    def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
-        self.path, self.limit_bytes = path, limit_bytes
-        with ExitStack() as stack:
-            self.file = stack.enter_context(open_file(path))
-            self.header: RunHeader
-            self.header, self.complete = header_of(self.file, path)
-            self._rows = row_counts(self.file, path)
-            self._sound: set[str] = set()
-            self._stack = stack.pop_all()
+    ``trace["steps/cycles"]`` is a column, ``trace.table("step")`` all columns of a table as arrays,
+    ``trace.frame("step")`` the same as a frame, ``trace.steps(token)`` the steps that one token took.
+    """
 
-    def rows(self, table: str) -> int:
-        """The number of rows of a table that are whole; 0 where it was not recorded."""
-        return self._rows[table]
+    def frame(
+        self, what: str | Columns, start: int = 0, stop: int | None = None, *, kind: FrameKind | None = None
+    ) -> Frame:
+        """A table, or columns that ``steps`` or ``top_steps`` gave, as a frame of polars or else pandas.
 
-    def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
-        """A dataset, or its rows from ``start`` to ``stop``.
+        Codes are categories; an axis within a column becomes columns (``cycles_by_hops``); the name behind an index
+        into ``op`` or ``name`` is beside it (``op_text``). A plane has a row for each element:
+        ``trace.frame("links/words")``; from tables with other columns planes are left out.
 
-        Raises: TraceError if it is missing, deviates from the schema, is damaged or above the limit.
+        >>> trace = open_trace("traces/golden/v1/story.h5")
+        >>> print(trace.frame("edge", 0, 2, kind="pandas"))
+           src   src_text  dst                 dst_text
+        0    0  embedding    1  layers.0.attention_norm
+        1    0  embedding    4          layers.0.output
+
+        Args:
+            what: A table of ``tables()``, or columns by name.
+            start: First row of the table.
+            stop: Row after the last.
+            kind: "polars" or "pandas"; by default whichever is installed, polars first.
+
+        Raises: ImportError if there is no library to make it; TraceError as for ``table``.
         """
-        field = BY_PATH[path]
-        rows = self._rows[field.table]
-        found = () if path in self._sound else self._problems_of(field)
-        for problem in found:
-            message = f"{self.path}: {problem}; the file is damaged or not of this version, make it again"
-            raise TraceError(message)
-        self._sound.add(path)
-        start, stop, _ = slice(start, stop).indices(rows)
-        self.check_size(path, (field,), stop - start)
-        dataset = dataset_of(self.file, path)
-        if dataset is None:  # a file from before the table was added
-            return np.zeros((0, *schema.shape_of(field, self.header)), field.dtype)
-        try:
-            return np.asarray(dataset[start:stop])
-        except (OSError, RuntimeError) as error:
-            message = f"{self.path}: {path}: the data is damaged ({error}); make the trace again"
-            raise TraceError(message) from error
-
-    def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """All columns of a table by name, or its rows from ``start`` to ``stop``."""
-        rows = len(range(*slice(start, stop).indices(self._rows[table])))
-        self.check_size(table, TABLES[table], rows)
-        return {field.name: self.column(field.path, start, stop) for field in TABLES[table]}
-
-    def texts(self, path: str) -> list[str]:
-        """A column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
-        return [bytes(text).decode(errors="replace") for text in self.column(path)]
-
-    def token_bytes(self) -> list[bytes]:
-        """The bytes of each token."""
-        return self._slices("tokens/text_end", "tokens/text")
-
-    def token_texts(self) -> list[str]:
-        """The text of each token; a byte that is not a character on its own shows as U+FFFD."""
-        return [text.decode(errors="replace") for text in self.token_bytes()]
-
-    def tensor(self, index: int) -> Array:
-        """The values of a recorded tensor, in their shape of four dimensions."""
-        row = self.table("tensor", index, index + 1)
-        start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
-        data = self.column("tensors/bytes", start, int(row["end"][0]))
-        try:
-            values: Array = data.view(np.dtype(row["dtype"][0].decode()).newbyteorder("<"))
-            return values.reshape(row["shape"][0])
-        except (TypeError, ValueError, IndexError) as error:
-            message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
-            raise TraceError(message) from error
+        names = {"op": self.texts("graph/ops/name"), "name": self.texts("strings/names")}
+        if not isinstance(what, str):
+            return frame_of(_STEP_FIELDS, what, names, kind)
+        fields = {path.rsplit("/", 1)[1]: self._field(path) for path in self.columns(what)}
+        if what in BY_PATH:  # a plane is a table of its own
+            first, last, _ = slice(start, stop).indices(self.rows(what))
+            return long_frame(BY_PATH[what], self.column(what, first, last), first, kind)
+        flat = {name: field for name, field in fields.items() if "row" not in field.axes}
+        self.check_size(what, tuple(flat.values()), len(range(*slice(start, stop).indices(self.rows(what)))))
+        return frame_of(flat, {name: self.column(field.path, start, stop) for name, field in flat.items()}, names, kind)
 
     def steps(self, token: int | None = None) -> Columns:
         """The steps that were executed for one token, or all, in order of execution.
@@ -184,15 +147,6 @@ class Trace:
         named = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
-    def report(self) -> dict[str, object]:
-        """The report that the run ended with, empty if there is none."""
-        try:
-            report = json.loads(self.column("run/summary").tobytes() or b"{}")
-        except ValueError as error:
-            message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
-            raise TraceError(message) from error
-        return report if isinstance(report, dict) else {}
-
     def summary(self) -> dict[str, object]:
         """What is in the trace, as plain values: header, rows of each table, totals over the run."""
         executed, owner = self._executed(), self._schedule_of_steps()
@@ -211,39 +165,6 @@ class Trace:
             "token_cycles": int(self.column("tokens/cycles").sum()),
             "crossing_bytes": int(self.column("crossings/bytes").sum()),
         }
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _problems_of(self, field: Field) -> Iterator[str]:
-        rows = self._rows[field.table]
-        return problems_of_dataset(self.file, field, self.header, rows, complete=self.complete)
-
-    def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
-        """Refuse to allocate more than the limit for columns of so many rows."""
-        row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
-        if rows * row_bytes > self.limit_bytes:
-            size, limit = f"{rows * row_bytes:,} B to read", f"the limit is {self.limit_bytes:,} B"
-            message = f"{self.path}: {what}: {size}, {limit}; read fewer rows at once"
-            raise TraceError(message)
-
-    def _slices(self, ends: str, data: str) -> list[bytes]:
-        """The byte strings that a column of ends cuts out of a table of bytes."""
-        stops, whole = self.column(ends).tolist(), self.column(data).tobytes()
-        starts = [0, *stops][:-1]
-        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(whole)):
-            message = f"{self.path}: {ends}: not ascending within {data}; make the trace again"
-            raise TraceError(message)
-        return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def _taken(self, column: Array, index: Array, where: str) -> Array:
         """``column[index]``. Raises: TraceError if an index is out of range."""

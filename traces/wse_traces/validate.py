@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 
 from wse_traces import schema
-from wse_traces.check import header_problems, problems_of_dataset
+from wse_traces.check import checked_dataset, header_problems
 from wse_traces.errors import TraceError
 from wse_traces.layers import layer_link_words
 from wse_traces.open_file import open_file
-from wse_traces.read import Array, Columns, Trace, open_trace
+from wse_traces.read import LIMIT_BYTES, Array, Columns, Trace, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
 
 _RECTANGLES = ("stage", "route", "step")
 
 
-def problems(path: str | os.PathLike[str]) -> list[str]:
-    """All deviations of a file from the schema, each one line with the path inside the file; [] if none."""
+def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
+    """All deviations of a file from the schema, each one line with the path inside the file; [] if none.
+
+    >>> problems("traces/golden/v1/story.h5")
+    []
+    """
     try:
-        with open_trace(path) as trace:
+        with open_trace(path, limit_bytes=limit_bytes) as trace:
             return list(_problems(trace))
     except TraceError as error:
         return [str(error), *_header_lines(Path(path))]
@@ -42,9 +46,10 @@ def _problems(trace: Trace) -> Iterator[str]:
     broken = set()
     for field in FIELDS:
         rows = trace.rows(field.table)
-        for problem in problems_of_dataset(trace.file, field, trace.header, rows, complete=trace.complete):
+        _, found = checked_dataset(trace.file, field, trace.header, rows, complete=trace.complete)
+        if found:
             broken.add(field.table)
-            yield problem
+            yield from found
     for table, fields in TABLES.items():
         if table in broken:
             continue
@@ -72,6 +77,8 @@ def _problems(trace: Trace) -> Iterator[str]:
     for table, ends, sliced in RAGGED:
         if table not in broken:
             yield from _ragged_problems(trace, ends, sliced)
+    if "summary_byte" not in broken:
+        yield from _report_problems(trace)
 
 
 def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
@@ -79,6 +86,13 @@ def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
         plane = trace.column(field.path, index, index + 1)
         if plane.min(initial=0) < 0 and not field.signed:
             yield f"{field.path}[{index}]: a negative value, {plane.min()}"
+
+
+def _report_problems(trace: Trace) -> Iterator[str]:
+    try:
+        trace.report()
+    except TraceError as error:
+        yield str(error).removeprefix(f"{trace.path}: ")
 
 
 def _first(wrong: Any) -> int:

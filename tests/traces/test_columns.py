@@ -1,0 +1,174 @@
+"""Columns are read when they are asked for, and are what h5py reads; frames have names in place of codes."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wse_traces import Column, TraceError, chunks, frames, open_trace, schema
+
+
+def keys_of(shape):
+    """Integers, slices and ellipses that index an array of this shape."""
+    bounds = st.one_of(st.none(), st.integers(-9, 9))
+    steps = st.sampled_from([None, 1, 2, 3, -1, -2])
+    each = [st.one_of(st.builds(slice, bounds, bounds, steps), st.integers(-n, n - 1)) for n in shape]
+    some = st.integers(0, len(shape)).flatmap(lambda n: st.tuples(*each[:n]))
+    return st.one_of(some, some.map(lambda key: (*key, ...)), each[-1].map(lambda last: (..., last)))
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_indexing_gives_what_numpy_gives(sample, data):
+    path = data.draw(st.sampled_from(["links/words", "steps/cycles_by", "tokens/cycles", "graph/ops/name"]))
+    with open_trace(sample) as trace, h5py.File(sample, locking=False) as file:
+        key = data.draw(keys_of(trace[path].shape))
+        want = np.asarray(file[path][...][key])
+        np.testing.assert_array_equal(np.asarray(trace[path][key], want.dtype), want, strict=True)
+
+
+def test_columns_say_what_the_schema_says(sample):
+    with open_trace(sample) as trace:
+        for field in schema.FIELDS:
+            column = trace[field.path]
+            assert (column.unit, column.axes, column.doc) == (field.unit, field.axes, field.doc)
+            assert (column.labels, column.refers) == (field.labels, field.refers)
+            values = np.asarray(column)
+            assert (values.shape, values.dtype) == (column.shape, column.dtype)
+            assert len(column) == len(values) == trace.rows(field.table)
+            assert column.ndim == len(column.axes)
+        assert set(trace) == {path for table in trace.tables() for path in trace.columns(table)}
+        assert trace["links/words"].axis_labels["direction"] == schema.DIRECTIONS
+
+
+def test_only_chunks_that_a_slice_touches_are_read(tmp_path):
+    """The chunks beside it are damaged, and nobody minds."""
+    values = np.arange(100 * 6).reshape(100, 6)
+    for rows, cols in ((slice(40, 50), slice(2, 4)), (slice(45, 46), slice(0, 6))):
+        with h5py.File(tmp_path / "t.h5", "w") as file:
+            dataset = file.create_dataset("x", data=values, chunks=(10, 2), compression="gzip", shuffle=True)
+            for row, col in itertools.product(range(0, 100, 10), range(0, 6, 2)):
+                if not (row < rows.stop and rows.start < row + 10 and col < cols.stop and cols.start < col + 2):
+                    dataset.id.write_direct_chunk((row, col), b"damaged")
+            box = ((rows.start, rows.stop), (cols.start, cols.stop))
+            np.testing.assert_array_equal(chunks.read_box(dataset.id, box), values[rows, cols])
+            with pytest.raises(ValueError, match=r"the chunk at \(0, 0\)"):
+                chunks.read_box(dataset.id, ((0, 100), (0, 6)))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<i4", "<i8", "<f8", "S128"])
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip"}, {"shuffle": True}, {"compression": 9, "shuffle": True, "fletcher32": True}]
+)
+def test_chunks_are_decoded_as_hdf5_decodes_them(tmp_path, dtype, options):
+    values = np.random.default_rng(1).integers(0, 99, (37, 5)).astype(dtype)
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("x", data=values, chunks=(8, 3), maxshape=(None, 5), **options)
+        dataset.resize((60, 5))
+        assert list(chunks.storage_problems(dataset.id)) == []
+        np.testing.assert_array_equal(chunks.read_box(dataset.id, ((0, 60), (0, 5))), dataset[...], strict=True)
+
+
+def test_what_is_no_column_or_no_key_is_told(sample):
+    with open_trace(sample) as trace:
+        column = trace["steps/cycles"]
+        assert isinstance(column, Column)
+        assert sum(column) == column[:].sum()
+        with pytest.raises(IndexError, match=r"steps/cycles: 99 on the axis 'step' of length \d+"):
+            column[99]
+        with pytest.raises(IndexError, match="steps/cycles: 2 indices, it has the axes step"):
+            column[0, 0]
+        with pytest.raises(TypeError, match="integers and slices select from a column, not list; read it first"):
+            column[[1, 2]]
+        with pytest.raises(ValueError, match="so an array of them is a copy"):
+            np.asarray(column, copy=False)
+        with pytest.raises(TraceError, match="a trace has no column 'steps/cycle'; did you mean 'steps/cycles' or"):
+            trace["steps/cycle"]
+        with pytest.raises(TraceError, match=r"a trace has no table 'qqq'; traces/FORMAT\.md lists them all"):
+            trace.table("qqq")
+
+
+def test_a_slice_above_the_limit_is_refused_and_a_smaller_one_read(sample):
+    with open_trace(sample, limit_bytes=64) as trace:
+        with pytest.raises(
+            TraceError, match=r"steps/cycles: [0-9,]+ B to read, the limit is 64 B; read fewer rows at once"
+        ):
+            trace["steps/cycles"][:]
+        assert len(trace["steps/cycles"][3:9]) == 6
+
+
+@pytest.fixture(params=frames.KINDS)
+def kind(request):
+    """A library of frames that is installed."""
+    pytest.importorskip(request.param)
+    return request.param
+
+
+def rows_of(frame):
+    """A frame as lists by column, missing values as None."""
+    columns = frame.to_dict("list") if hasattr(frame, "iloc") else frame.to_dict(as_series=False)
+    return {name: [None if each != each else each for each in values] for name, values in columns.items()}
+
+
+def test_frames_have_names_in_place_of_codes(sample, kind):
+    with open_trace(sample) as trace:
+        steps, edges = rows_of(trace.frame("step", 0, 4, kind=kind)), rows_of(trace.frame("edge", kind=kind))
+        table = trace.table("step", 0, 4)
+        buffers = rows_of(trace.frame("buffer", kind=kind))
+    assert edges == {"src": [0, 1], "src_text": ["embed", "mlp"], "dst": [1, 2], "dst_text": ["mlp", "é"]}
+    assert steps["kind"] == ["compute", "transfer", "cross", "compute"]
+    assert steps["op_text"] == ["embed", "mlp", "é", "embed"]
+    assert steps["name_text"] == ["matmul_tile", "all_reduce"] * 2
+    assert steps["cycles_by_hops"] == table["cycles_by"][:, 0].tolist()
+    assert steps["start_cycle"] == table["start_cycle"].tolist()
+    assert (buffers["live_from"], buffers["live_from_text"], buffers["live_to_text"]) == ([-1], [None], ["é"])
+
+
+def test_frames_of_planes_are_long(sample, kind):
+    with open_trace(sample) as trace:
+        frame, words = rows_of(trace.frame("links/words", 1, kind=kind)), trace.column("links/words", 1)
+        patterns = rows_of(trace.frame("pattern", kind=kind))
+    at = 4 * 30 // 2 + 7
+    assert frame["words"] == words.ravel().tolist()
+    assert [frame[axis][at] for axis in ("wafer", "direction", "row", "col")] == [1, "south", 1, 2]
+    assert set(patterns) == {"rows", "cols"}
+
+
+def test_frames_of_executed_steps(sample, kind):
+    with open_trace(sample) as trace:
+        steps, top = trace.steps(4), trace.top_steps(n=2)
+        framed, best = rows_of(trace.frame(steps, kind=kind)), rows_of(trace.frame(top, kind=kind))
+        ops = trace.texts("graph/ops/name")
+    assert framed["start_cycle"] == steps["start_cycle"].tolist()
+    assert set(framed["phase"]) == {"decode"}
+    assert best["op_text"] == [ops[op] for op in top["op"]]
+
+
+def test_hostile_names_and_codes_make_a_frame(copy, kind):
+    with h5py.File(copy, "r+") as file:
+        file["graph/ops/name"][...] = [b"<script>", b"<script>", b"\xff"]
+        file["steps/op"][0] = 77
+        file["steps/kind"][0] = 9
+    with open_trace(copy) as trace:
+        steps = rows_of(trace.frame("step", 0, 3, kind=kind))
+    assert steps["op_text"] == [None, "<script>", "�"]
+    assert steps["kind"] == [None, "transfer", "cross"]
+
+
+def test_without_a_library_the_message_says_what_to_install(sample, monkeypatch):
+    known = importlib.util.find_spec
+    gone = {"polars", "pandas"}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in gone else known(name))
+    with open_trace(sample) as trace:
+        with pytest.raises(ImportError, match=r"neither is installed; pip install 'wse\[frames\]', or read arrays"):
+            trace.frame("edge")
+        with pytest.raises(ImportError, match=r"^pandas is not installed; pip install"):
+            trace.frame("edge", kind="pandas")
+        with pytest.raises(ValueError, match="frames of kind 'excel': known are polars, pandas"):
+            trace.frame("edge", kind="excel")

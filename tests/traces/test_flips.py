@@ -1,0 +1,55 @@
+"""2,000 flipped bits in traces, finished and not: what is read is what was written, or a clean error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wse_traces import TraceWriter, open_trace, schema
+
+ROOT = Path(__file__).parents[2]
+FLIPPER = ROOT / "tests/support/trace_flips.py"
+GOLDEN = sorted((ROOT / "traces/golden").glob("v*/*.h5"))
+FLIPS = 1400  # in all golden traces together
+
+
+def outcomes(trace, scratch, *, seed, flips):
+    """What became of the flips, in a process that may take little memory and time, and that may not die of them."""
+    command = [sys.executable, str(FLIPPER), str(trace), str(scratch), str(seed), str(flips)]
+    paths = os.pathsep.join([str(ROOT / "traces"), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["not_opened"] + found["opened"] == flips
+    return found
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_flips_in_golden_traces(path, tmp_path):
+    found = outcomes(path, tmp_path / "t.h5", seed=1, flips=FLIPS // len(GOLDEN))
+    assert found["not_opened"] > 3
+    assert found["columns_refused"] > found["opened"] / 2, "every part of a file has a checksum"
+
+
+def test_flips_in_a_trace_with_all_tables(sample, tmp_path):
+    found = outcomes(sample, tmp_path / "t.h5", seed=2, flips=300)
+    assert found["columns_refused"] > found["opened"] / 2
+
+
+def test_flips_in_a_trace_whose_run_goes_on(sample, header, tmp_path):
+    with TraceWriter(tmp_path / "t.h5", header) as writer, open_trace(sample) as trace:
+        for table in schema.TABLES:
+            writer.append(table, trace.table(table))
+        writer.flush()
+        (tmp_path / "on.h5.partial").write_bytes(writer.path.read_bytes())
+    data = (tmp_path / "on.h5.partial").read_bytes().rstrip(b"\0")  # without the room that it took in advance
+    (tmp_path / "on.h5.partial").write_bytes(data + bytes(64))
+    found = outcomes(tmp_path / "on.h5.partial", tmp_path / "t.h5.partial", seed=3, flips=300)
+    assert found["not_opened"] > 3
+    assert found["columns_refused"] > found["opened"] / 2

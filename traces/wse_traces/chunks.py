@@ -1,0 +1,153 @@
+"""Read a chunked dataset: each chunk is checked and decoded here, with no byte allocated beyond its declared size.
+
+HDF5 hands out chunks as they are stored. It could decode them as well, but it believes them: a chunk of gzip that holds
+more than a chunk is inflated to whatever it holds, and from one that holds less HDF5 2.0 goes on to read, and gives as
+values, memory of the process that is not the chunk's. The filters themselves are the three that every HDF5 has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK_BYTES: Final = 1 << 24
+CHUNKS: Final = 1 << 16  # in one read: each costs a look-up, however little it holds
+_SUM_BYTES = 4
+FILTERS: Final[Mapping[int, str]] = {
+    h5py.h5z.FILTER_SHUFFLE: "shuffle",
+    h5py.h5z.FILTER_DEFLATE: "gzip",
+    h5py.h5z.FILTER_FLETCHER32: "sum",
+}
+Box = tuple[tuple[int, int], ...]
+
+
+def storage_problems(dataset: Any) -> Iterator[str]:
+    """What keeps a dataset from being read by chunks: data elsewhere, chunks of unknown filters or of any size."""
+    properties = dataset.get_create_plist()
+    layout = properties.get_layout()
+    if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
+        yield "its data is in other files"
+        return
+    if layout != h5py.h5d.CHUNKED:
+        yield "not chunked"
+        return
+    size = math.prod(properties.get_chunk()) * dataset.dtype.itemsize
+    if size > CHUNK_BYTES:
+        yield f"chunks of {size:,} B, at most {CHUNK_BYTES:,} B"
+    filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
+    codes = [code for code, *_ in filters]
+    for code, _, values, _ in filters:
+        if code not in FILTERS:
+            yield f"stored with filter {code}, allowed: {', '.join(FILTERS.values())}"
+        if code == h5py.h5z.FILTER_SHUFFLE and values != (dataset.dtype.itemsize,):
+            yield f"shuffled by {values} B, needed: {dataset.dtype.itemsize} B"
+    ranks = [list(FILTERS).index(code) for code in codes if code in FILTERS]
+    if any(a >= b for a, b in itertools.pairwise(ranks)):
+        yield f"stored with {len(codes)} filters, needed: each at most once, in the order {', '.join(FILTERS.values())}"
+    if properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+        fill = np.ones((), dataset.dtype)
+        properties.get_fill_value(fill)
+        if fill.tobytes().strip(b"\0"):
+            yield f"what is not stored reads as {fill}, needed: 0"
+
+
+def read_box(dataset: Any, box: Box) -> NDArray[Any]:
+    """The elements from ``box[axis][0]`` up to ``box[axis][1]`` on each axis; what is not stored is 0.
+
+    Only chunks that hold some of them are read. The dataset has no ``storage_problems``.
+
+    Raises: ValueError for a damaged chunk, or more chunks than one read may take; OSError and RuntimeError by HDF5.
+    """
+    properties = dataset.get_create_plist()
+    chunk, dtype = properties.get_chunk(), dataset.dtype
+    filters = [FILTERS[properties.get_filter(i)[0]] for i in range(properties.get_nfilters())]
+    values = np.zeros([max(stop - start, 0) for start, stop in box], dtype)
+    if not values.size:
+        return values
+    corners = [range(start - start % size, stop, size) for (start, stop), size in zip(box, chunk, strict=True)]
+    count = math.prod(map(len, corners))
+    if count > CHUNKS:
+        message = f"{count:,} chunks to read, the limit is {CHUNKS:,}; read fewer rows at once"
+        raise ValueError(message)
+    for corner in itertools.product(*corners):
+        stored = dataset.get_chunk_info_by_coord(corner)
+        if stored.byte_offset is None:
+            continue
+        if stored.size > 2 * math.prod(chunk) * dtype.itemsize + 1024:  # more than gzip ever adds
+            message = f"the chunk at {corner} claims {stored.size:,} B"
+            raise ValueError(message)
+        mask, data = dataset.read_direct_chunk(corner)
+        applied = [name for i, name in enumerate(filters) if not mask >> i & 1]
+        target, source = [], []
+        for (start, stop), at, size in zip(box, corner, chunk, strict=True):
+            first, last = max(start, at), min(stop, at + size)
+            target.append(slice(first - start, last - start))
+            source.append(slice(first - at, last - at))
+        try:
+            found = _decoded(data, applied, chunk, dtype, source[0])
+        except ValueError as error:
+            message = f"the chunk at {corner}: {error}"
+            raise ValueError(message) from error
+        values[tuple(target)] = found[:, *source[1:]]
+    return values
+
+
+def _decoded(
+    data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice
+) -> NDArray[Any]:
+    """The elements of some rows of a chunk. Raises: ValueError if the bytes are not exactly a chunk of this shape."""
+    size = math.prod(shape) * dtype.itemsize
+    for name in reversed(filters):
+        if name == "sum":
+            data = _summed(data)
+        elif name == "gzip":
+            data = _inflated(data, size + _SUM_BYTES)
+    if len(data) != size:
+        message = f"{len(data):,} B, needed: {size:,} B"
+        raise ValueError(message)
+    if "shuffle" not in filters:
+        return np.frombuffer(data, dtype).reshape(shape)[rows]
+    row_elements = math.prod(shape[1:])
+    planes = np.frombuffer(data, "u1").reshape(dtype.itemsize, -1)[
+        :, rows.start * row_elements : rows.stop * row_elements
+    ]
+    elements = np.empty((planes.shape[1], dtype.itemsize), "u1")
+    for at, plane in enumerate(planes):
+        elements[:, at] = plane
+    return elements.view(dtype).reshape(-1, *shape[1:])
+
+
+def _inflated(data: bytes, limit: int) -> bytes:
+    """What gzip holds, if it is at most ``limit`` bytes and whole."""
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(found) > limit or not stream.eof:
+        message = f"gzip of more than {limit:,} B" if len(found) > limit else "gzip that is cut off"
+        raise ValueError(message)
+    return found
+
+
+def _summed(data: bytes) -> bytes:
+    """The bytes before a Fletcher-32 checksum, if it is theirs.
+
+    Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored
+    least significant byte first. Source: J. G. Fletcher, IEEE Trans. Comm. 30 (1982) 247, and what HDF5 writes.
+    """
+    body, end = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
+    words = np.frombuffer(body + b"\0" * (len(body) % 2), ">u2").astype("<u8")
+    first, second = int(words.sum()), int(words @ np.arange(len(words), 0, -1, dtype="<u8"))
+    found = int.from_bytes(end, "little")
+    if len(end) < _SUM_BYTES or first % 65535 != (found & 0xFFFF) % 65535 or second % 65535 != (found >> 16) % 65535:
+        message = "its bytes do not add up to their checksum"
+        raise ValueError(message)
+    return body

@@ -1,0 +1,97 @@
+"""A column of a trace: what the schema says of it at once, its values when they are asked for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from wse_traces.chunks import Box
+from wse_traces.schema import AXIS_LABELS, Field
+
+
+class Column:
+    """One dataset: indexing it with integers and slices reads what they select and nothing else.
+
+    ``np.asarray(column)`` and ``column[:]`` read it whole. What the values are is in ``unit``, ``axes``, ``doc``,
+    ``labels`` (the names of the codes 0, 1, …), ``refers`` (the table that they are row numbers of), ``axis_labels``.
+
+    >>> from wse_traces import open_trace
+    >>> by_cause = open_trace("traces/golden/v1/story.h5")["steps/cycles_by"]
+    >>> by_cause.shape, by_cause.axes, by_cause.unit
+    ((1111, 6), ('step', 'cause'), 'cycle')
+    >>> by_cause.axis_labels["cause"][2]
+    'compute'
+    >>> by_cause[3, 2:4]
+    array([...])
+    """
+
+    def __init__(self, field: Field, shape: tuple[int, ...], read: Callable[[Box], NDArray[Any]]) -> None:
+        self.path, self.unit, self.axes, self.doc = field.path, field.unit, field.axes, field.doc
+        self.labels, self.refers = field.labels, field.refers
+        self.shape, self.dtype = shape, np.dtype(field.dtype)
+        self._read = read
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
+        """For each axis whose places have names, these names."""
+        return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """The values that integers and slices select, as numpy gives them; only their chunks are read.
+
+        Raises: IndexError if an integer is out of range; TypeError for other keys; TraceError if the file is damaged.
+        """
+        keys = list(key) if isinstance(key, tuple) else [key]
+        for at in [i for i, each in enumerate(keys) if each is Ellipsis][:1]:
+            keys[at : at + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
+        if len(keys) > self.ndim:
+            message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
+            raise IndexError(message)
+        keys += [slice(None)] * (self.ndim - len(keys))
+        chosen = [self._chosen(axis, each) for axis, each in enumerate(keys)]
+        box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in chosen)
+        return self._read(box)[tuple(within for _, within in chosen)]
+
+    def _chosen(self, axis: int, key: Any) -> tuple[range, int | slice]:
+        """The places that a key selects on an axis, and the key that selects them out of all between."""
+        length = self.shape[axis]
+        if isinstance(key, slice):
+            places = range(*key.indices(length))
+            return places, slice(None, None, places.step)
+        try:
+            at = operator.index(key)
+        except TypeError:
+            message = f"{self.path}: integers and slices select from a column, not {type(key).__name__}; read it first"
+            raise TypeError(message) from None
+        if not -length <= at < length:
+            message = f"{self.path}: {at} on the axis {self.axes[axis]!r} of length {length}"
+            raise IndexError(message)
+        return range(at % length, at % length + 1), 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows of the whole column."""
+        return iter(self[:])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001
+        """The whole column."""
+        if copy is False:
+            message = f"{self.path}: its values are in a file, so an array of them is a copy"
+            raise ValueError(message)
+        values: NDArray[Any] = self[:]
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"<Column {self.path} {self.shape} {self.dtype} in {self.unit}: {self.doc}>"

@@ -1,0 +1,69 @@
+"""What lies in an HDF5 file itself: its groups, datasets and attributes, found without following a link out of it.
+
+HDF5's low-level interface throughout: it opens nothing by itself, and a trace has a hundred datasets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+
+ATTRIBUTE_BYTES = 1 << 20
+_KINDS: Mapping[type[object], str] = {int: "iu", float: "f", bool: "b"}
+READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damage
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error; that of a KeyError without the quotes which Python puts around it."""
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
+def object_of(file: Any, path: str) -> Any:
+    """The id of a group or dataset of this very file, or None: links to other files and soft links are not followed."""
+    item = h5py.h5g.open(file.id, b"/")
+    for part in path.encode().strip(b"/").split(b"/") if path != "/" else ():
+        if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(part):
+            return None
+        if item.links.get_info(part).type != h5py.h5l.TYPE_HARD:
+            return None
+        item = h5py.h5o.open(item, part)
+    return item
+
+
+def dataset_of(file: Any, path: str) -> Any:
+    """The id of a dataset, or None if there is none at this path, or none inside this file."""
+    item = object_of(file, path)
+    return item if isinstance(item, h5py.h5d.DatasetID) else None
+
+
+def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
+    """The value of an attribute. Raises: ValueError if it is missing, too large, of another type or no UTF-8."""
+    if not h5py.h5a.exists(item, name.encode()):
+        message = f"attribute {name!r} is missing"
+        raise ValueError(message)
+    stored = h5py.h5a.open(item, name.encode())
+    size = stored.get_storage_size()
+    if stored.shape != () or not 0 < size <= ATTRIBUTE_BYTES or not _is_of(stored.get_type(), kind):
+        message = f"attribute {name!r} is not one {kind.__name__} of at most {ATTRIBUTE_BYTES:,} B"
+        raise ValueError(message)
+    if kind is not str:
+        value = np.zeros((), stored.dtype)
+        stored.read(value)
+        return kind(value[()])  # type: ignore[call-arg]
+    data = np.zeros((), f"S{size}")
+    stored.read(data, mtype=stored.get_type())
+    try:
+        return data.tobytes().rstrip(b"\0").decode()
+    except UnicodeDecodeError as error:
+        message = f"attribute {name!r} is not UTF-8 ({error.reason} at byte {error.start})"
+        raise ValueError(message) from error
+
+
+def _is_of(stored: Any, kind: type[object]) -> bool:
+    """Whether a stored type is the plain one of a kind; a text has a fixed length, a bool is an enumeration."""
+    if kind is str:
+        return isinstance(stored, h5py.h5t.TypeStringID) and not stored.is_variable_str()
+    return stored.dtype.kind in _KINDS[kind]

@@ -1,0 +1,210 @@
+"""An open trace file, read lazily: attributes at once, columns when asked for, nothing without a limit.
+
+Every dataset is checked against the schema before it is read: found along plain links inside this file, of the
+declared type and shape, stored with the declared filters, small enough. Texts from a trace are data, not interpreted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse_traces import schema
+from wse_traces.check import checked_dataset, header_of, row_counts
+from wse_traces.chunks import Box, read_box
+from wse_traces.column import Column
+from wse_traces.errors import TraceError
+from wse_traces.lookup import READ_ERRORS, reason_of
+from wse_traces.open_file import open_file
+from wse_traces.schema import BY_PATH, FIELDS, TABLES, Field, RunHeader
+
+Array = NDArray[Any]
+Columns = dict[str, Array]
+
+LIMIT_BYTES = 1 << 30
+_REPORT_BYTES = 1 << 24  # of JSON, which takes some twenty times as much when parsed
+_OBJECT_BYTES = 80  # a short bytes or str, and its place in a list
+
+
+class TraceFile:
+    """The header and the columns of an open trace."""
+
+    def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.path, self.limit_bytes = path, limit_bytes
+        with ExitStack() as stack:
+            self.file = stack.enter_context(open_file(path))
+            self.header: RunHeader
+            self.header, self.complete = header_of(self.file, path)
+            self._rows = row_counts(self.file, path)
+            self._datasets: dict[str, Any] = {}
+            self._stack = stack.pop_all()
+
+    def tables(self) -> list[str]:
+        """The names of all tables, also of those that were not recorded and have no rows.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
+        ['edge', 'stage', 'sram/bytes_per_pe']
+        """
+        return list(TABLES)
+
+    def columns(self, table: str) -> list[str]:
+        """The paths of the columns of a table. Raises: TraceError if there is no such table.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v1/story.h5").columns("edge")
+        ['graph/edges/src', 'graph/edges/dst']
+        """
+        return [field.path for field in self._fields(table)]
+
+    def rows(self, table: str) -> int:
+        """The number of rows of a table that are whole; 0 where it was not recorded."""
+        self._fields(table)
+        return self._rows[table]
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths of all columns."""
+        return iter(BY_PATH)
+
+    def __getitem__(self, path: str) -> Column:
+        """A column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
+
+        >>> from wse_traces import open_trace
+        >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
+        >>> cycles
+        <Column tokens/cycles (18,) int64 in cycle: from the token before it to this one, 0 in a prompt>
+        >>> cycles[:7].tolist()
+        [0, 0, 0, 0, 0, 0, 0]
+        """
+        field = self._field(path)
+        shape = (self._rows[field.table], *schema.shape_of(field, self.header))
+        return Column(field, shape, lambda box: self._read(field, box))
+
+    def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
+        """The array of a column, or its rows from ``start`` to ``stop``.
+
+        Raises: TraceError if it is missing, deviates from the schema, is damaged or above the limit.
+        """
+        values: Array = self[path][start:stop]
+        return values
+
+    def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
+        """All columns of a table by name, or its rows from ``start`` to ``stop``."""
+        fields = self._fields(table)
+        self.check_size(table, fields, len(range(*slice(start, stop).indices(self._rows[table]))))
+        return {field.name: self.column(field.path, start, stop) for field in fields}
+
+    def texts(self, path: str) -> list[str]:
+        """A column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
+        return [bytes(text).decode(errors="replace") for text in self.column(path)]
+
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token."""
+        self._check_bytes("tokens/text_end", self._rows["token"] * _OBJECT_BYTES)
+        stops, whole = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
+        starts = [0, *stops][:-1]
+        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(whole)):
+            message = f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again"
+            raise TraceError(message)
+        return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
+
+    def token_texts(self) -> list[str]:
+        """The text of each token; a byte that is not a character on its own shows as U+FFFD."""
+        return [text.decode(errors="replace") for text in self.token_bytes()]
+
+    def tensor(self, index: int) -> Array:
+        """The values of a recorded tensor, in their shape of four dimensions."""
+        row = self.table("tensor", index, index + 1)
+        start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
+        data = self.column("tensors/bytes", start, int(row["end"][0]))
+        try:
+            values: Array = data.view(np.dtype(row["dtype"][0].decode()).newbyteorder("<"))
+            return values.reshape(row["shape"][0])
+        except (TypeError, ValueError, IndexError) as error:
+            message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
+            raise TraceError(message) from error
+
+    def report(self) -> dict[str, object]:
+        """The report that the run ended with, empty if there is none."""
+        size = self._rows["summary_byte"]
+        if size > _REPORT_BYTES:
+            message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
+            raise TraceError(message)
+        try:
+            report = json.loads(self.column("run/summary").tobytes() or b"{}")
+        except (ValueError, RecursionError) as error:
+            message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
+            raise TraceError(message) from error
+        return report if isinstance(report, dict) else {}
+
+    def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
+        """Refuse to allocate more than the limit for columns of so many rows."""
+        row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
+        self._check_bytes(what, rows * row_bytes)
+
+    def _check_bytes(self, what: str, size: int) -> None:
+        if size > self.limit_bytes:
+            limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
+            message = f"{self.path}: {what}: {size:,} B to read, {limit}"
+            raise TraceError(message)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._datasets.clear()
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _fields(self, table: str) -> tuple[Field, ...]:
+        if table not in TABLES:
+            raise TraceError(_unknown(self.path, "table", table, list(TABLES)))
+        return TABLES[table]
+
+    def _field(self, path: str) -> Field:
+        if path not in BY_PATH:
+            raise TraceError(_unknown(self.path, "column", path, [field.path for field in FIELDS]))
+        return BY_PATH[path]
+
+    def _read(self, field: Field, box: Box) -> Array:
+        """The elements of a column within a box, after it was checked for the first time."""
+        size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
+        if field.path not in self._datasets:
+            self._datasets[field.path] = self._checked(field)
+        self._check_bytes(field.path, size)
+        dataset = self._datasets[field.path]
+        if dataset is None:  # a file from before the table was added
+            return np.zeros([stop - start for start, stop in box], field.dtype)
+        try:
+            return read_box(dataset, box)
+        except READ_ERRORS as error:
+            message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
+            raise TraceError(message) from error
+
+    def _checked(self, field: Field) -> Any:
+        rows = self._rows[field.table]
+        dataset, problems = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
+        if problems:
+            message = f"{self.path}: {problems[0]}; the file is damaged or not of this version, make it again"
+            raise TraceError(message)
+        return dataset
+
+
+def _unknown(path: Path, kind: str, name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "traces/FORMAT.md lists them all"
+    return f"{path}: a trace has no {kind} {name!r}; {hint}"
