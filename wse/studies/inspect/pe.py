@@ -9,7 +9,6 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.studies.inspect.opened import Facts, named
-from wse_traces.planes import plane_part
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, LINES, USES
 
@@ -101,7 +100,7 @@ def _stage(stages: Columns, index: int) -> Facts:
 def _sram(trace: Trace, stages: Columns, mine: Array, wafer: int, row: int, col: int) -> Facts:
     if not trace.rows("sram/bytes_per_pe"):
         return {}
-    by_use = plane_part(trace, "sram/bytes_per_pe", (wafer, slice(None), row, col))
+    by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
     facts: Facts = {"bytes": dict(zip(USES, by_use.tolist(), strict=True)), "is_fullest": True, "buffers": []}
     if len(mine):
         facts["is_fullest"] = bool((stages["stage_bytes"][mine[0]] == by_use).all())
@@ -155,7 +154,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[Facts]:
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> Facts:
     if not trace.rows("pe/busy_cycles"):
         return {}
-    busy, cycles = int(plane_part(trace, "pe/busy_cycles", (wafer, row, col))), run_cycles(trace)
+    busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
     share = {"busy_fraction": busy / cycles} if cycles else {}
     return {"busy_cycles": busy, "run_cycles": cycles, **share}
 
@@ -164,11 +163,11 @@ def _links(trace: Trace, wafer: int, row: int, col: int) -> Facts:
     """Words out of the PE on each side, and into it from there."""
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return {}
-    out = plane_part(trace, "links/words", (wafer, slice(None), row, col)).tolist()
+    out = trace["links/words"][wafer, :, row, col].tolist()
     links: Facts = {}
     for at, direction in enumerate(DIRECTIONS):
         there = row + _NEXT[direction][0], col + _NEXT[direction][1]
         inside = 0 <= there[0] < trace.header.rows and 0 <= there[1] < trace.header.cols
-        into = int(plane_part(trace, "links/words", (wafer, _BACK[direction], *there))) if inside else 0
+        into = int(trace["links/words"][wafer, _BACK[direction], *there]) if inside else 0
         links[direction] = {"out_words": int(out[at]), "in_words": into}
     return {"links": links}
