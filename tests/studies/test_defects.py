@@ -20,7 +20,7 @@ from wse.studies.choose import compiled
 from wse.studies.compile import placement
 from wse.studies.estimate import estimate
 from wse.studies.estimate_request import EstimateRequest
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.live_mesh import fewest_live, largest_live, smallest_around
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
@@ -87,8 +87,8 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
             assert not words[:, mesh.fabric.dead].any()
             assert not words[1, mesh.fabric.east].any()
             np.testing.assert_array_equal(layer_link_words(trace, wafer=wafer), words)
-    inspected = inspect_trace(path)
-    assert inspected["decode"]["wavelet_hops_per_pass"] == found["fabric"]["wavelet_hops_per_token"]
+    seen = inspected(InspectRequest(trace=path))
+    assert seen["decode"]["wavelet_hops_per_pass"] == found["fabric"]["wavelet_hops_per_token"]
     shown = io.StringIO()
     print_run(found, shown)
     assert "Defects" in shown.getvalue()

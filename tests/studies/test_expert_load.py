@@ -17,12 +17,12 @@ from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.report.compile_summary import print_compilation
+from wse.report.inspect_print import print_inspected
 from wse.report.run_summary import print_run
 from wse.report.terminal import percent
-from wse.report.trace_summary import print_trace
 from wse.studies.choose import compiled
 from wse.studies.compile import placement
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.request import Prepared, Request
 from wse.studies.run import run
 from wse_mappings.expert_groups import EXPERT_PLACEMENTS
@@ -83,7 +83,7 @@ def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[
 def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
     report, path = traced
     load = report["experts"]["load"]
-    assert inspect_trace(path)["experts"]["load"] == load
+    assert inspected(InspectRequest(trace=path))["experts"]["load"] == load
     with open_trace(path) as trace:
         totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
         rows = trace.table("routed")
@@ -129,10 +129,10 @@ def test_people_see_the_busiest_expert(
     load = report["experts"]["load"]
     share = max(max(each["generated"]) / sum(each["generated"]) for each in load)
     idle = sum(each["generated"].count(0) for each in load)
-    facts = inspect_trace(path)
+    facts = inspected(InspectRequest(trace=path))
     for show in (
         lambda: print_run(report, sys.stdout),
-        lambda: print_trace(facts, sys.stdout, tree=False, steps=False),
+        lambda: print_inspected(facts, sys.stdout, top=None),
     ):
         show()
         text = capsys.readouterr().out

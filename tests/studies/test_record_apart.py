@@ -11,7 +11,7 @@ import pytest
 from tests.studies.test_expert_load import prepared_for
 from wse.hardware.mesh import mesh_on
 from wse.studies.choose import compiled
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.run import run
 from wse_mappings.expert_groups import OWN
 from wse_traces import open_trace, problems
@@ -38,4 +38,4 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
         tokens = (phases == phases.max()).sum()
         told = report["crossing"]["bytes_per_token"] * tokens
         assert crossings["bytes"][between].sum() == pytest.approx(told)
-    assert inspect_trace(path)["system"]["mapping"] == "expert"
+    assert inspected(InspectRequest(trace=path))["system"]["mapping"] == "expert"

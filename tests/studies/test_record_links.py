@@ -10,7 +10,7 @@ import pytest
 
 from wse.cli import main
 from wse.studies.choose import compiled
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import TraceWriter, open_trace, problems
@@ -64,17 +64,17 @@ def test_layers_with_equal_words_share_them(path: Path) -> None:
 
 
 def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = inspect_trace(path)["layer_links"]
+    told = inspected(InspectRequest(trace=path, links=True))["layer_links"]
     with open_trace(path) as trace:
         for one in told:
             words = layer_link_words(trace, wafer=one["wafer"], layer=one["layer"])
             assert (one["busiest_link_words"], one["wavelet_hops"]) == (words.max(), words.sum())
         assert len(told) == trace.rows("placed_layer")
     assert [one["busiest_link_words"] for one in told] == sorted(one["busiest_link_words"] for one in told)[::-1]
-    assert main(["inspect", str(path)]) == 0
+    assert main(["inspect", str(path), "--links"]) == 0
     most = max(one["busiest_link_words"] for one in told if one["layer"] >= 0)
     first = min(one["layer"] for one in told if one["layer"] >= 0 and one["busiest_link_words"] == most)
-    assert f"most of one layer on one link     {most:,} words, layer {first}" in capsys.readouterr().out
+    assert f"most of one layer on one link  {most:,} words, layer {first}" in capsys.readouterr().out
 
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> Non
         run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
     partial = tmp_path / "run.h5.partial"
     assert problems(partial) == []
-    assert inspect_trace(partial)["layer_links"] == []
+    assert inspected(InspectRequest(trace=partial, links=True))["layer_links"] == []
     with open_trace(partial) as trace:
         assert trace.rows("token") > 0
         assert trace.rows("links/words") == trace.rows("pattern") == trace.rows("placed_layer") == 0
@@ -105,6 +105,6 @@ def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, 
         writer.flush()
         (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
     assert problems(tmp_path / "killed.h5.partial") == []
-    facts = inspect_trace(tmp_path / "killed.h5.partial")
+    facts = inspected(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True))
     assert facts["layer_links"] == []
     assert facts["links"]

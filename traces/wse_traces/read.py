@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from wse_traces import schema
+from wse_traces.distinct import distinct_rows
 from wse_traces.errors import TraceError
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
 from wse_traces.schema import BY_PATH, TABLES, RunHeader
@@ -18,6 +19,7 @@ __all__ = ["LIMIT_BYTES", "Array", "Columns", "Trace", "open_trace"]
 _PLACE = ("op", "name", "kind", "stage", "layer", "wafer", "row", "col", "rows", "cols")
 _SUMS = ("cycles", "words", "hops")
 _STEP_FIELDS = {field.name: field for table in ("schedule", "step") for field in TABLES[table]}
+_START = "start_cycle"
 _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
@@ -123,27 +125,27 @@ class Trace(TraceFile):
 
         Steps of the same phase, op, kernel or pattern and place are one row: ``times`` they ran, and
         the sums of ``cycles``, ``words``, ``hops`` and, for each cause, ``<cause>_cycles``. ``by`` names
-        one of the sums.
+        one of the sums, or is ``start_cycle``, when the first of them started: then the earliest come first.
         """
-        if by not in (*_SUMS, *_BY_CAUSE):
-            message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE))}"
+        if by not in (*_SUMS, *_BY_CAUSE, _START):
+            message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE, _START))}"
             raise TraceError(message)
         steps, schedule_of = self.table("step"), self._schedule_of_steps()
-        executed = self._executed()
-        times = np.append(executed, 0)[schedule_of]
+        times = np.append(self._executed(), 0)[schedule_of]
         phase = np.append(self.column("schedules/phase"), 0)[schedule_of]
-        keys = np.stack([phase, *(steps[name] for name in _PLACE)], axis=1).astype("<i8")
-        places, group = np.unique(keys, axis=0, return_inverse=True)
+        places, group = distinct_rows([phase, *(steps[name] for name in _PLACE)])
         costs = {name: steps[name] for name in _SUMS}
         costs.update({name: steps["cycles_by"][:, i] for i, name in enumerate(_BY_CAUSE)})
         sums = {
             "times": np.zeros(len(places), "<i8"),
             **{name: np.zeros(len(places), "<i8") for name in costs},
         }
-        np.add.at(sums["times"], group.ravel(), times)
+        np.add.at(sums["times"], group, times)
         for name, cost in costs.items():
-            np.add.at(sums[name], group.ravel(), cost * times)
-        order = np.argsort(-sums[by], kind="stable")[:n]
+            np.add.at(sums[name], group, cost * times)
+        sums[_START] = np.full(len(places), np.iinfo("<i8").max, "<i8")
+        np.minimum.at(sums[_START], group, steps[_START] + self._first_starts())
+        order = np.argsort(sums[by] if by == _START else -sums[by], kind="stable")[:n]
         named = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
@@ -179,6 +181,13 @@ class Trace(TraceFile):
         count = len(self.column("schedules/cycles"))
         self._taken(np.empty(count, "u1"), schedule, "passes/schedule")
         return np.bincount(schedule, minlength=count)
+
+    def _first_starts(self) -> Array:
+        """The cycle of the run in which the schedule of each row of steps first began, 0 where it never did."""
+        none = np.iinfo("<i8").max
+        first = np.full(len(self.column("schedules/cycles")) + 1, none, "<i8")
+        np.minimum.at(first, self.column("passes/schedule"), self.column("passes/start_cycle"))
+        return np.where(first == none, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
         """The schedule that each row of the table of steps belongs to, -1: none yet."""

@@ -9,35 +9,104 @@ from typing import Annotated
 import typer
 
 from wse.cli import options as opt
+from wse.errors import BadInput
 
 
 def inspect(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run wrote.")],
     tree: Annotated[bool, typer.Option("--tree", help="Show the ops of each layer, with their cycles.")] = False,  # noqa: FBT002
-    steps: Annotated[bool, typer.Option("--steps", help="Show the slowest steps.")] = False,  # noqa: FBT002
-    top: Annotated[int, typer.Option(metavar="N", help="How many of the slowest steps.")] = 10,
+    steps: Annotated[bool, typer.Option("--steps", help="Show the costliest steps, or by --sort.")] = False,  # noqa: FBT002
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Of --steps: cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
+            "hops-cycles, crossing, host. Default: cycles.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Add the cycles of each phase up by op, layer, cause, token or wafer."),
+    ] = None,
+    links: Annotated[bool, typer.Option("--links", help="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
+    pe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROW,COL", help="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL of several wafers."
+        ),
+    ] = None,
+    wafer_index: Annotated[int | None, typer.Option(metavar="N", help="Of --pe: the wafer that the PE is on.")] = None,
+    tokens: Annotated[  # noqa: FBT002
+        bool, typer.Option("--tokens", help="Show every token with its cycles; with --top the slowest.")
+    ] = False,
+    tensors: Annotated[bool, typer.Option("--tensors", help="Show the tensors that the run recorded.")] = False,  # noqa: FBT002
     cycles: Annotated[
         str | None,
         typer.Option(metavar="FROM-TO", help="Show the moves of these cycles, of a trace of wse run --wavelets."),
     ] = None,
+    diff: Annotated[str | None, typer.Option(metavar="TRACE", help="Show what is different in this trace.")] = None,
+    check: Annotated[  # noqa: FBT002
+        bool, typer.Option("--check", help="List everything that is wrong with the file; exit 2 if anything is.")
+    ] = False,
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write the table of a view as CSV too; -: to stdout, alone.")
+    ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Show what is in a trace: where the cycles went, how full the PEs were, which steps were slowest.
+    """Show what is in a trace: where the cycles went, how full the PEs were, which steps and links were busiest.
 
     Examples:
 
     \b
       wse inspect wse-run.h5
-      wse inspect wse-run.h5 --tree
-      wse inspect wse-run.h5 --steps --top 30
+      wse inspect wse-run.h5 --steps --sort launch --top 30
+      wse inspect wse-run.h5 --by layer
+      wse inspect wse-run.h5 --links --top 5
+      wse inspect wse-run.h5 --pe 0,3
+      wse inspect wse-run.h5 --tokens --csv tokens.csv
+      wse inspect wse-run.h5 --diff other.h5
       wse inspect wavelets.h5 --cycles 100-200
     """
     from wse.report.as_json import as_json
-    from wse.report.trace_summary import print_trace
-    from wse.studies.inspect.summary import inspect_trace
+    from wse.report.inspect_csv import check_csv, view_as_csv
+    from wse.report.inspect_print import print_inspected
+    from wse.report.output_file import output_path, write_output
+    from wse.studies.inspect.request import InspectRequest, inspected
 
-    facts = inspect_trace(Path(trace), top=top, cycles=cycles)
-    if json:
+    request = InspectRequest(
+        trace=Path(trace),
+        tree=tree,
+        steps=steps,
+        sort=sort,
+        by=by,
+        links=links,
+        pe=pe,
+        wafer_index=wafer_index,
+        tokens=tokens,
+        tensors=tensors,
+        cycles=cycles,
+        diff=None if diff is None else Path(diff),
+        check=check,
+        top=top,
+    )
+    if csv is not None:
+        check_csv(request.view)
+    file = None if csv in (None, "-") else output_path("--csv", str(csv))
+    if csv == "-" and json:
+        message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
+        raise BadInput(message)
+    facts = inspected(request)
+    if file is not None:
+        write_output("--csv", file, view_as_csv(facts).encode())
+    if csv == "-":
+        sys.stdout.write(view_as_csv(facts))
+    elif json:
         sys.stdout.write(as_json(facts))
     else:
-        print_trace(facts, sys.stdout, tree=tree, steps=steps)
+        print_inspected(facts, sys.stdout, top=top)
+    if facts.get("sound") is False:
+        raise typer.Exit(2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from wse.report.compare_table import print_rows
@@ -11,6 +11,7 @@ from wse.report.terminal import console_on, count, heading, lines, plain_table, 
 MOST: Final = 12  # changes of a kind that are shown
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
+UNITS: Final = {"cycle": "cycles", "word": "words", "wavelet-hop": "wavelet hops"}
 HEADER: Final = ("", "first", "second", "change", "")
 
 
@@ -36,18 +37,27 @@ def runs(report: dict[str, Any]) -> list[str]:
     return [f"{shown(row['trace'])}: {shown(row['model'])}, {shown(row['mapping'])}" for row in report["rows"]]
 
 
-def change_cells(changes: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The texts of changes under ``HEADER``, the largest of each kind."""
-    for kind, told in KINDS.items():
-        mine = [change for change in changes if change["kind"] == kind][:MOST]
+def change_cells(
+    changes: Sequence[dict[str, Any]], kinds: Mapping[str, str] = KINDS, most: int = MOST
+) -> Iterator[tuple[str, ...]]:
+    """The texts of changes under ``HEADER``, the ``most`` largest of each kind, under what the kind is called."""
+    for kind, told in kinds.items():
+        mine = [change for change in changes if change["kind"] == kind][:most]
         if mine and told:
             yield (told, "", "", "", "")
         for change in mine:
-            of = change["change"] / change["first"] if change["first"] else None
             yield (
                 f"{'  ' if told else ''}{shown(change['name'])}",
                 count(change["first"]),
                 count(change["second"]),
                 f"{'+' if change['change'] > 0 else ''}{count(change['change'])}",
-                change["unit"] if of is None else f"{of:+.1%} {change['unit']}".replace("% ", " % "),
+                _relative(change),
             )
+
+
+def _relative(change: dict[str, Any]) -> str:
+    """The unit of a change, and the change as a share of what it was."""
+    unit = UNITS.get(change["unit"], change["unit"])
+    if "only_in" in change:
+        return f"{unit}, only in the {change['only_in']}"
+    return f"{unit}, {change['fraction']:+.1%}".replace("%", " %") if "fraction" in change else str(unit)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.routed import Pairs
-from wse.studies.facts import Report
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES
+
+if TYPE_CHECKING:  # a trace is read without what timed it
+    from wse.fabric.routed import Pairs
 
 I64 = npt.NDArray[np.int64]
 
@@ -34,7 +37,7 @@ class ExpertLoad:
         both = {at: first[at] + second[at] for at in first if at in second}
         return dict(sorted((first | second | both).items()))
 
-    def facts(self) -> Report:
+    def facts(self) -> dict[str, Any]:
         """``experts``: the load of each layer, tokens by expert; nothing for a model without experts."""
         if not self.over_run:
             return {}

@@ -15,7 +15,7 @@ from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
 from wse.studies.choose import compiled
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 
@@ -32,7 +32,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
 
 def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) -> None:
     report, path = traced
-    facts = inspect_trace(path)
+    facts = inspected(InspectRequest(trace=path))
     assert facts["complete"]
     assert facts["report"] == json.loads(json.dumps(report))
     assert facts["prompt_tokens"] == 3
@@ -45,7 +45,7 @@ def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) ->
 
 
 def test_the_tree_holds_every_cycle_once(traced: tuple[dict[str, Any], Path]) -> None:
-    facts = inspect_trace(traced[1])
+    facts = inspected(InspectRequest(trace=traced[1]))
     assert sum(node["decode"] for node in facts["tree"]) == pytest.approx(facts["decode"]["cycles_per_pass"])
     assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
     for node in facts["tree"]:
@@ -53,16 +53,16 @@ def test_the_tree_holds_every_cycle_once(traced: tuple[dict[str, Any], Path]) ->
 
 
 def test_the_slowest_steps_come_first(traced: tuple[dict[str, Any], Path]) -> None:
-    facts = inspect_trace(traced[1], top=7)
+    facts = inspected(InspectRequest(trace=traced[1], top=7))
     cycles = [step["cycles"] for step in facts["steps"]]
     assert len(cycles) == 7
     assert cycles == sorted(cycles, reverse=True)
     assert all(sum(step["cycles_by"].values()) == step["cycles"] for step in facts["steps"])
-    assert inspect_trace(traced[1], top=0)["steps"] == []
+    assert inspected(InspectRequest(trace=traced[1], top=0))["steps"] == []
 
 
 def test_the_busiest_link_is_the_busiest(traced: tuple[dict[str, Any], Path]) -> None:
-    links = inspect_trace(traced[1])["links"]
+    links = inspected(InspectRequest(trace=traced[1]))["links"]
     with h5py.File(traced[1]) as file:
         assert links[0]["words"] == np.max(file["links/words"])
     assert [link["words"] for link in links] == sorted((link["words"] for link in links), reverse=True)
@@ -81,19 +81,20 @@ def test_what_is_printed_fits_80_columns(
     out = capsys.readouterr().out
     assert max(map(len, out.split("\n"))) <= 80
     assert "incomplete" not in out
+    assert out.count("\n") <= 50  # one screen
     told = {
-        "": ["Ops", "layer 1", "Busiest links", "Slowest steps"],
+        "": ["Kinds of op", "busiest link", "Costliest steps"],
         "--tree": ["layer 0", "layer 1"],
-        "--steps": ["Slowest steps"],
+        "--steps": ["Steps", "the most cycles first"],
     }
     assert all(words in out for words in told[options[0] if options else ""])
 
 
 def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     golden = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-    assert main(["inspect", str(golden / "story.h5")]) == 0
+    assert main(["inspect", str(golden / "story.h5"), "--tree"]) == 0
     assert "each of layers 0 to 4" in capsys.readouterr().out
-    assert main(["inspect", str(golden / "story-two-wafers.h5")]) == 0
+    assert main(["inspect", str(golden / "story-two-wafers.h5"), "--tree"]) == 0
     out = capsys.readouterr().out
     assert "each of layers 0 to 4" not in out
     assert "layer 3" in out or "layers 0 to 2" in out
@@ -113,9 +114,9 @@ def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pyte
     with pytest.raises(KeyboardInterrupt):
         run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
-        inspect_trace(tmp_path / "run.h5")
+        inspected(InspectRequest(trace=tmp_path / "run.h5"))
     partial = tmp_path / "run.h5.partial"
-    facts = inspect_trace(partial)
+    facts = inspected(InspectRequest(trace=partial))
     assert not facts["complete"]
     assert 0 < facts["generated_tokens"] < 40
     assert facts["text"].startswith("Once")

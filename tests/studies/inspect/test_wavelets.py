@@ -20,7 +20,7 @@ from wse.errors import BadInput, BadTrace
 from wse.report.wavelet_lines import MOST_LINES
 from wse.studies.choose import compiled
 from wse.studies.inspect import wavelets
-from wse.studies.inspect.summary import inspect_trace
+from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import TraceWriter
@@ -58,7 +58,7 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
 
 def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
     report, path, moves = logged
-    found = inspect_trace(path)["wavelets"]
+    found = inspected(InspectRequest(trace=path))["wavelets"]
     assert "replayed" not in found
     assert (found["pass"], found["phase"], found["passes"]) == (2, "decode", [2])
     assert found["moves"] == report["wavelets"]["moves"] == len(moves)
@@ -87,7 +87,7 @@ def test_ranges_that_follow_each_other_replay_the_log(
     starts = [0, *(end + 1 for end in ends)]
     again: list[Move] = []
     for start, end in zip(starts, ends, strict=False):
-        found = inspect_trace(path, cycles=f"{start}-{end}")["wavelets"]
+        found = inspected(InspectRequest(trace=path, cycles=f"{start}-{end}"))["wavelets"]
         assert found["replayed_cycles"] == [start, end]
         again += values(found["replayed"])
     assert again == sorted(moves)
@@ -96,7 +96,7 @@ def test_ranges_that_follow_each_other_replay_the_log(
 def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
-    assert inspect_trace(path, cycles="4-8")["wavelets"]["replayed"] == []
+    assert inspected(InspectRequest(trace=path, cycles="4-8"))["wavelets"]["replayed"] == []
     assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
     assert "nothing moves" in capsys.readouterr().out
 
@@ -104,7 +104,7 @@ def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.
 def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(7, 1, 2, 3, 4, 0, 0)])
-    found = inspect_trace(path)["wavelets"]
+    found = inspected(InspectRequest(trace=path))["wavelets"]
     assert "busiest_link" not in found
     assert found["wavelet_hops"] == 0
     assert found["busiest_pe"] == {"wafer": 1, "row": 2, "col": 3, "words": 1}
@@ -121,7 +121,7 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.Captu
         for index, cycle in ((4, 11), (2, 5)):
             rest = {name: [0] for name in COLUMNS if name != "cycle"}
             writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
-    found = inspect_trace(path, cycles="0-20")["wavelets"]
+    found = inspected(InspectRequest(trace=path, cycles="0-20"))["wavelets"]
     assert (found["pass"], found["passes"]) == (4, [2, 4])
     assert [move["cycle"] for move in found["replayed"]] == [11]
     assert main(["inspect", str(path)]) == 0
@@ -164,9 +164,9 @@ def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, l
     first, last = min(moves)[0], max(moves)[0]
     for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
         with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
-            inspect_trace(path, cycles=cycles)
+            inspected(InspectRequest(trace=path, cycles=cycles))
     for cycle in (first, last):
-        assert inspect_trace(path, cycles=f"{cycle}-{cycle}")["wavelets"]["replayed"]
+        assert inspected(InspectRequest(trace=path, cycles=f"{cycle}-{cycle}"))["wavelets"]["replayed"]
 
 
 def test_more_than_can_be_replayed_at_once_is_refused(
@@ -174,17 +174,17 @@ def test_more_than_can_be_replayed_at_once_is_refused(
 ) -> None:
     _, path, moves = logged
     monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
-    assert len(inspect_trace(path, cycles="0-999999")["wavelets"]["replayed"]) == len(moves)
+    assert len(inspected(InspectRequest(trace=path, cycles="0-999999"))["wavelets"]["replayed"]) == len(moves)
     monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves) - 1)
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
-        inspect_trace(path, cycles="0-999999")
+        inspected(InspectRequest(trace=path, cycles="0-999999"))
 
 
 def test_a_trace_without_a_log_says_how_to_get_one() -> None:
-    assert "wavelets" not in inspect_trace(GOLDEN / "story.h5")
+    assert "wavelets" not in inspected(InspectRequest(trace=GOLDEN / "story.h5"))
     with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
-        inspect_trace(GOLDEN / "story.h5", cycles="1-2")
+        inspected(InspectRequest(trace=GOLDEN / "story.h5", cycles="1-2"))
 
 
 @pytest.mark.parametrize(

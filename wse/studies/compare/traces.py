@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
-
-import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
@@ -15,13 +10,10 @@ from wse.serving.economics import Economics, load_economics
 from wse.studies.compare.limits import limit_facts, many
 from wse.studies.compare.rows import fraction, money
 from wse.studies.facts import Report
-from wse.studies.inspect.summary import inspect_trace
-from wse_traces.errors import TraceError
-from wse_traces.read import Trace, open_trace
-from wse_traces.schema import CAUSES, HOST, PHASES
-
-MOST_OPS: Final = 1_000_000
-"""Steps of a trace that are added up, more than any that ``wse run`` writes."""
+from wse.studies.inspect.opened import opened
+from wse.studies.inspect.summary import run_facts
+from wse.studies.inspect.totals import changes, totals_of
+from wse_traces.schema import PHASES
 
 
 def compare_traces(first: Path, second: Path, economics: str | None = None) -> Report:
@@ -42,7 +34,9 @@ def compare_traces(first: Path, second: Path, economics: str | None = None) -> R
         "same_program": runs[0].facts["program_digest"] == runs[1].facts["program_digest"],
         "rows": [run.row() for run in runs],
         "changes": {
-            phase: _changes(runs[0], runs[1], phase) for phase in PHASES if all(phase in run.facts for run in runs)
+            phase: changes(runs[0].totals, runs[1].totals, phase, {"op": "kind"})
+            for phase in PHASES
+            if all(phase in run.facts for run in runs)
         },
     }
 
@@ -76,15 +70,12 @@ class _Run:
 
     def __init__(self, path: Path, economics: str | None) -> None:
         self.path = path
-        self.facts = inspect_trace(path, top=MOST_OPS)
+        with opened(path) as trace:
+            self.totals = totals_of(trace)
+            self.facts = run_facts(trace, self.totals.phases)
         if "decode" not in self.facts:
             message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
             raise BadTrace(message)
-        try:
-            with open_trace(path) as trace:
-                self.carried = _carried(trace)
-        except TraceError as error:
-            raise BadTrace(str(error)) from error
         self._economics = _economics(self.facts["wafer"]["name"], economics)
 
     def row(self) -> Report:
@@ -105,8 +96,8 @@ class _Run:
             "tokens_per_s_exact": True,
             "tokens_per_s_per_user_of_all": together / users,
             "mesh_hops_per_token": decode["wavelet_hops_per_pass"],
-            "wafer_link_bytes_per_token": self.carried["decode", False],
-            "host_bytes_per_token": self.carried["decode", True],
+            "wafer_link_bytes_per_token": self.totals.carried["decode", False],
+            "host_bytes_per_token": self.totals.carried["decode", True],
             "crossing_fraction": fraction(decode["cycles_by"], "crossing"),
         }
         held = [
@@ -124,28 +115,6 @@ class _Run:
             row |= limit_facts(self._as_report())
         return row
 
-    def amounts(self, phase: str) -> Iterator[tuple[str, str, str, float]]:
-        """(kind, name, unit, amount): cycles in all, by cause and by op; words, hops and bytes.
-
-        Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
-        """
-        facts = self.facts[phase]
-        runs = facts["passes"] if phase == "prefill" else 1
-        yield "all", "cycles", "cycle", facts["cycles_per_pass"] * runs
-        for cause in CAUSES:
-            yield "cause", cause, "cycle", facts["cycles_by"][cause] * runs
-        ops: dict[str, float] = defaultdict(float)
-        for node in self.facts["tree"]:
-            for op in node["ops"]:
-                ops[op["kind"]] += op[phase] * runs
-        for op, cycles in ops.items():
-            yield "op", op, "cycle", cycles
-        words = sum(step["words"] for step in self.facts["steps"] if step["phase"] == phase)
-        yield "traffic", "words", "word", words / facts["passes"] * runs
-        yield "traffic", "wavelet hops", "wavelet-hop", facts["wavelet_hops_per_pass"] * runs
-        yield "traffic", "between wafers", "B", self.carried[phase, False] * runs
-        yield "traffic", "to and from the host", "B", self.carried[phase, True] * runs
-
     def _as_report(self) -> Report:
         """As much of an estimate's report as a trace gives."""
         facts = self.facts
@@ -153,41 +122,8 @@ class _Run:
         return {
             "decode": facts["decode"],
             "system": {"stages": stages},
-            "crossing": {"bytes_per_token": self.carried["decode", False]},
+            "crossing": {"bytes_per_token": self.totals.carried["decode", False]},
         }
-
-
-def _changes(first: _Run, second: _Run, phase: str) -> list[Report]:
-    """What differs in a phase, and the whole; by kind, the largest difference first."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for number, run in enumerate((first, second)):
-        for kind, name, unit, amount in run.amounts(phase):
-            found.setdefault((kind, name, unit), [0.0, 0.0])[number] = amount
-    rows = [
-        {"kind": kind, "name": name, "unit": unit, "first": a, "second": b, "change": b - a}
-        for (kind, name, unit), (a, b) in found.items()
-        if a != b or kind == "all"
-    ]
-    kinds = list(dict.fromkeys(kind for kind, *_ in found))
-    return sorted(rows, key=lambda row: (kinds.index(str(row["kind"])), -abs(float(row["change"]))))
-
-
-def _carried(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Bytes of a mean pass by phase, and whether the host is at an end; those of loading belong to none."""
-    crossings = trace.table("crossing")
-    phase, schedule = trace.column("schedules/phase"), trace.column("passes/schedule")
-    known = (schedule >= 0) & (schedule < len(phase))
-    of_pass = np.where(known, phase[np.where(known, schedule, 0)] if len(phase) else 0, -1)
-    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(of_pass))
-    of_crossing = np.where(inside, of_pass[np.where(inside, crossings["pass"], 0)] if len(of_pass) else -1, -1)
-    host = (crossings["src_wafer"] == HOST) | (crossings["dst_wafer"] == HOST)
-    found = {}
-    for code, name in enumerate(PHASES):
-        passes = max(1, int((of_pass == code).sum()))
-        for at_host in (False, True):
-            mine = (of_crossing == code) & (host == at_host)
-            found[name, at_host] = int(crossings["bytes"][mine].sum()) / passes
-    return found
 
 
 def _layers(first: int, last: int) -> list[int]:

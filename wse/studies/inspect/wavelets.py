@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
-from wse.studies.facts import Report
+from wse.studies.inspect.opened import Facts
 from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 from wse_traces.schema import DIRECTIONS, MOVES, PHASES
@@ -35,7 +35,7 @@ def cycle_range(text: str) -> tuple[int, int]:
     return first, last
 
 
-def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Report:
+def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Facts:
     """``wavelets``, where a pass was logged: the last one's moves in all and, with ``cycles``, those in them.
 
     Words of a link are moves over it; words of a PE are moves out of its router, over links and into the PE.
@@ -58,7 +58,7 @@ def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Report:
     moving, moves = wavelet_activity(trace, pass_index=passes[-1])
     first, last = int(moving[0]), int(moving[-1])
     words = wavelet_words(trace, pass_index=passes[-1])
-    facts: Report = {
+    facts: Facts = {
         "pass": passes[-1],
         "phase": _phase(trace, passes[-1]),
         "passes": passes,
@@ -86,10 +86,10 @@ def _phase(trace: Trace, pass_index: int) -> str:
     return PHASES[code] if code < len(PHASES) else ""
 
 
-def _busiest(words: Array) -> Report:
+def _busiest(words: Array) -> Facts:
     """The link and the PE with the most words of ``[wafer, move, row, col]``, and the words on all links."""
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
-    facts: Report = {"wavelet_hops": int(links.sum())}
+    facts: Facts = {"wavelet_hops": int(links.sum())}
     if facts["wavelet_hops"]:
         wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
         place = {"wafer": wafer, "row": row, "col": col, "direction": DIRECTIONS[direction]}
@@ -98,7 +98,7 @@ def _busiest(words: Array) -> Report:
     return {**facts, "busiest_pe": {"wafer": wafer, "row": row, "col": col, "words": int(routers.max())}}
 
 
-def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> list[Report]:
+def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> list[Facts]:
     """The moves of the cycles, in order of time and place."""
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
@@ -110,7 +110,7 @@ def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Ar
         most = f"at most {MOST_MOVES:,} are replayed at once"
         message = f"--cycles {first}-{last}: {wanted:,} moves, {most}; give fewer cycles"
         raise BadInput(message)
-    found: list[Report] = []
+    found: list[Facts] = []
     for _, rows in wavelet_cycles(trace, pass_index=pass_index, first=first, last=last):
         for move in sorted(zip(*(rows[name].tolist() for name in _SHOWN), strict=True)):
             each = dict(zip(_SHOWN, move, strict=True))
