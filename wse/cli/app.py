@@ -12,6 +12,7 @@ import wse
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
+from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
 from wse.cli import mappings, models, run, validate, view, wafers
 from wse.cli import sweep as sweep_command
@@ -26,6 +27,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "compare": compare_command.compare,
     "inspect": inspect_command.inspect,
     "view": view.view,
+    "export": export_command.export,
     "validate": validate.validate,
     "sweep": sweep_command.sweep,
     "models": models.models,

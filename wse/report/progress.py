@@ -18,6 +18,7 @@ COMPILING: Final = ("compiling kernels", ", once for this machine")
 PREDICTING: Final = ("predicting measurements", "")
 ESTIMATING: Final = ("estimating", "")
 SETTING_BESIDE: Final = ("comparing", "")
+EXPORTING: Final = ("exporting", "")
 COMPARING: Final = ("running configurations", " by both timing models")
 """What is done, and what the line says besides."""
 

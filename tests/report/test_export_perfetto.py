@@ -1,0 +1,148 @@
+"""Runs as timelines: the documented format, every step with its cycles, the traffic, the tokens."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from trace_events import names_of, read_trace_events
+
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadInput, BadTrace
+from wse.report import export_files
+from wse.studies.export import chosen_passes
+from wse.studies.export.request import export_request
+from wse_traces import TraceWriter
+from wse_traces.read import open_trace
+from wse_traces.schema import CAUSES
+
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+
+
+def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    facts = export_files.write_export(export_request(str(trace), "perfetto", str(out), tokens=tokens), lambda *_: None)
+    data = out.read_bytes()
+    return facts, read_trace_events(gzip.decompress(data) if out.suffix == ".gz" else data)
+
+
+def steps_in(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    processes = names_of(whole, "process_name")
+    events = whole["traceEvents"]
+    return [e for e in events if e["ph"] == "X" and processes[e["pid"]].startswith("wafer")]
+
+
+@pytest.mark.parametrize("name", ["story", "story-two-wafers", "sample"])
+def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "sample.h5") if name == "sample" else GOLDEN / f"{name}.h5"
+    facts, whole = export(path, tmp_path / "t.json")
+    with open_trace(path) as trace:
+        steps, ops = trace.steps(), trace.texts("graph/ops/name")
+        wanted = Counter(zip(*(steps[k].tolist() for k in ("wafer", "start_cycle", "cycles", "op")), strict=True))
+        clock = trace.header.clock_hz
+    processes = names_of(whole, "process_name")
+    found = steps_in(whole)
+    wafers = {pid: int(process.split()[1]) for pid, process in processes.items() if process.startswith("wafer")}
+    assert Counter((wafers[e["pid"]], e["ts"], e["dur"], ops.index(e["args"]["op"])) for e in found) == wanted
+    for event in found:
+        by = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
+        assert sum(by) == event["args"]["cycles"] == event["dur"]
+    assert facts["slices"] == sum(e["ph"] == "X" for e in whole["traceEvents"])
+    assert whole["otherData"]["clock_hz"] == clock
+    assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
+
+
+def test_regions_are_threads_of_their_wafers_and_the_host_is_a_process(tmp_path: Path) -> None:
+    _, whole = export(GOLDEN / "story-two-wafers.h5", tmp_path / "t.json")
+    processes, threads = names_of(whole, "process_name"), names_of(whole, "thread_name")
+    assert set(processes.values()) == {"run", "host", "wafer 0", "wafer 1"}
+    with open_trace(GOLDEN / "story-two-wafers.h5") as trace:
+        wafer_of_stage = trace.column("placement/stages/wafer").tolist()
+    for (pid, _), name in threads.items():
+        if name.startswith("stage"):
+            stage = int(name.split(":")[0].split()[1])
+            assert processes[pid] == f"wafer {wafer_of_stage[stage]}"
+
+
+def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_each_pass(tmp_path: Path) -> None:
+    path = GOLDEN / "story-two-wafers.h5"
+    _, whole = export(path, tmp_path / "t.json")
+    processes = names_of(whole, "process_name")
+    counts = [e for e in whole["traceEvents"] if e["ph"] == "C"]
+    with open_trace(path) as trace:
+        steps, crossings, passes = trace.steps(), trace.table("crossing"), trace.table("pass")
+        for wafer in (0, 1):
+            mine = [e for e in counts if processes[e["pid"]] == f"wafer {wafer}" and e["name"] == "words on links"]
+            assert mine[-1]["args"] == {"word/cycle": 0.0}
+            area = sum(a["args"]["word/cycle"] * (b["ts"] - a["ts"]) for a, b in itertools.pairwise(mine))
+            taking = (steps["wafer"] == wafer) & (steps["cycles"] > 0)
+            assert area == pytest.approx(int(steps["hops"][taking].sum()), rel=1e-6)
+    there = [e for e in counts if e["name"] == "bytes to wafer 1 in a pass" and processes[e["pid"]] == "wafer 0"]
+    level = {e["ts"]: e["args"]["B"] for e in there}
+    now, levels = 0.0, {}
+    for cycle in sorted({*level, *passes["start_cycle"].tolist()}):
+        now = levels[cycle] = level.get(cycle, now)
+    for index, start in enumerate(passes["start_cycle"].tolist()):
+        mine = (crossings["pass"] == index) & (crossings["src_wafer"] == 0) & (crossings["dst_wafer"] == 1)
+        assert levels[start] == crossings["bytes"][mine].sum()
+
+
+def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path / "sample.h5")
+    facts, whole = export(path, tmp_path / "t.json.gz", tokens="4-6")
+    assert facts["tokens"] == [4, 6]
+    tokens = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
+    assert [e["args"]["token"] for e in tokens] == [4, 5, 6]
+    with open_trace(path) as trace:
+        columns, passes, texts = trace.table("token"), trace.table("pass"), trace.token_texts()
+        cycles = trace.column("schedules/cycles")
+        wanted = {
+            (s, c)
+            for t in (4, 5, 6)
+            for s, c in zip(*(trace.steps(t)[k].tolist() for k in ("start_cycle", "cycles")), strict=True)
+        }
+    for event in tokens:
+        row = event["args"]["token"]
+        one = columns["pass"][row]
+        assert event["ts"] + event["dur"] == passes["start_cycle"][one] + cycles[passes["schedule"][one]]
+        assert event["dur"] == columns["cycles"][row]
+        assert event["name"] == repr(texts[row])
+    assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
+
+
+def test_steps_that_overlap_lie_on_lanes(tmp_path: Path) -> None:
+    path = tmp_path / "overlap.h5"
+    ones = np.ones(3, int)
+    by = np.array([[10, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0, 0, 7, 0, 0, 0]])
+    with TraceWriter(path, HEADER) as trace:
+        zeros = dict.fromkeys(("op", "stage", "layer", "wafer", "kind", "row", "col", "words", "hops"), ones * 0)
+        placed = {"start_cycle": [0, 3, 9], "cycles": [10, 4, 7], "cycles_by": by, "rows": ones, "cols": ones}
+        schedule = trace.append_schedule({**zeros, **placed, "name": ones * -1}, phase="decode", kv_slots=1)
+        trace.append_pass(schedule=schedule, start_cycle=5, wall_s=float("nan"))
+        trace.write_summary({})
+    _, whole = export(path, tmp_path / "t.json")
+    threads = names_of(whole, "thread_name")
+    lanes = {e["ts"]: threads[e["pid"], e["tid"]] for e in steps_in(whole)}
+    assert lanes[8] == lanes[14] != lanes[5]
+    assert [e["args"]["wall_s"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["nan"]
+
+
+def test_a_run_of_too_many_steps_is_begun_and_says_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "sample.h5")
+    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 14)
+    facts, whole = export(path, tmp_path / "t.json")
+    assert facts["passes"] == 2
+    assert facts["left_out_passes"] == 7
+    assert len(steps_in(whole)) == 8 + 5
+    with pytest.raises(BadInput, match="--tokens 3-6: 23 steps, at most 14 are written; give fewer tokens"):
+        export(path, tmp_path / "u.json", tokens="3-6")
+    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 3)
+    with pytest.raises(BadTrace, match="a pass of 8 steps, at most 3 are written; take --to parquet"):
+        export(path, tmp_path / "u.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]

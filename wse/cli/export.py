@@ -1,0 +1,60 @@
+"""``wse export``: a trace in the format of another program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wse.cli import options as opt
+
+
+def export(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run wrote.")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="perfetto, csv, parquet, png, json.")],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="File, for csv, parquet and png folder, to write. Default: by the trace.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="FROM-TO", help="perfetto: only the passes of these tokens.")
+    ] = None,
+    what: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="png: sram, busy, links, north, east, south, west; csv, parquet, json: tables."
+        ),
+    ] = None,
+    planes: Annotated[bool, typer.Option("--planes", help="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Write a trace in a format that other programs open: a timeline, tables or pictures.
+
+    Examples:
+
+    \b
+      wse export wse-run.h5 --to perfetto
+      wse export wse-run.h5 --to perfetto --tokens 12-15 -o tokens.json.gz
+      wse export wse-run.h5 --to png --what sram,busy,links
+      wse export wse-run.h5 --to csv --what step,token,crossing
+      wse export wse-run.h5 --to parquet --planes
+    """
+    from wse.report.as_json import as_json
+    from wse.report.export_files import write_export
+    from wse.report.export_summary import print_export
+    from wse.report.progress import EXPORTING, progress_on
+    from wse.studies.export.request import export_request
+
+    request = export_request(trace, to, out, tokens=tokens, what=what, planes=planes)
+    with progress_on(sys.stderr, EXPORTING) as heard:
+        facts = write_export(request, heard)
+    if json:
+        sys.stdout.write(as_json(facts))
+    else:
+        print_export(facts, sys.stdout)

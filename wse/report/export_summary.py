@@ -1,0 +1,32 @@
+"""What an export says on a terminal: what was written, and what to do with it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TextIO
+
+from wse.report.terminal import console_on, heading, lines, several, shown
+
+_OPEN: Final = {
+    "perfetto": "https://ui.perfetto.dev, or chrome://tracing; 1 µs there is 1 cycle",
+}
+
+
+def print_export(facts: dict[str, Any], stream: TextIO) -> None:
+    """Print the facts of an export."""
+    console = console_on(stream)
+    heading(console, f"Export to {facts['to']}", "of a run that was not completed" if facts.get("incomplete") else "")
+    rows = [("trace", shown(facts["trace"])), ("written", shown(facts["out"]))]
+    if "files" in facts:
+        rows.append(("files", ", ".join(facts["files"])))
+    counts = [several(facts[f"{name}s"], name) for name in ("row", "slice") if f"{name}s" in facts]
+    if "tokens" in facts:
+        counts.append(f"tokens {facts['tokens'][0]} to {facts['tokens'][1]}")
+    if counts:
+        rows.append(("in it", ", ".join(counts)))
+    if facts.get("left_out_passes"):
+        left = facts["left_out_passes"]
+        later = f"{left:,} later {'pass' if left == 1 else 'passes'}"
+        rows.append(("left out", f"{later}: more than a viewer takes; --tokens FROM-TO shows others"))
+    if facts["to"] in _OPEN:
+        rows.append(("open in", _OPEN[facts["to"]]))
+    lines(console, rows)

@@ -1,0 +1,108 @@
+"""Executed steps as slices: wafers are processes, regions are tracks, and what the host does is its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from wse.errors import BadTrace
+from wse.studies.export.events import Slice, Track
+from wse.studies.export.lanes import Lanes
+from wse.studies.facts import Report
+from wse_traces.read import Array, Columns, Trace
+from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
+
+BYTES_PER_WORD = 4
+_LANES_A_STAGE = 1000  # in the order of tracks
+
+
+def executed_steps(trace: Trace, passes: Array) -> Columns:
+    """The steps of some passes in order of their start, which is counted from the start of the run.
+
+    The columns of ``steps``, and ``pass``, ``phase`` and ``kv_slots``.
+
+    Raises:
+        BadTrace: a schedule has steps that the trace does not have.
+        TraceError: the trace is damaged.
+    """
+    schedules, total = trace.table("schedule"), trace.rows("step")
+    schedule = trace.column("passes/schedule")[passes]
+    first, counts = schedules["first_step"][schedule], schedules["steps"][schedule]
+    if len(passes) and (first.min() < 0 or counts.min() < 0 or (first + counts).max() > total):
+        message = f"{trace.path}: schedules: rows beyond the {total} of steps; make the trace again"
+        raise BadTrace(message)
+    lowest = int(first.min(initial=total))
+    table = trace.table("step", lowest, max(lowest, int((first + counts).max(initial=0))))
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = within + np.repeat(first - lowest, counts)
+    start = np.repeat(trace.column("passes/start_cycle")[passes], counts) + table["start_cycle"][rows]
+    order = np.argsort(start, kind="stable")
+    steps = {name: column[rows[order]] for name, column in table.items()}
+    of_pass = {"pass": passes, "phase": schedules["phase"][schedule], "kv_slots": schedules["kv_slots"][schedule]}
+    return {
+        **steps,
+        "start_cycle": start[order],
+        **{name: np.repeat(column, counts)[order] for name, column in of_pass.items()},
+    }
+
+
+def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
+    """A slice for each step, with its cycles by cause and its traffic; what the host takes part in, on the host too."""
+    ops, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
+    names, stages = trace.texts("strings/names"), _stage_names(trace)
+    lanes: dict[tuple[int, int], Lanes] = {}
+    tracks: dict[tuple[int, int, int], Track] = {}
+    host = CAUSES.index("host")
+    for row in range(len(steps["op"])):
+        step = {name: column[row].tolist() for name, column in steps.items()}
+        op, kernel = _named(ops, step["op"]), _named(names, step["name"])
+        start, cycles = step["start_cycle"], max(0, step["cycles"])
+        facts = {"op": op, "op_kind": _named(kinds, step["op"]), "step": kernel, **_facts(step)}
+        places = [(max(HOST, step["wafer"]), step["stage"])]
+        if step["wafer"] >= 0 and step["cycles_by"][host] > 0:
+            places.append((HOST, -1))
+        for process, stage in places:
+            lane = lanes.setdefault((process, stage), Lanes()).place(start, start + cycles)
+            track = tracks.get((process, stage, lane))
+            if track is None:
+                title = "host" if process == HOST else _named(stages, stage) or "between regions"
+                order = (stage + 1) * _LANES_A_STAGE + lane
+                track = Track(process, f"{title} (at once: {lane + 1})" if lane else title, order)
+                tracks[process, stage, lane] = track
+            name = ": ".join(text for text in (op, kernel) if text) or "step"
+            yield Slice(track, name, facts["kind"], start, cycles, facts)
+
+
+def _facts(step: Report) -> Report:
+    """What a step cost and moved, without what is nothing."""
+    by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
+    traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
+    return {
+        "kind": _named(KINDS, step["kind"]),
+        "phase": _named(PHASES, step["phase"]),
+        **({"layer": step["layer"]} if step["layer"] >= 0 else {}),
+        "cycles": step["cycles"],
+        **by,
+        **({name: value for name, value in traffic.items() if step["words"] or step["hops"]}),
+        "pes": f"{step['rows']}x{step['cols']} at row {step['row']}, col {step['col']}",
+        "pass": step["pass"],
+        "kv_slots": step["kv_slots"],
+    }
+
+
+def _stage_names(trace: Trace) -> list[str]:
+    """Each region with its layers and its place."""
+    table, found = trace.table("stage"), []
+    for stage in range(trace.rows("stage")):
+        at = {name: int(column[stage]) for name, column in table.items() if column.ndim == 1}
+        first, last = at["first_layer"], at["last_layer"]
+        layers = "no layer" if first < 0 else f"layer {first}" if first == last else f"layers {first} to {last}"
+        place = f"{at['rows']}x{at['cols']} PEs at row {at['row']}, col {at['col']}"
+        found.append(f"stage {stage}: {layers}, {place}")
+    return found
+
+
+def _named(names: Sequence[str], index: int) -> str:
+    """A name, or empty where the index points to none."""
+    return names[index] if 0 <= index < len(names) else ""

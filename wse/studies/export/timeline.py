@@ -1,0 +1,27 @@
+"""A run as a timeline: its steps, passes, tokens and traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wse.studies.export.chosen_passes import Chosen
+from wse.studies.export.events import Event
+from wse.studies.export.step_slices import executed_steps, step_slices
+from wse.studies.export.token_slices import pass_slices, token_events
+from wse.studies.export.traffic_counts import crossing_counts, link_counts
+from wse_traces.read import Trace
+
+
+def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
+    """All events of the chosen passes and tokens.
+
+    Raises:
+        BadTrace: a schedule has steps that the trace does not have.
+        TraceError: the trace is damaged.
+    """
+    steps = executed_steps(trace, chosen.passes)
+    yield from pass_slices(trace, chosen)
+    yield from token_events(trace, chosen)
+    yield from step_slices(trace, steps)
+    yield from link_counts(steps)
+    yield from crossing_counts(trace, chosen.passes)
