@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from wse.errors import BadTrace
 from wse.studies.export.events import Slice, Track
 from wse.studies.export.lanes import Lanes
 from wse.studies.facts import Report
+from wse.studies.inspect.opened import named
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 
@@ -56,9 +57,9 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     host = CAUSES.index("host")
     for row in range(len(steps["op"])):
         step = {name: column[row].tolist() for name, column in steps.items()}
-        op, kernel = _named(ops, step["op"]), _named(names, step["name"])
+        op, kernel = named(ops, step["op"]), named(names, step["name"])
         start, cycles = step["start_cycle"], max(0, step["cycles"])
-        facts = {"op": op, "op_kind": _named(kinds, step["op"]), "step": kernel, **_facts(step)}
+        facts = {"op": op, "op_kind": named(kinds, step["op"]), "step": kernel, **_facts(step)}
         places = [(max(HOST, step["wafer"]), step["stage"])]
         if step["wafer"] >= 0 and step["cycles_by"][host] > 0:
             places.append((HOST, -1))
@@ -66,7 +67,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
             lane = lanes.setdefault((process, stage), Lanes()).place(start, start + cycles)
             track = tracks.get((process, stage, lane))
             if track is None:
-                title = "host" if process == HOST else _named(stages, stage) or "between regions"
+                title = "host" if process == HOST else named(stages, stage) or "between regions"
                 order = (stage + 1) * _LANES_A_STAGE + lane
                 track = Track(process, f"{title} (at once: {lane + 1})" if lane else title, order)
                 tracks[process, stage, lane] = track
@@ -79,8 +80,8 @@ def _facts(step: Report) -> Report:
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {
-        "kind": _named(KINDS, step["kind"]),
-        "phase": _named(PHASES, step["phase"]),
+        "kind": named(KINDS, step["kind"]),
+        "phase": named(PHASES, step["phase"]),
         **({"layer": step["layer"]} if step["layer"] >= 0 else {}),
         "cycles": step["cycles"],
         **by,
@@ -101,8 +102,3 @@ def _stage_names(trace: Trace) -> list[str]:
         place = f"{at['rows']}x{at['cols']} PEs at row {at['row']}, col {at['col']}"
         found.append(f"stage {stage}: {layers}, {place}")
     return found
-
-
-def _named(names: Sequence[str], index: int) -> str:
-    """A name, or empty where the index points to none."""
-    return names[index] if 0 <= index < len(names) else ""
