@@ -19,7 +19,7 @@ class Camera {
   }
 
   zoom(factor, x, y) {
-    const scale = Math.min(Math.max(this.scale * factor, this.whole), Math.max(LARGEST_PE, this.whole));
+    const scale = Math.min(Math.max(this.scale * factor, this.whole), Math.max(LARGEST_PE, 4 * this.whole));
     this.col += x / this.scale - x / scale;
     this.row += y / this.scale - y / scale;
     this.scale = scale;

@@ -1,5 +1,5 @@
 // What is in one PE: its stage and tile, its numbers, its buffers at their addresses, its colours.
-const BAR = { width: 960, lane: 26 };
+const BAR = { width: 960, first: 26, lane: 11 };
 
 function stageAt(trace, wafer, row, col) {
   let found = -1;
@@ -61,11 +61,12 @@ function sramMap(trace, at) {
     ends[lane] = buffer.address + buffer.bytes;
     return lane;
   });
-  const height = ends.length * BAR.lane + 18;
+  const below = BAR.first + (ends.length - 1) * BAR.lane;
+  const height = below + 20;
   const x = (address) => (BAR.width * address) / size;
   const bars = buffers.map((buffer, index) => {
     const bar = svg("rect", {
-      x: x(buffer.address), y: lanes[index] * BAR.lane, width: Math.max(1, x(buffer.bytes)), height: BAR.lane - 3,
+      x: x(buffer.address), y: lanes[index] ? BAR.first + (lanes[index] - 1) * BAR.lane : 0, width: Math.max(1, x(buffer.bytes)), height: (lanes[index] ? BAR.lane : BAR.first) - 2,
       class: "buffer", onpointermove: (event) => showTip(event, bufferLines(buffer)), onpointerleave: hideTip,
     });
     bar.style.fill = `var(--use-${DATA.uses[buffer.use]})`;
@@ -77,7 +78,7 @@ function sramMap(trace, at) {
   }, `${mark * 8} KiB`));
   const used = buffers.map((buffer) => [buffer.name, DATA.uses[buffer.use], `0x${buffer.address.toString(16).padStart(4, "0")}`,
     whole(buffer.bytes), buffer.dtype, buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always"]);
-  const frame = svg("rect", { x: 0, y: 0, width: BAR.width, height: ends.length * BAR.lane - 3, class: "sram" });
+  const frame = svg("rect", { x: 0, y: 0, width: BAR.width, height: below - 2, class: "sram" });
   return el("div", {},
     svg("svg", { viewBox: `0 0 ${BAR.width} ${height}`, class: "bars", role: "img", "aria-label": `${buffers.length} buffers over ${whole(size)} B of SRAM; the table below lists them` }, frame, ...bars, ...marks),
     key(DATA.uses.slice(0, -1), "use"),
@@ -103,10 +104,11 @@ function colourTable(trace, wafer, row, col) {
 // values: the PE's own numbers, by quantity
 function pePanel(trace, wafer, row, col, values) {
   const at = stageAt(trace, wafer, row, col);
-  const told = [["place", `wafer ${wafer}, row ${row}, column ${col}`], ["stage", stageName(trace, at)]];
-  if (at >= 0) told.push(["tile", tileName(trace, at, row, col)]);
+  const told = [["stage", stageName(trace, at)]];
+  if (at >= 0) told.push(["tile", tileName(trace, at, row, col).slice(5)]);
   const op = at >= 0 ? busiestOp(trace, at, "compute") : "";
   if (op) told.push(["busiest", op]);
+  if (trace.mesh) told.push(["links", "of the fabric at this row and column, where PEs are dead"]);
   for (const [name, value] of values) told.push([QUANTITIES[name].label, `${whole(value)} ${QUANTITIES[name].unit}`]);
   return el("div", {}, el("h3", {}, `${COMPARED ? `${trace.letter}: ` : ""}PE ${row}, ${col} of wafer ${wafer}`), facts(told),
     at >= 0 ? sramMap(trace, at) : el("p", { class: "note" }, "Nothing is placed here."), colourTable(trace, wafer, row, col));

@@ -1,4 +1,5 @@
-// A table that sorts by a click on a heading and keeps the rows in which every word of a search occurs.
+// A table that sorts by a click on a heading and keeps the rows in which every word of a search occurs; a number
+// occurs whole, and "layer 3" is one word.
 const PAGE_ROWS = 50;
 
 // columns: {name, value(row), text(row), numeric, bar(row)}; rows: anything; search(row): the text that is searched
@@ -20,7 +21,7 @@ class SortedTable {
   }
 
   find(text) {
-    this.words = text.toLowerCase().split(/\s+/).filter((word) => word);
+    this.words = text.toLowerCase().match(/(?:layer|stage|wafer) \d+|\S+/g) ?? [];
     this.from = 0;
     this.arrange();
   }
@@ -39,7 +40,7 @@ class SortedTable {
 
   arrange() {
     const { value } = this.columns[this.sortBy];
-    const words = this.words.map((word) => new RegExp(`(^|[^\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`, "u"));
+    const words = this.words.map((word) => new RegExp(`${literal(word)}${/\d$/.test(word) ? "(?!\\d)" : ""}`, "u"));
     const kept = this.rows.map((row, at) => at).filter((at) => words.every((word) => word.test(this.texts[at])));
     const keys = this.rows.map(value);
     const order = typeof keys[0] === "string" ? (a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0) : (a, b) => keys[a] - keys[b];
@@ -58,4 +59,8 @@ class SortedTable {
     this.body.replaceChildren(...shown.map((at) => el("tr", {}, ...this.columns.map((column) =>
       el("td", { class: column.numeric ? "number" : "name" }, column.bar ? column.bar(this.rows[at]) : column.text(this.rows[at]))))));
   }
+}
+
+function literal(text) {
+  return text.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
 }

@@ -19,7 +19,7 @@ class Timeline {
         pick("Lanes by", Object.entries(GROUPINGS).map(([name, { label }]) => [name, label]), this.grouping, (value) => { this.grouping = value; this.draw(); }, "lanes"),
         el("span", { class: "buttons" }, button("Zoom in", "+", () => this.zoom(0.5)), button("Zoom out", "−", () => this.zoom(2)), button("Whole pass", "whole", () => this.show(0, this.end)))),
       key(DATA.causes, "cause"),
-      el("p", { class: "note" }, "Drag in the strip or in the lanes to look closer. Keys on the strip: ← → move, Shift ← → narrow and widen, 0 whole. Keys on the lanes: ← → from step to step."),
+      el("p", { class: "note" }, "A bar is as high as its share of the time. Drag in the strip or in the lanes to look closer. Keys on the strip: ← → move, Shift ← → narrow and widen, 0 whole. Keys on the lanes: ← → from step to step."),
       this.strip, this.read, ...this.sides.map((side) => side.figure));
     this.brush(this.strip, 0, () => [0, this.end]);
     this.strip.addEventListener("keydown", (event) => this.stripKey(event));
@@ -30,7 +30,7 @@ class Timeline {
   side(trace) {
     const label = (token, at) => `${at}: ${token.prompt ? "prompt" : "generated"}${trace.tokens.some((other) => other.user !== token.user) ? `, user ${token.user}` : ""}${token.text ? ` ${JSON.stringify(token.text)}` : token.id >= 0 ? ` id ${token.id}` : ""}${token.cycles ? `, ${whole(token.cycles)} cycles` : ""}`;
     const side = { trace, token: defaultToken(trace), step: -1, figure: null };
-    side.canvas = el("canvas", { class: "lanes", tabindex: "0", role: "img", id: `lanes-${trace.letter}` });
+    side.canvas = el("canvas", { class: "lanes", tabindex: "0", role: "application", id: `lanes-${trace.letter}` });
     side.say = el("p", { class: "say" });
     side.detail = el("p", { class: "say detail", "aria-live": "polite" });
     side.bars = el("canvas", { class: "tokens", role: "img" });

@@ -3,9 +3,17 @@ const QUANTITIES = {
   "sram": { label: "SRAM in use", unit: "B" },
   ...Object.fromEntries(DATA.uses.slice(0, -1).map((use) => [`sram.${use}`, { label: `SRAM: ${use}`, unit: "B" }])),
   "busy": { label: "busy time", unit: "cycles" },
-  "hops": { label: "wavelet hops, all links", unit: "words" },
+  "hops": { label: "wavelet hops", unit: "words" },
   ...Object.fromEntries(DATA.directions.map((way) => [`links.${way}`, { label: `link words ${way}`, unit: "words" }])),
 };
+
+// What is the sum of others at each PE: SRAM in use of all uses; hops of the words that leave on all sides.
+const PARTS = { "sram": DATA.uses.slice(0, -1).map((use) => `sram.${use}`), "hops": DATA.directions.map((way) => `links.${way}`) };
+
+function partsOf(held, name) {
+  const parts = (PARTS[name] ?? [name]).map((part) => held?.[part]);
+  return parts.every((part) => part) ? parts : null;
+}
 
 class WaferMaps {
   constructor(section) {
@@ -15,7 +23,7 @@ class WaferMaps {
     this.wafer = 0;
     this.layer = "all";
     this.log = false;
-    this.names = Object.keys(QUANTITIES).filter((name) => TRACES.some((trace) => trace.planes.some((held) => held[name])));
+    this.names = Object.keys(QUANTITIES).filter((name) => TRACES.some((trace) => trace.planes.some((held) => partsOf(held, name))));
     this.name = this.names[0] ?? "";
     this.sides = TRACES.map((trace) => this.side(trace));
     this.panel = el("div", { id: "pe", "aria-live": "polite" });
@@ -48,7 +56,7 @@ class WaferMaps {
   }
 
   side(trace) {
-    const canvas = el("canvas", { class: "map", tabindex: "0", role: "img", id: `map-${trace.letter}` });
+    const canvas = el("canvas", { class: "map", tabindex: "0", role: "application", id: `map-${trace.letter}` });
     const side = {
       trace, canvas, plane: null, say: el("p", { class: "say" }), legend: el("div", { class: "legend" }),
       ramp: el("canvas", { class: "ramp", "aria-hidden": "true" }), low: el("span"), high: el("span"),
@@ -129,6 +137,7 @@ class WaferMaps {
     const { label, unit } = QUANTITIES[this.name];
     const told = [`PE ${row}, ${col}`];
     if (plane) told.push(`${label}: ${whole(plane.values[row * plane.cols + col])} ${unit}`);
+    if (ofFabric(trace, this.name)) return [...told, "of the fabric; stages lie on the mesh without dead PEs"];
     if (at < 0) return [...told, "nothing is placed here"];
     told.push(stageName(trace, at), tileName(trace, at, row, col));
     told.push(busiestOp(trace, at, this.name === "busy" || this.name.startsWith("sram") ? "compute" : "hops"));
@@ -147,8 +156,9 @@ class WaferMaps {
 
   async panelOf(trace, { row, col }) {
     if (row >= trace.rows || col >= trace.cols || this.wafer >= trace.planes.length) return null;
-    const held = Object.entries(trace.planes[this.wafer]);
-    const values = await Promise.all(held.map(async ([name, packed]) => [name, (await unpack(packed))[row * trace.cols + col]]));
+    const at = row * trace.cols + col;
+    const held = Object.keys(QUANTITIES).map((name) => [name, partsOf(trace.planes[this.wafer], name)]).filter(([, parts]) => parts);
+    const values = await Promise.all(held.map(async ([name, parts]) => [name, sum((await Promise.all(parts.map(unpack))).map((part) => part[at]))]));
     return pePanel(trace, this.wafer, row, col, values);
   }
 
@@ -175,7 +185,7 @@ class WaferMaps {
         this.camera.fitted = true;
       }
       const values = side.plane?.values ?? new Uint8Array(trace.rows * trace.cols);
-      const outlines = trace.stages.filter((stage) => stage.wafer === this.wafer);
+      const outlines = ofFabric(trace, this.name) ? [] : trace.stages.filter((stage) => stage.wafer === this.wafer);
       drawHeatmap(canvas, this.camera, { values, rows: trace.rows, cols: trace.cols, low, high, log: this.log, outlines, cursor: this.cursor });
       this.tell(side, low, high);
     }
@@ -203,6 +213,11 @@ class WaferMaps {
   }
 }
 
+// Where PEs are dead, links are counted on the fabric, everything else on the smaller mesh that programs see.
+function ofFabric(trace, name) {
+  return Boolean(trace.mesh) && (name === "hops" || name.startsWith("links."));
+}
+
 // {values, cols, most, at, total, none, low, high} of a quantity, or null where the trace has none.
 async function planeOf(trace, wafer, name, layer) {
   const values = layer === "all" ? await wholePlane(trace, wafer, name) : await layerPlane(trace, wafer, name, Number(layer));
@@ -218,8 +233,13 @@ async function planeOf(trace, wafer, name, layer) {
 }
 
 async function wholePlane(trace, wafer, name) {
-  const packed = trace.planes[wafer]?.[name];
-  return packed ? unpack(packed) : null;
+  const parts = partsOf(trace.planes[wafer], name);
+  if (!parts) return null;
+  const planes = await Promise.all(parts.map(unpack));
+  if (planes.length === 1) return planes[0];
+  const total = new Float64Array(trace.rows * trace.cols);
+  for (const plane of planes) for (let at = 0; at < total.length; at++) total[at] += plane[at];
+  return total;
 }
 
 async function layerPlane(trace, wafer, name, layer) {

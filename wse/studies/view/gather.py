@@ -8,6 +8,7 @@ from typing import Any, Final
 from wse.errors import BadInput, BadTrace
 from wse.studies.compare.traces import is_trace
 from wse.studies.facts import Report
+from wse.studies.view.experts import expert_facts
 from wse.studies.view.memory import memory_facts
 from wse.studies.view.packing import Pack
 from wse.studies.view.planes import layer_facts, plane_facts
@@ -66,6 +67,7 @@ def _facts(trace: Trace, pack: Pack) -> Report:
         **timeline_facts(trace, pack, notes),
         **plane_facts(trace, pack, notes),
         **layer_facts(trace, pack, notes),
+        "experts": expert_facts(trace),
         "crossing_bytes": int(trace.column("crossings/bytes").sum()),
         "notes": notes,
     }
@@ -74,7 +76,7 @@ def _facts(trace: Trace, pack: Pack) -> Report:
 def _header(trace: Trace) -> dict[str, Any]:
     """What names the run; ``mesh``: rows and columns that programs see where PEs are dead."""
     header = trace.header
-    mesh = header.options.get("mesh")
+    mesh = header.options.get("mesh") if "defects" in header.options else None
     whole = isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(n, int) for n in mesh)
     return {
         "trace": str(trace.path),

@@ -7,49 +7,52 @@ from typing import Final
 
 import numpy as np
 
-from wse.studies.expert_load import load_in
+from wse.errors import BadTrace
 from wse.studies.facts import Report
 from wse.studies.view.packing import Array, Pack, checked
 from wse_traces.read import Trace
 from wse_traces.schema import DIRECTIONS, USES
 
-FREE: Final = USES.index("free")
+MOST_WAFERS: Final = 256
 
 
 def plane_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``planes``: for each wafer, by quantity, its packed values ``[row, col]``; ``experts``: tokens by layer.
+    """``planes``: for each wafer, by quantity, its packed values ``[row, col]``.
 
-    The quantities are ``sram`` (bytes in use) and ``sram.USE``, ``busy`` (cycles), ``links.DIRECTION`` (words that
-    leave the PE) and ``hops`` (their sum: the links that words cross next).
+    The quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that leave the PE).
     """
     planes: list[dict[str, object]] = []
     left_out = 0
-    for wafer in range(trace.header.wafers):
+    if trace.header.wafers > MOST_WAFERS:
+        notes.append(f"Of {trace.header.wafers:,} wafers the page has the first {MOST_WAFERS}.")
+    for wafer in range(min(trace.header.wafers, MOST_WAFERS)):
         held = {name: pack(values) for name, values in _planes(trace, wafer)}
         left_out += sum(packed is None for packed in held.values())
         planes.append({name: packed for name, packed in held.items() if packed is not None})
     if left_out:
         notes.append(f"{left_out:,} maps of wafers found no room on this page; see wse export.")
-    load = load_in(trace).over_run
-    experts = [{"layer": layer, "tokens": tokens.tolist()} for layer, tokens in load.items()]
-    return {"planes": planes, "experts": experts}
+    return {"planes": planes}
 
 
 def layer_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``layer_links``: for each layer and wafer the packed words ``[direction * rows, col]`` of its rectangle.
 
     Raises:
-        BadTrace: a layer points to no pattern.
+        BadTrace: a layer points to no pattern, or one is larger than the mesh.
     """
     places = trace.table("placed_layer")
     checked(trace.path, "links/layers/pattern", places["pattern"], trace.rows("pattern"))
-    packed: dict[int, Report | None] = {}
-    for pattern in np.unique(places["pattern"]).tolist():
-        rows, cols = (int(trace.column(f"links/patterns/{n}", pattern, pattern + 1)[0]) for n in ("rows", "cols"))
-        words = trace.column("links/patterns/words", pattern, pattern + 1)[0, :, :rows, :cols]
-        held = pack(words.reshape(-1, words.shape[2]))
-        packed[pattern] = None if held is None else {"rows": words.shape[1], "cols": words.shape[2], "words": held}
-    if None in packed.values():
+    rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")
+    packed: dict[int, Report | None] = {-1: None}
+    for pattern in np.unique(places["pattern"][places["pattern"] >= 0]).tolist():
+        tall, wide = int(rows[pattern]), int(cols[pattern])
+        if not (0 < tall <= trace.header.rows and 0 < wide <= trace.header.cols):
+            message = f"{trace.path}: links/patterns: pattern {pattern} of {tall}x{wide} PEs; make the trace again"
+            raise BadTrace(message)
+        words = trace.column("links/patterns/words", pattern, pattern + 1)[0, :, :tall, :wide]
+        held = pack(words.reshape(-1, wide))
+        packed[pattern] = None if held is None else {"rows": tall, "cols": wide, "words": held}
+    if None in [packed[pattern] for pattern in places["pattern"].tolist()]:
         notes.append("Words on links of some layers found no room on this page; see wse export.")
     rows_of = zip(*(places[name].tolist() for name in ("layer", "wafer", "row", "col", "pattern")), strict=True)
     return {
@@ -64,13 +67,11 @@ def layer_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
     if wafer < trace.rows("sram/bytes_per_pe"):
         held = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0]
-        yield "sram", held.sum(axis=0, dtype=np.int64) - held[FREE]
-        for use in range(FREE):
-            yield f"sram.{USES[use]}", held[use]
+        for use, values in zip(USES, held, strict=True):
+            if use != "free":
+                yield f"sram.{use}", values
     if wafer < trace.rows("pe/busy_cycles"):
         yield "busy", trace.column("pe/busy_cycles", wafer, wafer + 1)[0]
     if wafer < trace.rows("links/words"):
-        words = trace.column("links/words", wafer, wafer + 1)[0]
-        yield "hops", words.sum(axis=0)
-        for direction, values in zip(DIRECTIONS, words, strict=True):
+        for direction, values in zip(DIRECTIONS, trace.column("links/words", wafer, wafer + 1)[0], strict=True):
             yield f"links.{direction}", values
