@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Wse
 
+STORY = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
+
 
 @pytest.mark.parametrize(
-    ("command", "least", "shown"), [("run", 4, "Placement"), ("estimate", 3, "What limits a token")]
+    ("command", "least", "shown"),
+    [("run", 4, "Placement"), ("estimate", 3, "What limits a token"), ("view", 3, ".html: ")],
 )
-def test_the_examples_of_the_help_work(wse: Wse, command: str, least: int, shown: str) -> None:
+def test_the_examples_of_the_help_work(wse: Wse, empty: Path, command: str, least: int, shown: str) -> None:
+    for name in ("wse-run", "before", "after"):
+        shutil.copy(STORY, empty / f"{name}.h5")
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)
     assert len(examples) >= least
     for example in examples:

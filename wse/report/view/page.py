@@ -11,7 +11,9 @@ from typing import Any, Final
 import jinja2
 import matplotlib as mpl
 
+from wse.errors import BadInput
 from wse.report.as_json import as_json
+from wse.report.output_file import output_path
 from wse.report.view.pack import Packer
 from wse.studies.facts import Report
 from wse.studies.view.gather import view_trace
@@ -36,6 +38,19 @@ SCRIPTS: Final = (
 )
 """In this order they are one module; each uses only what stands before it."""
 COLOUR_MAP: Final = "viridis"
+
+
+def page_path(text: str, traces: list[Path]) -> Path:
+    """Where the page is written.
+
+    Raises:
+        BadInput: no file can be there, or one of the traces is.
+    """
+    path = output_path("--output", text)
+    if path.resolve() in [trace.resolve() for trace in traces]:
+        message = f"--output {text}: is one of the traces; give another name"
+        raise BadInput(message)
+    return path
 
 
 def view_page(paths: list[Path]) -> bytes:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput, BadTrace
+from wse.errors import BadInput
 from wse.studies.compare.traces import is_trace
 from wse.studies.facts import Report
+from wse.studies.inspect.opened import opened
+from wse.studies.inspect.pe import mesh_of
 from wse.studies.view.experts import expert_facts
 from wse.studies.view.memory import memory_facts
 from wse.studies.view.packing import Pack
 from wse.studies.view.planes import layer_facts, plane_facts
 from wse.studies.view.timeline import timeline_facts
 from wse.studies.view.work import work_facts
-from wse_traces.errors import TraceError
-from wse_traces.read import Trace, open_trace
+from wse_traces.read import Trace
 
 MOST_TRACES: Final = 2
 
@@ -46,14 +47,8 @@ def view_trace(path: Path, pack: Pack) -> Report:
     Raises:
         BadTrace: there is no such file, or it is no trace, or damaged.
     """
-    if path.is_dir():
-        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
-        raise BadTrace(message)
-    try:
-        with open_trace(path) as trace:
-            return _facts(trace, pack)
-    except TraceError as error:
-        raise BadTrace(str(error)) from error
+    with opened(path) as trace:
+        return _facts(trace, pack)
 
 
 def _facts(trace: Trace, pack: Pack) -> Report:
@@ -76,8 +71,7 @@ def _facts(trace: Trace, pack: Pack) -> Report:
 def _header(trace: Trace) -> dict[str, Any]:
     """What names the run; ``mesh``: rows and columns that programs see where PEs are dead."""
     header = trace.header
-    mesh = header.options.get("mesh") if "defects" in header.options else None
-    whole = isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(n, int) for n in mesh)
+    mesh = mesh_of(trace)
     return {
         "trace": str(trace.path),
         "name": trace.path.name,
@@ -93,5 +87,5 @@ def _header(trace: Trace) -> dict[str, Any]:
         "cols": header.cols,
         "clock_hz": header.clock_hz,
         "options": dict(header.options),
-        **({"mesh": mesh} if whole else {}),
+        **({"mesh": mesh} if mesh != (header.rows, header.cols) else {}),
     }
