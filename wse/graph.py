@@ -45,6 +45,7 @@ class Op:
         )
 
 
+@lru_cache(maxsize=1 << 15)
 def named_in(name: str, layer: int) -> str:
     """A name, or names joined by +, as of another layer.
 

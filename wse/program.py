@@ -225,7 +225,9 @@ class Program:
 
     def below(self, stage: int) -> tuple[int, ...]:
         """Stages in the same SRAM at lower addresses."""
-        return tuple(i for i in range(len(self.stages)) if stage in self.above(i))
+        base = self.stages[stage].sram_base_byte
+        lower = (i for i, other in enumerate(self.stages) if i != stage and other.sram_top_byte <= base)
+        return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
         """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""

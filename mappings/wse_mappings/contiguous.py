@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -35,29 +36,23 @@ def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], 
     before = np.concatenate([[0.0], np.cumsum(shares)])
     sums = before[None, :] - before[:, None]  # [start, end]
     sums[np.tril_indices(count + 1)] = np.inf
-    largest = _best(sums, parts, np.maximum)[0]
-    allowed = sums <= largest * (1 + 1e-12)
-    ends = _best(np.where(allowed, sums * sums, np.inf), parts, np.add)[1]
-    return tuple((start, end - start) for start, end in zip([0, *ends], ends, strict=False))
+    largest = _least(sums, parts, np.maximum)[parts][0]
+    squares = np.where(sums <= largest * (1 + 1e-12), sums * sums, np.inf)
+    least = _least(squares, parts, np.add)
+    ends = [0]
+    for left in reversed(range(parts)):
+        every = squares[ends[-1]] + least[left]
+        close = every <= least[left + 1][ends[-1]] * (1 + 1e-12)
+        ends.append(count - int(np.argmax(close[::-1])))  # the longest run of those that are as good
+    return tuple((start, end - start) for start, end in pairwise(ends))
 
 
-def _best(costs: F64, parts: int, joined: np.ufunc) -> tuple[float, list[int]]:
-    """The least cost of cutting all in so many runs, costs ``[start, end]`` joined, and where the runs end."""
-    count = len(costs) - 1
-    rest = np.full(count + 1, np.inf)
-    rest[count] = 0.0
-    choices = []
+def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
+    """By number of runs, up to so many, the least cost of what is from a place on, costs ``[start, end]`` joined."""
+    found = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
-        every = joined(costs, rest[None, :])
-        least = every.min(axis=1)
-        close = every <= least[:, None] * (1 + 1e-12)
-        choices.append(count - np.argmax(close[:, ::-1], axis=1))  # the longest run of those that are as good
-        rest = least
-    ends, start = [], 0
-    for choice in reversed(choices):
-        start = int(choice[start])
-        ends.append(start)
-    return float(rest[0]), ends
+        found.append(joined(costs, found[-1]).min(axis=1))
+    return found
 
 
 def proportional(shares: Sequence[float], total: int) -> list[int]:

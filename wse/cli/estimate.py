@@ -53,8 +53,6 @@ def estimate(
       wse estimate story --mesh 24x24 --prompt-len 64 --new-tokens 64 --sensitivity --detail
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
     """
-    from wse.report.as_json import as_json
-    from wse.report.estimate_summary import print_estimate
     from wse.report.progress import ESTIMATING, progress_on
     from wse.studies.estimate import estimate as estimated
     from wse.studies.estimate_request import EstimateRequest
@@ -87,6 +85,10 @@ def estimate(
     with progress_on(sys.stderr, ESTIMATING) as on_piece:
         report = estimated(request, sensitivity=sensitivity, trace=path, on_piece=on_piece)
     if json:
+        from wse.report.as_json import as_json
+
         sys.stdout.write(as_json(report))
     else:
+        from wse.report.estimate_summary import print_estimate
+
         print_estimate(report, sys.stdout, detail=detail)

@@ -15,7 +15,7 @@ from wse.compiler.allocate import aligned, element_bytes, reserved_bytes
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.partition import partition
 from wse.compiler.pipeline import PIPELINE, beginning
-from wse.compiler.shard import shard
+from wse.compiler.shard import cuts_of, tables_of, wanted
 from wse.compiler.state import StagePlan, State
 from wse.graph import op_graph
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -63,15 +63,17 @@ class Condensed:
 
         Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
         """
-        state = shard(self.state)
+        state = self.state
+        cuts = cuts_of(state)
         reserved = reserved_bytes(state.wafer, state.software)
         held = [reserved] * len(state.plans)
-        for tile in state.tiles:
-            layer = _OF_LAYER.search(tile.buffer.name)
-            times = 1 if layer is None else 1 + self._more(tile.buffer.stage, int(layer[1]))
-            held[tile.buffer.stage] += times * aligned(tile.buffer.elements * element_bytes(state, tile.buffer.view))
+        for op, stage, tile, _ in wanted(state, cuts):
+            times = 1 + self._more(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
+            held[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
+        for table in (tile.buffer for tile in tables_of(state, cuts)):
+            held[table.stage] += aligned(table.elements * element_bytes(state, table.view))
         made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
-        for stage, (plan, cut) in enumerate(zip(state.plans, state.shards, strict=True)):
+        for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
             if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
                 held[stage] += made * cut.ffn.shape[1]
         apart = [held[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -27,38 +27,51 @@ from wse_mappings.split import padded_blocks
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
-    spec, options, apart = state.spec, state.options, state.options.experts_apart
+    cuts = cuts_of(state)
+    tiles = []
+    for op, stage, like, real in wanted(state, cuts):
+        tile = _in_layer(like, op.layer, stage)
+        elements = tile.elements
+        buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view=tile.view, elements=elements, kept=True)
+        tiles.append(SymTile(buffer=buffer, tile=tile, real_elements=real))
+    return replace(state, shards=cuts, tiles=(*tiles, *tables_of(state, cuts)))
+
+
+def cuts_of(state: State) -> tuple[Shard, ...]:
+    """How extents are cut on each stage."""
+    options, apart = state.options, state.options.experts_apart
+    shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
-    shape = replace(spec, layers=())  # of any layers, so that models in small share their cuts
-    cuts = tuple(
+    return tuple(
         _cut(shape, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
         for plan, experts in zip(state.plans, placements, strict=True)
     )
-    tiles = []
+
+
+def wanted(state: State, cuts: Sequence[Shard]) -> Iterator[tuple[Op, int, Tile, int]]:
+    """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
+    shape, options = replace(state.spec, layers=()), state.options
     seen: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first = op.in_layer(0)  # layers of one kind differ in names alone
         for like, real in _wanted(shape, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
-            tile = _in_layer(like, op.layer, stage)
-            if (stage, tile.name) not in seen:
-                seen.add((stage, tile.name))
-                buffer = SymBuffer(
-                    stage=stage,
-                    name=tile.name,
-                    use="weights",
-                    view=tile.view,
-                    elements=tile.elements,
-                    kept=True,
-                )
-                tiles.append(SymTile(buffer=buffer, tile=tile, real_elements=real))
+            key = (stage, named_in(like.name, op.layer))
+            if key not in seen:
+                seen.add(key)
+                yield op, stage, like, real
+
+
+def tables_of(state: State, cuts: Sequence[Shard]) -> list[SymTile]:
+    """The tiles of what is worked out before a run."""
+    tiles = []
     for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
-        rotates = any(layer.rotary for layer in spec.layers[plan.first_layer : plan.last_layer])
+        rotates = any(layer.rotary for layer in state.spec.layers[plan.first_layer : plan.last_layer])
         if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
             tiles.append(_frequencies(cut, stage))
         if plan.last_layer > plan.first_layer:
             tiles += tables(cut, stage)
-    return replace(state, shards=cuts, tiles=tuple(tiles))
+    return tiles
 
 
 @lru_cache(maxsize=16)

@@ -80,11 +80,10 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
     """
     if not _in_line(routes):
         return Timed(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
-    kinds = list(dict.fromkeys(routes))
-    number = {route: kind for kind, route in enumerate(kinds)}
-    which = np.array([number[route] for route in routes])
+    number: dict[Route, int] = {}
+    which = np.array([number.setdefault(route, len(number)) for route in routes])
     now, over = np.zeros(len(routes)), 0.0
-    for visits in zip_longest(*kinds):  # those of one server
+    for visits in zip_longest(*number):  # those of one server
         there = np.array([visit is not None for visit in visits])[which]  # chunks only get longer
         _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, which[there]]
         before = busy.cumsum() - busy
@@ -95,7 +94,7 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
 
 def _in_line(routes: Sequence[Route]) -> bool:
     """Whether each chunk visits what the one before did, in the same order, and none but the last a server twice."""
-    servers = {route: [visit.server for visit in route] for route in routes}
+    servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: Route, a: Route) -> bool:
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)

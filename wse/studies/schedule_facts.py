@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
@@ -136,7 +137,7 @@ class _Schedule:
     def _prompts(self) -> Report:
         """``prefill`` and ``ttft_s``, with the way of the first token to the host."""
         routes = self._times.prefill
-        sequential = sum(map(alone_cycles, routes))
+        sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
         pipelined, how = _pipelined(routes)
         out = self._wafer.host_round_trip_s / 2
         return {
