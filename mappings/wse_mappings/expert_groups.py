@@ -50,7 +50,7 @@ class ExpertGroups:
         return int(self.features.shape[1])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
     """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
 

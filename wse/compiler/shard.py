@@ -74,7 +74,7 @@ def tables_of(state: State, cuts: Sequence[Shard]) -> list[SymTile]:
     return tiles
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _cut(
     spec: ModelSpec, scope: str, experts: str | None, rows: int, cols_of_wafer: int, span: int, *, apart: bool
 ) -> Shard:
@@ -153,7 +153,7 @@ def own_name(tensor: str) -> str:
     return f"prefill.{tensor}"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _wanted(
     spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: Shard
 ) -> list[tuple[Tile, int]]:
