@@ -42,6 +42,16 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
 
 
+def test_an_estimate_as_json_loads_what_it_needs_alone(tmp_path: Path) -> None:
+    code = (
+        "import sys; from wse.cli import main;"
+        "assert main('estimate llama-3-8b --prompt-len 8 --new-tokens 8 --json'.split()) == 0;"
+        "heavy = {'numba', 'h5py', 'rich.progress', 'tokenizers'} & sys.modules.keys();"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
     start(tmp_path, "run", "--trace", "none").communicate(timeout=240)  # compiles what is not in the cache yet

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from wse.report.terminal import console_on, shown
 
 LONGEST_NAME: Final = 40
@@ -30,6 +28,8 @@ def progress_on(stream: TextIO, work: tuple[str, str]) -> Iterator[Callable[[int
     if not stream.isatty():
         yield _one_line(stream, f"{what}{besides}...\n")
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     piece = TextColumn("{task.fields[name]}", markup=False)
     with Progress(*columns, piece, console=console_on(stream), transient=True) as progress:

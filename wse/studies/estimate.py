@@ -33,7 +33,6 @@ from wse.studies.facts import (
 )
 from wse.studies.grades import Grades, code_facts, grade_facts
 from wse.studies.latency import latency_facts
-from wse.studies.record_estimate import write_estimate
 from wse.studies.schedule_facts import schedule_facts
 from wse.studies.search_facts import search_facts
 from wse.studies.sensitivity import changed_requests, sensitivity_facts
@@ -92,6 +91,8 @@ def estimate(
 
         report["sensitivity"] = sensitivity_facts(report, others, estimated)
     if trace is not None:
+        from wse.studies.record_estimate import write_estimate  # HDF5 is slow to load
+
         on_piece(pieces.index("trace"), len(pieces), "trace")
         report["trace"] = str(trace)
         write_estimate(trace, prepared, chosen.program, counted, report)
