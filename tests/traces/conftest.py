@@ -27,6 +27,7 @@ HEADER = RunHeader(
 )
 PROMPT, GENERATED = 3, 9
 SLOTS = 4  # of KV cache on a PE: a new schedule each time that one more is used
+HOPS = 20  # of each cycle of a step
 TEXTS = ["Once", " upon", " a", " t", "ime", " \xe9", "!"]
 
 
@@ -46,7 +47,7 @@ def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
         "cycles": cycles,
         "cycles_by": by,
         "words": cycles * 2,
-        "hops": cycles * 5,
+        "hops": cycles * HOPS,
         "row": ones * 0,
         "col": ones * 1,
         "rows": ones * 6,
@@ -113,10 +114,11 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
             )
             crossing = {"pass": [run], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
             trace.append("crossing", crossing)
-        for wafer in range(2):
-            trace.append_plane("links/words", np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer)
-            trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))
         rest = [np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer for wafer in range(2)]
+        rest[0][0, 0, 0] += clock * HOPS - sum(words.sum() for words in rest)
+        for wafer in range(2):
+            trace.append_plane("links/words", rest[wafer].copy())
+            trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))
         for row in (2, 4):
             rest[0][:, row : row + 2, 1:4] -= 1
         patterns = [trace.append_pattern(words) for words in (np.ones((4, 2, 3), int), *rest)]

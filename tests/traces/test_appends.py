@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from wse_traces import RunHeader, TraceWriter, open_trace, problems
 
 INT64 = st.integers(0, 2**63 - 1)
-CROSSINGS = st.lists(st.tuples(st.integers(-1, 0), st.integers(-1, 0), INT64, INT64), max_size=40)
+WAY = st.sampled_from([(-1, 0), (0, -1)])
+CROSSINGS = st.lists(st.builds(lambda way, *sizes: (*way, *sizes), WAY, INT64, INT64), max_size=40)
 TEXT = st.binary(max_size=12)
 HEADER = RunHeader(
     created_by="wse 0.0",
@@ -33,6 +35,7 @@ HEADER = RunHeader(
 def test_tables_are_what_was_appended(batches, complete):
     with TemporaryDirectory() as folder:
         writer = TraceWriter(Path(folder) / "t.h5", HEADER)
+        places = itertools.count()
         for crossings, texts, flush in batches:
             columns = dict(
                 zip(("src_wafer", "dst_wafer", "bytes", "cycles"), zip(*crossings, strict=True), strict=False)
@@ -40,7 +43,7 @@ def test_tables_are_what_was_appended(batches, complete):
             if crossings:
                 writer.append("crossing", {"pass": np.full(len(crossings), -1), **columns})
             for text in texts:
-                writer.append_token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=0)
+                writer.append_token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=next(places))
             if flush:
                 writer.flush()
         path = writer.close(complete=complete)

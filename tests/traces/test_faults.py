@@ -174,7 +174,7 @@ def test_declared_sizes_are_compared_with_a_limit(copy):
         ("steps/kind", 3, "steps/kind[2]: 3, needed: a code of compute, transfer, cross"),
         ("steps/row", 5, "steps/row[2]: 6 rows from 5 leave the mesh of 6"),
         ("steps/cycles", 1, "steps/cycles_by[2]: the causes add up to 30, cycles are 1"),
-        ("steps/words", -2, "steps/words[2]: -2, needed: at least -1"),
+        ("steps/words", -2, "steps/words[2]: -2, needed: at least 0"),
         ("passes/wall_s", np.nan, "passes/wall_s[2]: nan, needed: a number of at least 0"),
         ("passes/schedule", 70, "passes/schedule[2]: 70, needed: an index"),
         ("schedules/first_step", 70, "schedules/first_step[2]: 5 steps from 70 of 18"),

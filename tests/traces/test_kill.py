@@ -24,7 +24,7 @@ trace = None
 print("ready", flush=True)
 try:
     trace = TraceWriter({target!r}, header)
-    random = np.random.default_rng(0)
+    random, clock = np.random.default_rng(0), 0
     for token in range(10**9):
         n = int(random.integers(1, 400))
         zero = np.zeros(n, int)
@@ -33,11 +33,13 @@ try:
         by[:, 2] = cycles
         rest = dict.fromkeys(("op", "stage", "name", "layer", "wafer"), zero - 1)
         rest |= dict.fromkeys(("kind", "words", "hops", "row", "col", "rows", "cols"), zero)
-        steps = dict(start_cycle=np.cumsum(cycles), cycles=cycles, cycles_by=by, **rest)
+        steps = dict(start_cycle=np.cumsum(cycles) - cycles, cycles=cycles, cycles_by=by, **rest)
         schedule = trace.append_schedule(steps, phase="decode", kv_slots=token)
-        index = trace.append_pass(schedule=schedule, start_cycle=token, wall_s=0.0)
-        text = b"%d " % token
-        trace.append_token(token_id=token, text=text, is_prompt=False, pass_index=index, position=token)
+        index = trace.append_pass(schedule=schedule, start_cycle=clock, wall_s=0.0)
+        text, took = b"%d " % token, int(cycles.sum())
+        clock += took
+        row = dict(token_id=token, text=text, position=token, cycles=took)
+        trace.append_token(is_prompt=False, pass_index=index, **row)
         if token % 3 == 0:
             trace.append_plane("links/words", random.integers(0, 9, (4, 40, 30))) if not token else None
             trace.flush()

@@ -185,7 +185,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("passes/schedule", "<i4", ("pass",), "index", "schedule that was executed", refers="schedule"),
     Field("passes/start_cycle", "<i8", ("pass",), "cycle", "start, counted from the start of the run"),
     Field("passes/wall_s", "<f8", ("pass",), "s", "time that the emulator took"),
-    Field("tokens/id", "<i4", ("token",), "id", "id in the vocabulary"),
+    Field("tokens/id", "<i4", ("token",), "id", "id in the vocabulary, -1: not known"),
     Field("tokens/is_prompt", "u1", ("token",), "code", "read or generated", labels=("generated", "prompt")),
     Field("tokens/sequence", "<i4", ("token",), "index", "sequence of the batch that it belongs to"),
     Field("tokens/position", "<i4", ("token",), "token", "position in its sequence"),

@@ -22,6 +22,7 @@ from wse_traces import schema
 from wse_traces.check import checked_dataset, header_of, row_counts
 from wse_traces.chunks import Box, read_box
 from wse_traces.column import Column
+from wse_traces.elements import values_of
 from wse_traces.errors import TraceError
 from wse_traces.lookup import READ_ERRORS, reason_of
 from wse_traces.open_file import open_file
@@ -122,14 +123,13 @@ class TraceFile:
         return [text.decode(errors="replace") for text in self.token_bytes()]
 
     def tensor(self, index: int) -> Array:
-        """The values of a recorded tensor, in their shape of four dimensions."""
+        """The values of a recorded tensor, in their shape of four dimensions; bfloat16 comes as float32."""
         row = self.table("tensor", index, index + 1)
         start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
         data = self.column("tensors/bytes", start, int(row["end"][0]))
         try:
-            values: Array = data.view(np.dtype(row["dtype"][0].decode()).newbyteorder("<"))
-            return values.reshape(row["shape"][0])
-        except (TypeError, ValueError, IndexError) as error:
+            return values_of(data, row["dtype"][0]).reshape(row["shape"][0])
+        except (ValueError, IndexError) as error:
             message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
             raise TraceError(message) from error
 
@@ -144,7 +144,10 @@ class TraceFile:
         except (ValueError, RecursionError) as error:
             message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
             raise TraceError(message) from error
-        return report if isinstance(report, dict) else {}
+        if not isinstance(report, dict):
+            message = f"{self.path}: run/summary: not a JSON object; make the trace again"
+            raise TraceError(message)
+        return report
 
     def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
         """Refuse to allocate more than the limit for columns of so many rows."""

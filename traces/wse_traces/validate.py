@@ -1,27 +1,51 @@
-"""List all that is wrong with a trace: the description of every dataset, then what its values say."""
+"""List all that is wrong with a trace: the description of every dataset, each value, then what they say together."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
 
-from wse_traces import schema
+from wse_traces import schema, validate_links, validate_place, validate_time
 from wse_traces.check import checked_dataset, header_problems
 from wse_traces.errors import TraceError
-from wse_traces.layers import layer_link_words
 from wse_traces.open_file import open_file
 from wse_traces.read import LIMIT_BYTES, Array, Columns, Trace, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
+from wse_traces.validate_time import first_row
 
 _RECTANGLES = ("stage", "route", "step")
+_PLANES_LIMITS = 16  # how many times the limit of one read all planes of a dataset may take, one after the other
+
+# What tables say together: each function reads those before it, of which nothing is wrong so far.
+_TOGETHER: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]], ...]] = (
+    (("op",), validate_place.op_problems),
+    (("edge",), validate_place.edge_problems),
+    (("stage",), validate_place.stage_problems),
+    (("stage", "sram/bytes_per_pe"), validate_place.sram_problems),
+    (("stage", "buffer"), validate_place.buffer_problems),
+    (("step",), validate_time.step_problems),
+    (("step", "schedule"), validate_time.schedule_problems),
+    (("schedule", "pass", "token"), validate_time.token_problems),
+    (("tensor",), validate_place.tensor_problems),
+    *(((table, sliced), partial(validate_place.ragged_problems, ends=ends)) for table, ends, sliced in RAGGED),
+    (("crossing",), validate_links.crossing_problems),
+    (("wavelet",), validate_links.wavelet_problems),
+    (("pattern",), validate_links.pattern_problems),
+    (("pattern", "placed_layer", "links/words"), validate_links.placed_problems),
+    (("step", "schedule", "pass", "links/words"), validate_links.hop_problems),
+    (("routed", "expert_load"), validate_links.expert_problems),
+)
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
     """All deviations of a file from the schema, each one line with the path inside the file; [] if none.
+
+    What columns say together is judged where each alone is sound.
 
     >>> problems("traces/golden/v1/story.h5")
     []
@@ -50,42 +74,25 @@ def _problems(trace: Trace) -> Iterator[str]:
         if found:
             broken.add(field.table)
             yield from found
-    for table, fields in TABLES.items():
+    for table in TABLES:
         if table in broken:
             continue
-        rows = trace.rows(table)
-        try:
-            if fields[0].axes[0] == "wafer":
-                if rows not in (0, trace.header.wafers):
-                    yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
-                    continue
-            else:
-                trace.check_size(table, fields, rows)
-            if "row" in fields[0].axes:
-                yield from _plane_problems(trace, fields[0])
-            columns = {f.name: trace.column(f.path) for f in fields if "row" not in f.axes}
-        except TraceError as error:
-            yield str(error).removeprefix(f"{trace.path}: ")
-            continue
-        for field in fields:
-            if field.name in columns:
-                yield from _value_problems(trace, field, columns[field.name])
-        if table in _RECTANGLES:
-            yield from _rectangle_problems(trace, table, columns)
-        if table in _MEANING:
-            yield from _MEANING[table](trace, columns)
-    for table, ends, sliced in RAGGED:
-        if table not in broken:
-            yield from _ragged_problems(trace, ends, sliced)
+        for problem in _table_problems(trace, table):
+            broken.add(table)
+            yield problem
+    for tables, check in _TOGETHER:
+        if not broken.intersection(tables):
+            yield from _told(trace, partial(check, trace))
     if "summary_byte" not in broken:
         yield from _report_problems(trace)
 
 
-def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
-    for index in range(trace.rows(field.table)):
-        plane = trace.column(field.path, index, index + 1)
-        if plane.min(initial=0) < 0 and not field.signed:
-            yield f"{field.path}[{index}]: a negative value, {plane.min()}"
+def _told(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
+    """What a check finds, and what keeps it from looking."""
+    try:
+        yield from check()
+    except TraceError as error:
+        yield str(error).removeprefix(f"{trace.path}: ")
 
 
 def _report_problems(trace: Trace) -> Iterator[str]:
@@ -95,156 +102,79 @@ def _report_problems(trace: Trace) -> Iterator[str]:
         yield str(error).removeprefix(f"{trace.path}: ")
 
 
-def _first(wrong: Any) -> int:
-    return int(np.flatnonzero(wrong)[0])
+def _table_problems(trace: Trace, table: str) -> Iterator[str]:
+    """What is wrong with the values of each column of a table."""
+    fields, rows = TABLES[table], trace.rows(table)
+    if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
+        yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
+        return
+    flat = tuple(field for field in fields if "row" not in field.axes)
+    try:
+        trace.check_size(table, flat, rows)
+        for field in fields:
+            if field not in flat:
+                trace.check_size(field.path, (field,), -(-rows // _PLANES_LIMITS))
+    except TraceError as error:
+        yield str(error).removeprefix(f"{trace.path}: ")
+        return
+    columns: Columns = {}
+    for field in fields:
+        yield from _told(trace, partial(_column_problems, trace, field, columns))
+    if table in _RECTANGLES and len(columns) == len(flat):
+        yield from _rectangle_problems(trace, table, columns)
+
+
+def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
+    """What is wrong with the values of one column, which is added to those read if it is no plane."""
+    if "row" in field.axes:
+        yield from _plane_problems(trace, field)
+        return
+    columns[field.name] = trace.column(field.path)
+    yield from _value_problems(trace, field, columns[field.name])
+
+
+def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
+    for index in range(trace.rows(field.table)):
+        plane = trace.column(field.path, index, index + 1)
+        if plane.min(initial=0) < 0 and not field.signed:
+            yield f"{field.path}[{index}]: a negative value, {plane.min()}"
 
 
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
+    least = schema.NONE if str(schema.NONE) in field.doc else 0
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
-        wrong = (values < schema.NONE) | (values >= bound)
+        wrong = (values < least) | (values >= bound)
         what = f"an index into {bound} rows of {field.refers!r}"
     elif field.labels:
         wrong, what = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
     elif values.dtype.kind == "f":
         wrong, what = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
     elif values.dtype.kind == "i" and not field.signed:
-        wrong, what = values < schema.NONE, "at least -1"
+        wrong, what = values < least, f"at least {least}"
+    elif values.dtype.kind == "S":
+        wrong, what = np.array([not _is_text(value) for value in values], bool), "UTF-8"
     else:
         return
     if wrong.any():
-        row = _first(wrong.reshape(len(values), -1).any(axis=1))
+        row = first_row(np.any(wrong.reshape(len(values), -1), axis=1))
         yield f"{field.path}[{row}]: {values[row]}, needed: {what} ({int(wrong.sum())} such)"
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:
-        first, count = columns[start].astype("<i8"), columns[size]
-        wrong = (first < 0) | (count < 0) | (first + count > length)
+        begin, count = columns[start].astype("<i8"), columns[size]
+        wrong = (begin < 0) | (count < 0) | (begin + count > length)
         if wrong.any():
-            row = _first(wrong)
-            yield f"{group}/{start}[{row}]: {count[row]} {size} from {first[row]} leave the mesh of {length}"
-
-
-def _step_problems(_: Trace, columns: Columns) -> Iterator[str]:
-    wrong = columns["cycles_by"].sum(axis=1) != columns["cycles"]
-    if wrong.any():
-        row = _first(wrong)
-        total = columns["cycles_by"][row].sum()
-        yield f"steps/cycles_by[{row}]: the causes add up to {total}, cycles are {columns['cycles'][row]}"
-
-
-def _schedule_problems(trace: Trace, columns: Columns) -> Iterator[str]:
-    first, count = columns["first_step"], columns["steps"]
-    wrong = (first < 0) | (count < 0) | (first + count > trace.rows("step"))
-    if wrong.any():
-        row = _first(wrong)
-        yield f"schedules/first_step[{row}]: {count[row]} steps from {first[row]} of {trace.rows('step')}"
-
-
-def _stage_problems(_: Trace, columns: Columns) -> Iterator[str]:
-    totals = columns["stage_bytes"].sum(axis=1)
-    if len(set(totals.tolist())) > 1:
-        sums = f"{totals.min()} to {totals.max()} B"
-        yield f"sram/stage_bytes: the uses add up to {sums}, needed: the same for all stages"
-
-
-def _ragged_problems(trace: Trace, ends: str, sliced: str) -> Iterator[str]:
-    try:
-        stops = trace.column(ends)
-    except TraceError:
-        return  # told above
-    wrong = np.diff(stops, prepend=0) < 0
-    if wrong.any():
-        yield f"{ends}[{_first(wrong)}]: before the end of the row above"
-    if len(stops) and stops[-1] > trace.rows(sliced):
-        limit = f"the {trace.rows(sliced)} rows of {sliced!r}"
-        yield f"{ends}[{len(stops) - 1}]: {stops[-1]}, needed: at most {limit}"
-
-
-def _wavelet_problems(trace: Trace, columns: Columns) -> Iterator[str]:
-    edges = {"row": ("north", "south", trace.header.rows), "col": ("west", "east", trace.header.cols)}
-    for name, (*sides, length) in edges.items():
-        low, high = (schema.MOVES.index(str(side)) for side in sides)
-        place, direction = columns[name], columns["direction"]
-        wrong = (place < 0) | (place >= length)
-        wrong |= (place == 0) & (direction == low) | (place == length - 1) & (direction == high)
-        if wrong.any():
-            row = _first(wrong)
-            yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
-    link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
-    _, first, times = np.unique(link, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = first[_first(times > 1)]
-        yield f"wavelets/cycle[{row}]: {times.max()} wavelets on one link in cycle {columns['cycle'][row]}"
-
-
-def _pattern_problems(trace: Trace, columns: Columns) -> Iterator[str]:
-    ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
-    for name, length in ends:
-        wrong = (columns[name] < 0) | (columns[name] > length)
-        if wrong.any():
-            row = _first(wrong)
-            yield f"links/patterns/{name}[{row}]: {columns[name][row]}, needed: 0 to the {length} of the mesh"
-    for row in range(trace.rows("pattern")):
-        words = trace.column("links/patterns/words", row, row + 1)[0]
-        rows, cols = (max(int(columns[name][row]), 0) for name, _ in ends)
-        if words[:, rows:].any() or words[:, :, cols:].any():
-            yield f"links/patterns/words[{row}]: words beyond its {rows}x{cols} PEs, needed: 0 there"
-
-
-def _placed_problems(trace: Trace, columns: Columns) -> Iterator[str]:
-    try:
-        sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
-    except TraceError:
-        return  # told above
-    for name in ("wafer", "pattern"):
-        wrong = columns[name] < 0
-        if wrong.any():
-            row = _first(wrong)
-            yield f"links/layers/{name}[{row}]: {columns[name][row]}, needed: at least 0"
-    if min(columns["pattern"].min(initial=0), columns["wafer"].min(initial=0)) < 0:
-        return
-    if columns["pattern"].max(initial=-1) >= len(sizes[0]) or columns["wafer"].max(initial=-1) >= trace.header.wafers:
-        return  # told above
-    place = np.stack([columns["layer"], columns["wafer"]], axis=1)
-    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = first[_first(times > 1)]
-        layer, wafer = place[row]
-        yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times.max()} times, needed: once"
-    leaves = False
-    for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
-        start, count = columns[name].astype("<i8"), size[columns["pattern"]]
-        wrong = (start < 0) | (start + count > length)
-        if wrong.any():
-            row, leaves = _first(wrong), True
-            yield f"links/layers/{name}[{row}]: {count[row]} {name}s from {start[row]} leave the mesh of {length}"
-    if not leaves:
-        yield from _sum_problems(trace)
-
-
-def _sum_problems(trace: Trace) -> Iterator[str]:
-    """Whether the layers of a run that ended add up to its words on links."""
-    wafers = trace.rows("links/words")
-    if not trace.complete or not trace.rows("placed_layer"):
-        return
-    try:
-        for wafer in range(wafers):
-            wrong = layer_link_words(trace, wafer=wafer) != trace.column("links/words", wafer, wafer + 1)[0]
-            if wrong.any():
-                yield f"links/words[{wafer}]: not the sum of the layers' words on {int(wrong.sum())} links"
-    except TraceError:
-        return  # told above
-
-
-_MEANING: dict[str, Callable[[Trace, Columns], Iterator[str]]] = {
-    "step": _step_problems,
-    "schedule": _schedule_problems,
-    "stage": _stage_problems,
-    "wavelet": _wavelet_problems,
-    "pattern": _pattern_problems,
-    "placed_layer": _placed_problems,
-}
+            row = first_row(wrong)
+            yield f"{group}/{start}[{row}]: {count[row]} {size} from {begin[row]} leave the mesh of {length}"

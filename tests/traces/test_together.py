@@ -1,0 +1,107 @@
+"""What columns say together: a sound trace has no problem, and each kind of damage is told with its place."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+
+from wse_traces import TraceWriter, open_trace, problems
+
+
+@pytest.mark.parametrize(
+    ("path", "at", "value", "message"),
+    [
+        # time
+        ("schedules/first_step", 1, 9, "schedules/first_step[1]: 9, needed: 8, where the one above ends"),
+        ("schedules/steps", 0, 7, "schedules/first_step[1]: 8, needed: 7, where the one above ends"),
+        ("schedules/steps", 2, 4, "schedules/steps: 17 of the 18 steps are in schedules, needed: all"),
+        ("schedules/cycles", 0, 359, "schedules/cycles[0]: 359, its last step ends in cycle 360"),
+        ("schedules/first_step", 0, -1, "schedules/first_step[0]: -1, needed: at least 0"),
+        ("steps/start_cycle", 3, -1, "steps/start_cycle[3]: -1, needed: at least 0"),
+        ("passes/schedule", 0, -1, "passes/schedule[0]: -1, needed: an index into 3 rows of 'schedule'"),
+        ("passes/start_cycle", 1, 500, "tokens/cycles[4]: "),
+        ("tokens/cycles", 5, 7, "tokens/cycles[5]: 7, its pass ends "),
+        ("tokens/cycles", 1, 7, "tokens/cycles[1]: 7 in a prompt, needed: 0"),
+        ("tokens/position", 4, 3, "tokens/position[3]: sequence 0 has 2 tokens at 3, needed: one"),
+        # places
+        ("graph/ops/name", 1, b"embed", "graph/ops/name[0]: 2 ops are called 'embed', needed: one"),
+        ("graph/ops/kind", 1, b"\xff\x1b[2J", "graph/ops/kind[1]: b'\\xff\\x1b[2J', needed: UTF-8 (1 such)"),
+        ("graph/edges/dst", 1, 1, "graph/edges/dst[1]: the op that produces"),
+        ("placement/stages/wafer", 1, 0, "placement/stages/row: 2 stages hold PE 1,1 of wafer 0, needed: one"),
+        ("placement/stages/wafer", 1, -1, "placement/stages/wafer[1]: -1, needed: an index into 2 rows of 'wafer'"),
+        ("placement/stages/last_layer", 1, 1, "placement/stages/last_layer[1]: 1, the first is 2"),
+        ("sram/stage_bytes", (0, 0), 99, "sram/stage_bytes: the uses add up to 999 to 1000 B, needed: the same"),
+        ("sram/bytes_per_pe", (1, 2, 3, 4), 1, "sram/bytes_per_pe[1]: PE 3,4: the uses add up to 1001 B, needed: 1000"),
+        ("sram/buffers/address", 0, 801, "sram/buffers/address[0]: 200 B from 801 leave the SRAM of 1000 B"),
+        ("tensors/end", 0, 20, "tensors/end[0]: 20 B of 'float32' in shape (1, 1, 2, 3), needed: 24 B"),
+        ("tensors/dtype", 1, b"O", "tensors/end[1]: 8 B of 'O' in shape (1, 1, 1, 4), needed: a type of numbers"),
+        (
+            "tensors/shape",
+            (1, 0),
+            2**40,
+            "tensors/end[1]: 8 B of 'float16' in shape (1099511627776, 1, 1, 4), needed: ",
+        ),
+        ("tokens/text_end", -1, 3, "tokens/text_end[11]: before the end of the row above"),
+        # what moves
+        ("crossings/dst_wafer", 2, -1, "crossings/dst_wafer[2]: -1, the one that sends"),
+        ("steps/hops", 0, 0, "links/words: 15,600 words on all links, the steps that were executed have 15,400 hops"),
+        ("experts/tokens", 0, 6, "experts/tokens: 6 to expert 0 of layer 0, its passes sent 5"),
+        ("experts/layer", 0, -1, "experts/layer[0]: -1, needed: at least 0"),
+    ],
+)
+def test_each_kind_of_damage_is_told_with_its_place(copy, path, at, value, message):
+    assert problems(copy) == []
+    with h5py.File(copy, "r+") as file:
+        file[path][at] = value
+    found = problems(copy)
+    assert any(line.startswith(message) for line in found), found
+    assert all(line.isprintable() for line in found)
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_no_buffer_lies_over_one_that_is_always_needed(sample, write_sample, tmp_path, monkeypatch, always):
+    with open_trace(sample) as trace:
+        old = {name: column[0] for name, column in trace.table("buffer").items()}
+    second = {**old, "name": b"<script>", "address": 100, "bytes": 64, "live_from": 0, "live_to": 2}
+    if not always:
+        old["live_from"] = 1
+    real = TraceWriter.append
+
+    def append(self, table, columns):
+        both = {name: [old[name], second[name]] for name in columns} if table == "buffer" else columns
+        texts = {name: [v.decode() for v in both[name]] for name in ("name", "dtype") if table == "buffer"}
+        return real(self, table, {**both, **texts})
+
+    monkeypatch.setattr(TraceWriter, "append", append)
+    path = write_sample(tmp_path / "t.h5")
+    over = ["sram/buffers/address[1]: '<script>' lies over a buffer of its stage, and one of them is always needed"]
+    assert problems(path) == (over if always else [])
+
+
+def test_bytes_that_no_row_ends_are_told_in_a_complete_trace(copy):
+    with h5py.File(copy, "r+") as file:
+        file["tokens/text_end"][-1] -= 1
+    assert problems(copy) == ["tokens/text_end: up to 35, needed: all 36 rows of 'text_byte'"]
+    with h5py.File(copy, "r+") as file:
+        file.attrs.modify("complete", np.bool_(0))
+    assert problems(copy) == []
+
+
+def test_every_damaged_column_of_a_table_is_listed(copy):
+    with h5py.File(copy, "r+") as file:
+        for name in ("op", "words", "cycles"):
+            file[f"steps/{name}"].id.write_direct_chunk((0,), b"damaged")
+        file["links/words"][1, 2, 3, 4] = -1
+    found = problems(copy)
+    assert [line.split(":")[0] for line in found] == ["steps/op", "steps/cycles", "steps/words", "links/words[1]"]
+
+
+def test_elements_of_tensors_are_numbers(copy):
+    with h5py.File(copy, "r+") as file:
+        file["tensors/dtype"][1] = b"bfloat16"
+        halves = np.array([1, -2.5, 0, 3e38], "<f4").view("<u2")[1::2]
+        file["tensors/bytes"][24:] = np.frombuffer(halves.tobytes(), "u1")
+    assert problems(copy) == []
+    with open_trace(copy) as trace:
+        assert trace.tensor(1).ravel().tolist() == [1, -2.5, 0, pytest.approx(3e38, rel=0.01)]

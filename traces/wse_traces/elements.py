@@ -1,0 +1,34 @@
+"""Types of the elements of recorded tensors: the numbers that numpy has, and bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BFLOAT16: Final = "bfloat16"
+_NUMBERS: Final = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_FLOATS: Final = ("float16", "float32", "float64")
+ELEMENT_BYTES: Final[Mapping[str, int]] = {
+    **{name: np.dtype(name).itemsize for name in (*_NUMBERS, *_FLOATS)},
+    _BFLOAT16: 2,
+}
+
+
+def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
+    """Bytes as numbers of a type, little-endian; bfloat16, the upper half of a float32, as float32.
+
+    >>> values_of(np.frombuffer(b"\\x80\\x3f\\x00\\xc0", "u1"), b"bfloat16").tolist()
+    [1.0, -2.0]
+
+    Raises: ValueError for another type, or bytes that are no whole number of elements.
+    """
+    name = dtype.decode(errors="replace")
+    if name not in ELEMENT_BYTES:
+        message = f"elements of type {name!r}, known are {', '.join(ELEMENT_BYTES)}"
+        raise ValueError(message)
+    if name == _BFLOAT16:
+        return (data.view("<u2").astype("<u4") << 16).view("<f4")
+    return data.view(np.dtype(name).newbyteorder("<"))

@@ -1,0 +1,114 @@
+"""Whether what a trace says of words on links adds up: by layer, by pattern, by wavelet, and between wafers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from wse_traces import schema
+from wse_traces.layers import layer_link_words
+from wse_traces.read import Trace
+from wse_traces.validate_time import first_row
+
+
+def wavelet_problems(trace: Trace) -> Iterator[str]:
+    """No wavelet leaves the mesh, and no link carries two in a cycle."""
+    columns = trace.table("wavelet")
+    edges = {"row": ("north", "south", trace.header.rows), "col": ("west", "east", trace.header.cols)}
+    for name, (*sides, length) in edges.items():
+        low, high = (schema.MOVES.index(str(side)) for side in sides)
+        place, direction = columns[name], columns["direction"]
+        wrong = (place < 0) | (place >= length)
+        wrong |= (place == 0) & (direction == low) | (place == length - 1) & (direction == high)
+        if wrong.any():
+            row = first_row(wrong)
+            yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
+    link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
+    _, first, times = np.unique(link, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = first[first_row(times > 1)]
+        yield f"wavelets/cycle[{row}]: {times.max()} wavelets on one link in cycle {columns['cycle'][row]}"
+
+
+def pattern_problems(trace: Trace) -> Iterator[str]:
+    """A pattern has no words beyond its rectangle."""
+    columns = {name: trace.column(f"links/patterns/{name}") for name in ("rows", "cols")}
+    ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
+    for name, length in ends:
+        wrong = (columns[name] < 0) | (columns[name] > length)
+        if wrong.any():
+            row = first_row(wrong)
+            yield f"links/patterns/{name}[{row}]: {columns[name][row]}, needed: 0 to the {length} of the mesh"
+    for row in range(trace.rows("pattern")):
+        words = trace.column("links/patterns/words", row, row + 1)[0]
+        rows, cols = (max(int(columns[name][row]), 0) for name, _ in ends)
+        if words[:, rows:].any() or words[:, :, cols:].any():
+            yield f"links/patterns/words[{row}]: words beyond its {rows}x{cols} PEs, needed: 0 there"
+
+
+def placed_problems(trace: Trace) -> Iterator[str]:
+    """A layer is once on a wafer, within the mesh; in a complete trace the layers add up to the words on links."""
+    columns = trace.table("placed_layer")
+    sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
+    place = np.stack([columns["layer"], columns["wafer"]], axis=1)
+    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = first[first_row(times > 1)]
+        layer, wafer = place[row]
+        yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times.max()} times, needed: once"
+    leaves = False
+    for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
+        start, count = columns[name].astype("<i8"), size[columns["pattern"]]
+        wrong = (start < 0) | (start + count > length)
+        if wrong.any():
+            row, leaves = first_row(wrong), True
+            yield f"links/layers/{name}[{row}]: {count[row]} {name}s from {start[row]} leave the mesh of {length}"
+    if leaves or not trace.complete or not trace.rows("placed_layer"):
+        return
+    for wafer in range(trace.rows("links/words")):
+        wrong = layer_link_words(trace, wafer=wafer) != trace.column("links/words", wafer, wafer + 1)[0]
+        if wrong.any():
+            yield f"links/words[{wafer}]: not the sum of the layers' words on {int(wrong.sum())} links"
+
+
+def hop_problems(trace: Trace) -> Iterator[str]:
+    """In a complete trace the words on all links are the hops of all steps, each as often as it was executed."""
+    if not trace.complete or not trace.rows("links/words"):
+        return
+    words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))
+    begin, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
+    if (begin + count > trace.rows("step")).any():
+        return  # told where schedules are
+    times = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
+    until = np.concatenate([[0], np.cumsum(trace.column("steps/hops"))])
+    hops = int(((until[begin + count] - until[begin]) * times).sum())
+    if words != hops:
+        yield f"links/words: {words:,} words on all links, the steps that were executed have {hops:,} hops"
+
+
+def crossing_problems(trace: Trace) -> Iterator[str]:
+    """What crosses goes from one wafer, or the host, to another."""
+    source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
+    wrong = source == target
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"crossings/dst_wafer[{row}]: {target[row]}, the one that sends"
+
+
+def expert_problems(trace: Trace) -> Iterator[str]:
+    """In a complete trace the tokens that passes sent to an expert add up to those of the run, where both are told."""
+    if not trace.complete or not trace.rows("routed") or not trace.rows("expert_load"):
+        return
+    sums = []
+    for table in ("routed", "expert_load"):
+        columns = trace.table(table)
+        kind, at = np.unique(np.stack([columns["layer"], columns["expert"]], axis=1), axis=0, return_inverse=True)
+        tokens = np.zeros(len(kind), "<i8")
+        np.add.at(tokens, at.ravel(), columns["tokens"])
+        sums.append({tuple(k): n for k, n in zip(kind.tolist(), tokens.tolist(), strict=True) if n})
+    for layer, expert in sorted(sums[0].keys() | sums[1].keys()):
+        routed, load = (each.get((layer, expert), 0) for each in sums)
+        if routed != load:
+            yield f"experts/tokens: {load} to expert {expert} of layer {layer}, its passes sent {routed}"
+            return

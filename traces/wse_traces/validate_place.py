@@ -1,0 +1,130 @@
+"""Whether what a trace says of places adds up: ops, stages and their rectangles, and what is in SRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from wse_traces.elements import ELEMENT_BYTES
+from wse_traces.read import Array, Trace
+from wse_traces.schema import BY_PATH, RAGGED
+from wse_traces.validate_time import first_row
+
+
+def op_problems(trace: Trace) -> Iterator[str]:
+    """The name of an op is its own."""
+    names, at, times = np.unique(trace.column("graph/ops/name"), return_index=True, return_counts=True)
+    if (times > 1).any():
+        which = first_row(times > 1)
+        yield f"graph/ops/name[{at[which]}]: {times[which]} ops are called {names[which].decode()!r}, needed: one"
+
+
+def edge_problems(trace: Trace) -> Iterator[str]:
+    """No op consumes what it produces."""
+    wrong = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
+    if wrong.any():
+        yield f"graph/edges/dst[{first_row(wrong)}]: the op that produces"
+
+
+def stage_problems(trace: Trace) -> Iterator[str]:
+    """All stages have PEs with as much SRAM; those that hold layers do not overlap; their layers are in order.
+
+    Experts that are spread over all wafers are a stage without layers, which shares PEs with the layers there.
+    """
+    columns = trace.table("stage")
+    totals = columns["stage_bytes"].sum(axis=1)
+    if len(set(totals.tolist())) > 1:
+        sums = f"{totals.min()} to {totals.max()} B"
+        yield f"sram/stage_bytes: the uses add up to {sums}, needed: the same for all stages"
+    begin, end = columns["first_layer"], columns["last_layer"]
+    wrong = (begin > end) | ((begin < 0) != (end < 0))
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"placement/stages/last_layer[{row}]: {end[row]}, the first is {begin[row]}"
+    trace.check_size("placement/stages", (BY_PATH["pe/busy_cycles"],), 1)
+    rows, cols = trace.header.rows, trace.header.cols
+    for wafer in np.unique(columns["wafer"]).tolist():
+        mine = (columns["wafer"] == wafer) & (begin >= 0)
+        top, left, tall, wide = (columns[name][mine].astype("<i8") for name in ("row", "col", "rows", "cols"))
+        if (top + tall > rows).any() or (left + wide > cols).any():
+            continue  # told where rectangles are
+        corners = np.zeros((rows + 1, cols + 1), "<i4")
+        for row, col, sign in (
+            (top, left, 1),
+            (top + tall, left, -1),
+            (top, left + wide, -1),
+            (top + tall, left + wide, 1),
+        ):
+            np.add.at(corners, (row, col), sign)
+        stages = corners.cumsum(axis=0, out=corners).cumsum(axis=1, out=corners)
+        if stages.max() > 1:
+            pe = ",".join(map(str, np.unravel_index(int(stages.argmax()), stages.shape)))
+            yield f"placement/stages/row: {stages.max()} stages hold PE {pe} of wafer {wafer}, needed: one"
+
+
+def buffer_problems(trace: Trace) -> Iterator[str]:
+    """Buffers lie within the SRAM of a PE where it holds them, and none over one that is always needed."""
+    columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")
+    begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
+    sram = np.where(by_use.min(axis=1, initial=0) < 0, 1 << 62, by_use.sum(axis=1))[columns["stage"]]
+    wrong = end > sram
+    if wrong.any():
+        row = first_row(wrong)
+        held, at = columns["bytes"][row], begin[row]
+        yield f"sram/buffers/address[{row}]: {held} B from {at} leave the SRAM of {sram[row]} B"
+    order = np.lexsort((begin, columns["stage"]))
+    order = order[columns["bytes"][order] > 0]
+    apart = columns["stage"][order].astype("<i8") << 33  # further than an address and a size reach
+    begin, end = begin[order] + apart, end[order] + apart
+    always = columns["live_from"][order] < 0
+    after_any = _reached(end)
+    after_always = _reached(np.where(always, end, 0))
+    wrong = np.where(always, after_any, after_always) > begin
+    if wrong.any():
+        row = order[first_row(wrong)]
+        name = columns["name"][row].decode(errors="replace")
+        yield f"sram/buffers/address[{row}]: {name!r} lies over a buffer of its stage, and one of them is always needed"
+
+
+def _reached(ends: Array) -> Array:
+    """For each buffer in order of addresses, the furthest end of those before it."""
+    return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
+
+
+def sram_problems(trace: Trace) -> Iterator[str]:
+    """On every PE the uses add up to its SRAM."""
+    totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
+    for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
+        plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)
+        if (plane != totals[0]).any():
+            row, col = np.argwhere(plane != totals[0])[0]
+            sums = f"the uses add up to {plane[row, col]} B, needed: {totals[0]} B"
+            yield f"sram/bytes_per_pe[{wafer}]: PE {row},{col}: {sums}"
+
+
+def tensor_problems(trace: Trace) -> Iterator[str]:
+    """Each recorded tensor has the bytes that its shape needs."""
+    columns = trace.table("tensor")
+    sizes = np.diff(columns["end"], prepend=0).tolist()
+    for row, (name, shape, size) in enumerate(zip(columns["dtype"], columns["shape"].tolist(), sizes, strict=True)):
+        item = ELEMENT_BYTES.get(name.decode(errors="replace"), 0)
+        needed = item * int(np.prod(shape, dtype=object))
+        if not item or size != needed:
+            of = f"{size} B of {name.decode(errors='replace')!r} in shape {tuple(shape)}"
+            yield f"tensors/end[{row}]: {of}, needed: {f'{needed} B' if item else 'a type of numbers'}"
+            return
+
+
+def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
+    """A column of ends goes up to the end of the table that it cuts, in a complete trace exactly."""
+    sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
+    stops, rows = trace.column(ends), trace.rows(sliced)
+    wrong = np.diff(stops, prepend=0) < 0
+    if wrong.any():
+        yield f"{ends}[{first_row(wrong)}]: before the end of the row above"
+    last = int(stops[-1]) if len(stops) else 0
+    if last > rows:
+        yield f"{ends}[{len(stops) - 1}]: {last}, needed: at most the {rows} rows of {sliced!r}"
+    elif trace.complete and last < rows:
+        yield f"{ends}: up to {last}, needed: all {rows} rows of {sliced!r}"

@@ -1,0 +1,81 @@
+"""Whether what a trace says of time adds up: steps, the schedules they are in, passes, and the tokens that waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wse_traces.read import Trace
+
+ROUNDING_CYCLES = 2  # starts and lengths of estimated passes are whole cycles, each rounded down
+
+
+def first_row(wrong: Any) -> int:
+    """The first row where something is wrong."""
+    return int(np.flatnonzero(wrong)[0])
+
+
+def step_problems(trace: Trace) -> Iterator[str]:
+    """The causes of every step add up to its cycles."""
+    by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
+    wrong = by.sum(axis=1) != cycles
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"steps/cycles_by[{row}]: the causes add up to {by[row].sum()}, cycles are {cycles[row]}"
+
+
+def schedule_problems(trace: Trace) -> Iterator[str]:
+    """Schedules cut the table of steps up, and each lasts as long as its steps."""
+    columns, steps = trace.table("schedule"), trace.rows("step")
+    begin, count = columns["first_step"], columns["steps"]
+    wrong = begin + count > steps
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"schedules/first_step[{row}]: {count[row]} steps from {begin[row]} of {steps}"
+        return
+    ends = begin + count
+    wrong = begin != np.concatenate([[0], ends[:-1]])[: len(begin)]
+    if wrong.any():
+        row = first_row(wrong)
+        above = ends[row - 1] if row else 0
+        yield f"schedules/first_step[{row}]: {begin[row]}, needed: {above}, where the one above ends"
+        return
+    if trace.complete and len(ends) and ends[-1] < steps:
+        yield f"schedules/steps: {ends[-1]} of the {steps} steps are in schedules, needed: all"
+    stops = np.append(trace.column("steps/start_cycle") + trace.column("steps/cycles"), 0)
+    filled = count > 0
+    last = np.zeros(len(count), "<i8")
+    if filled.any():
+        last[filled] = np.maximum.reduceat(stops[: ends[-1]], begin[filled])
+    wrong = last > columns["cycles"]
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"schedules/cycles[{row}]: {columns['cycles'][row]}, its last step ends in cycle {last[row]}"
+
+
+def token_problems(trace: Trace) -> Iterator[str]:
+    """A token has a place of its own, and took from the end of the pass of the one before it to that of its own."""
+    tokens, passes = trace.table("token"), trace.table("pass")
+    place = np.stack([tokens["sequence"], tokens["position"]], axis=1)
+    _, at, times = np.unique(place, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = at[first_row(times > 1)]
+        sequence, position = place[row]
+        yield f"tokens/position[{row}]: sequence {sequence} has {times.max()} tokens at {position}, needed: one"
+    prompt = tokens["is_prompt"] == 1
+    wrong = prompt & (tokens["cycles"] != 0)
+    if wrong.any():
+        yield f"tokens/cycles[{first_row(wrong)}]: {tokens['cycles'][wrong][0]} in a prompt, needed: 0"
+    ends = passes["start_cycle"] + trace.column("schedules/cycles")[passes["schedule"]]
+    rows = np.flatnonzero(~prompt & (tokens["pass"] >= 0))
+    rows = rows[np.argsort(tokens["sequence"][rows], kind="stable")]
+    ended, sequence = ends[tokens["pass"][rows]], tokens["sequence"][rows]
+    before = np.where(np.diff(sequence, prepend=-1) == 0, np.concatenate([[0], ended[:-1]])[: len(ended)], 0)
+    wrong = np.abs(ended - before - tokens["cycles"][rows]) > ROUNDING_CYCLES
+    if wrong.any():
+        at_row = first_row(wrong)
+        row, took = rows[at_row], ended[at_row] - before[at_row]
+        cycles = tokens["cycles"][row]
+        yield f"tokens/cycles[{row}]: {cycles}, its pass ends {took} cycles after that of the token before"
