@@ -19,7 +19,16 @@ from wse.models.spec import Layer, ModelSpec
 F64 = npt.NDArray[np.float64]
 
 
-def plain_logits(spec: ModelSpec, tensor: Callable[[str], npt.NDArray[np.generic]], ids: Sequence[int]) -> F64:
+Tell = Callable[[str, F64], None]
+"""Hears the name of an op of `wse.graph` and what it makes, ``[tokens, ...]``."""
+
+
+def plain_logits(
+    spec: ModelSpec,
+    tensor: Callable[[str], npt.NDArray[np.generic]],
+    ids: Sequence[int],
+    tell: Tell = lambda name, values: None,
+) -> F64:
     """Logits ``[len(ids), vocabulary]``: row i is what follows the first i + 1 ids."""
 
     def w(name: str) -> F64:
@@ -28,22 +37,46 @@ def plain_logits(spec: ModelSpec, tensor: Callable[[str], npt.NDArray[np.generic
     x = w("embedding")[list(ids)] * spec.embedding_scale
     if spec.learned_positions:
         x = x + w("positions")[: len(ids)]
+    tell("embedding", x)
     for index, layer in enumerate(spec.layers):
 
         def of(name: str, index: int = index) -> F64:
             return w(f"layers.{index}.{name}")
 
+        def made(name: str, values: F64, index: int = index) -> None:
+            tell(f"layers.{index}.{name}", values)
+
         normed = _norm(spec, of, "attention_norm", x)
+        made("attention_norm", normed)
         if spec.latent is None:
-            added = _attention(spec, layer, of, normed)
+            added = _attention(spec, layer, of, normed, made)
         else:
             added = latent_attention(spec, of, partial(_rotated, spec), normed)
-        x = x + (_norm(spec, of, "post_attention_norm", added) if spec.post_norms else added)
-        feed_forward = _mixture if layer.experts else _feed_forward
-        added = feed_forward(spec, of, _norm(spec, of, "mlp_norm", x))
-        x = x + (_norm(spec, of, "post_mlp_norm", added) if spec.post_norms else added)
-    logits = _norm(spec, w, "final_norm", x) @ w("embedding" if spec.tied_embedding else "head").T
-    return _capped(logits, spec.logit_cap)
+        x = _joined(spec, of, ("output", "post_attention_norm"), x, added, made)
+        normed = _norm(spec, of, "mlp_norm", x)
+        made("mlp_norm", normed)
+        feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
+        if layer.experts and spec.experts is not None and spec.experts.shared_size:
+            back = "shared_down"
+        added = feed_forward(spec, of, normed, made)
+        x = _joined(spec, of, (back, "post_mlp_norm"), x, added, made)
+    normed = _norm(spec, w, "final_norm", x)
+    tell("final_norm", normed)
+    logits = _capped(normed @ w("embedding" if spec.tied_embedding else "head").T, spec.logit_cap)
+    tell("head", logits)
+    return logits
+
+
+def _joined(spec: ModelSpec, w: Callable[[str], F64], ops: tuple[str, str], x: F64, added: F64, made: Tell) -> F64:
+    """What a block makes, added to the residual stream, by the ops of those names."""
+    projected, post = ops
+    if not spec.post_norms:
+        made(projected, x + added)
+        return x + added
+    made(projected, added)
+    x = x + _norm(spec, w, post, added)
+    made(post, x)
+    return x
 
 
 def _norm(spec: ModelSpec, w: Callable[[str], F64], name: str, x: F64) -> F64:
@@ -77,7 +110,7 @@ def _rotated(spec: ModelSpec, x: F64) -> F64:
     return np.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)
 
 
-def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64) -> F64:
+def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
     tokens, rotary = len(x), layer.rotary and spec.rope is not None
     q, k, v = (_linear(w, name, x, bias=spec.qkv_bias).reshape(tokens, -1, spec.head_size) for name in "qkv")
     if spec.head_norm == "rms":
@@ -91,6 +124,7 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64) -
         scale = spec.position_scale
         far = np.floor((np.arange(tokens) + 1) / scale.floor_tokens)
         q = q * (1 + scale.coefficient * np.log1p(far))[:, None, None]
+    made("qkv", np.concatenate([q, k, v], axis=1))
     k, v = (np.repeat(heads, spec.queries_per_kv, axis=1) for heads in (k, v))
     scores = _capped(np.einsum("qhf,khf->hqk", q, k) * spec.attention_scale, spec.score_cap)
     query, key = np.arange(tokens)[:, None], np.arange(tokens)
@@ -103,25 +137,31 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64) -
     total = weights.sum(axis=-1, keepdims=True)
     if spec.sinks:
         total = total + np.exp(w("sinks"))[:, None, None]
-    mixed = np.einsum("hqk,khf->qhf", weights / total, v).reshape(tokens, -1)
-    return _linear(w, "o", mixed, bias=spec.output_bias)
+    mixed = np.einsum("hqk,khf->qhf", weights / total, v)
+    made("attention", mixed)
+    return _linear(w, "o", mixed.reshape(tokens, -1), bias=spec.output_bias)
 
 
-def _feed_forward(spec: ModelSpec, w: Callable[[str], F64], x: F64) -> F64:
+def _feed_forward(
+    spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell = lambda name, values: None, name: str = "gate_up"
+) -> F64:
     up = _linear(w, "up", x, bias=spec.ffn_bias)
     gate = _linear(w, "gate", x, bias=spec.ffn_bias) if spec.gated else up
     hidden = activated(spec.activation, gate)
     if spec.gated:
         hidden = hidden * (np.clip(up, -7, 7) + 1 if spec.activation == "clamped_silu" else up)
+    made(name, hidden)
     return _linear(w, "down", hidden, bias=spec.ffn_bias)
 
 
-def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64) -> F64:
+def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
     assert spec.experts is not None
     total = np.zeros_like(x)
     if spec.experts.shared_size:
-        total += _feed_forward(spec, lambda name: w(f"shared.{name}"), x)
-    for token, (ids, weights) in enumerate(routes(spec.experts, w, x)):
+        total += _feed_forward(spec, lambda name: w(f"shared.{name}"), x, made, "shared_gate_up")
+    routed = routes(spec.experts, w, x)
+    made("router", np.array([(ids, weights) for ids, weights in routed]))
+    for token, (ids, weights) in enumerate(routed):
         for expert, weight in zip(ids, weights, strict=True):
             mine = one_expert(spec.experts, w, expert)
             before, after = (weight, 1.0) if spec.experts.weighs_input else (1.0, weight)

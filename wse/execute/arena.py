@@ -56,6 +56,12 @@ class Arena:
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
         return flat.view(number_type(element_type))
 
+    def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[rows, count]`` elements of one mesh column."""
+        first, lane = divmod(col, self.lanes)
+        view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
+        return np.ascontiguousarray(view).view(number_type(element_type))
+
     def write(
         self, element_type: str, address: int, values: npt.NDArray[np.generic], first_row: int = 0, first_col: int = 0
     ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
+from wse.execute.outputs import Outputs
 from wse.execute.routing import Routing
 from wse.execute.streams import Streams
 from wse.execute.wafer_links import WaferLinks
@@ -28,7 +29,10 @@ WORTH_WAKING = 1_000_000
 
 
 class Binder:
-    """Binds phases of one Program to arenas, the cache counters of each user, and host streams."""
+    """Binds phases of one Program to arenas, the cache counters of each user, and host streams.
+
+    Where there are ``outputs``, these read between steps what ops made.
+    """
 
     def __init__(
         self,
@@ -37,7 +41,9 @@ class Binder:
         control: list[npt.NDArray[np.int32]],
         streams: Streams,
         routing: Routing,
+        outputs: Outputs | None = None,
     ) -> None:
+        self._outputs = outputs
         self._program = program
         self._arenas = arenas
         self._control = control
@@ -49,17 +55,21 @@ class Binder:
     def bind(self, phase: Phase, slots: int) -> list[Call]:
         """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row of its users."""
         calls: list[Call] = []
+        after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0
         while step < len(phase):
             loop = int(phase.loop[step])
             if loop < 0:
                 self._add(calls, phase, step, slots, 0)
+                calls += after.get(step, [])
                 step += 1
                 continue
             first, end, turns = (int(v) for v in phase.loops[loop])
             for turn in range(turns):
                 for inside in range(first, end):
                     self._add(calls, phase, inside, slots, turn)
+            for inside in range(first, end):
+                calls += after.get(inside, [])
             step = end
         return calls
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from wse.errors import BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, Call
+from wse.execute.outputs import Outputs, Values
 from wse.execute.routing import Routing
 from wse.execute.streams import Draw, Streams
 from wse.execute.tiles import Source
@@ -26,7 +27,8 @@ class Engine:
 
     ``tensor`` gives canonical tensors by name; with ``allow_nonfinite`` they may hold infinities and what is no number.
     ``draws``, one a user, pick the next id from float32 logits ``[vocabulary]`` when the Program samples on the host.
-    Raises ValueError when it does and there are not as many, WseBug when it does not fit.
+    Raises ValueError when it does and there are not as many, WseBug when it does not fit. ``hear`` is told what the
+    ``watched`` ops make, by their indices in the Program, as `wse.execute.outputs.Outputs` has it.
 
     Attributes:
         caches: The counters of each user's cache.
@@ -40,6 +42,8 @@ class Engine:
         draws: Sequence[Draw] = (),
         *,
         allow_nonfinite: bool = False,
+        watched: Collection[int] = (),
+        hear: Callable[[int, Values], None] = lambda op, values: None,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
             message = f"the Program samples on the host: give draws, {program.batch} of them"
@@ -59,7 +63,8 @@ class Engine:
         self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
         self.routing = Routing()
         control = [cache.control for cache in self.caches]
-        self._binder = Binder(program, self.arenas, control, self.streams, self.routing)
+        outputs = Outputs(program, spec, self.arenas, watched, hear) if watched else None
+        self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
         self._slots = -1
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)

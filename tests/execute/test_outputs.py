@@ -1,0 +1,123 @@
+"""What ops leave in SRAM, read there, against a plain decoder's, op by op and token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from plain_decoder import plain_logits
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import latent_spec, tensors, tiny_spec
+
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.engine import Engine
+from wse.execute.op_outputs import READABLE
+from wse.models.spec import ModelSpec
+from wse.program import Program
+
+PROMPT, NEW = 7, 3
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A model on a machine."""
+
+    spec: Callable[[], ModelSpec] = tiny_spec
+    mesh: tuple[int, int] = (4, 5)
+    choice: Choice = field(default_factory=lambda: Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=9))
+    options: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 2e-4
+    dtype: type[np.generic] = np.float32
+
+
+CASES = {
+    "thin": Case(),
+    "more columns than features": Case(mesh=(3, 17)),
+    "on the mesh": Case(mesh=(4, 4), choice=Choice(prefill=MESH_GEMM, prefill_chunk=4, head_chunk=9)),
+    "own weights": Case(mesh=(3, 3), choice=Choice(prefill=MESH_GEMM_OWN, prefill_chunk=6, head_chunk=9)),
+    "two wafers": Case(options={"wafers": 2}),
+    "a region over wafers": Case(options={"wafers": 2, "mapping": "tensor"}),
+    "three users": Case(options={"prompt_tokens": (PROMPT,) * 3}),
+    "drawn by the host": Case(options={"sampling": "host"}),
+    "norms after blocks": Case(spec=lambda: replace(tiny_spec(), post_norms=True, norm_unit_offset=True)),
+    "vectors": Case(
+        spec=lambda: replace(tiny_spec(), norm="layer", qkv_bias=True, output_bias=True, ffn_bias=True, gated=False)
+    ),
+    "heads normalised": Case(spec=lambda: replace(tiny_spec(), head_norm="rms")),
+    "int8": Case(options={"dtype": "int8", "activations": "float32"}, tolerance=5e-2),
+    "float16": Case(options={"dtype": "float16"}, tolerance=1e-2, dtype=np.float16),
+    "bfloat16": Case(options={"dtype": "bfloat16"}, tolerance=5e-2),
+    "latent": Case(spec=latent_spec),
+    "experts": Case(spec=lambda: mixture_spec(MIXTURES["softmax"])),
+    "experts apart": Case(
+        spec=lambda: mixture_spec(MIXTURES["shared"], layers=3),
+        options={"wafers": 2, "mapping": "expert", "experts": "own"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_op_makes_what_a_plain_decoder_makes(name: str) -> None:
+    case = CASES[name]
+    spec, held = case.spec(), tensors(case.spec())
+    program = compiled(case, spec)
+    ids = [int(i) for i in np.random.default_rng(3).integers(3, spec.vocab_size, PROMPT + NEW)]
+    want: dict[str, Values] = {}
+    plain_logits(spec, held.__getitem__, ids, want.__setitem__)
+    watched = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
+    heard: list[tuple[int, Values]] = []
+    draws = [lambda logits: 0] * program.batch if program.sampling == "host" else []
+    engine = Engine(
+        program, spec, held.__getitem__, draws, watched=watched, hear=lambda op, values: heard.append((op, values))
+    )
+    compared: set[str] = set()
+
+    def compare(first: int, count: int, users: int) -> None:
+        for op, values in heard:
+            told = program.op_names[op]
+            if told not in want:
+                continue
+            assert values.dtype == (np.float32 if told == "head" else case.dtype)
+            at_end = program.op_layers[op] < 0 and told != "embedding"
+            tokens = np.array([first + count - 1]) if at_end else np.arange(first, first + count)
+            expected = np.repeat(want[told][tokens], users, axis=0)
+            assert values.shape == expected.shape, told
+            np.testing.assert_allclose(
+                values, expected, rtol=0, atol=case.tolerance * np.abs(want[told]).max(), err_msg=told
+            )
+            compared.add(told)
+        heard.clear()
+
+    for index in engine.prefill(*[ids[:PROMPT]] * program.batch):
+        phase = program.prefill[index]
+        if heard and phase.cached + phase.tokens < PROMPT:
+            assert not any(program.op_kinds[op] == "head" for op, _ in heard)
+        compare(phase.cached, phase.tokens, 1)
+    for position in range(PROMPT, PROMPT + NEW - 1):
+        engine.decode([ids[position]] * program.batch)
+        compare(position, 1, program.batch)
+    assert compared == {program.op_names[op] for op in watched} & want.keys()
+    missing = {program.op_kinds[op] for op in watched if program.op_names[op] not in want}
+    assert missing <= {"experts_down", "latent_output"}, missing
+
+
+def compiled(case: Case, spec: ModelSpec) -> Program:
+    options = Options(
+        **{
+            "mapping": "region",
+            "wafers": 1,
+            "dtype": "float32",
+            "accumulate": "float32",
+            "context": PROMPT + NEW,
+            "prompt_tokens": (PROMPT,),
+            **case.options,
+        }
+    )
+    return compile_choice(spec, wafer(*case.mesh, 1 << 20), SOFTWARE, options, case.choice)

@@ -1,0 +1,160 @@
+"""Where ops leave what they make: addresses in the steps of a Program, and which PEs hold which features.
+
+The cuts are those of the Program's own tiles, and of hidden vectors and logits those that `wse.compiler.shard` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.codings import codes_name
+from wse.graph import Op
+from wse.instructions import KERNELS, OPERANDS, VIEWS, named_operands
+from wse.models.spec import ModelSpec
+from wse.phase import COLUMNS, I32, ROWS, Field, HostStream, Kind, Phase
+from wse.program import Program
+from wse_mappings.split import padded_blocks
+
+_Made = dict[str, tuple[str, ...]]
+_NORM: Final[_Made] = {"rms_scale": ("out",), "layer_scale": ("out",)}
+_STREAM: Final[_Made] = {"residual_add": ("x",), "store": ("out",)}  # stored where a norm comes before the sum
+_MADE_BY: Final[dict[str, _Made]] = {
+    "embedding": {"store": ("out",)},
+    "norm": _NORM,
+    "post_norm": {"add": ("x",)},
+    "qkv": {"rope": ("q", "k", "v"), "split_heads": ("q", "k", "v")},
+    "attention": {"attention_finish": ("out",)},
+    "output": _STREAM,
+    "latent_output": _STREAM,
+    "gate_up": {"activate": ("out",)},
+    "down": _STREAM,
+    "router": {"router_choose": ("ids", "weights")},
+    "experts_down": _STREAM,
+    "shared_gate_up": {"activate": ("out",)},
+    "shared_down": _STREAM,
+    "head": {"argmax_fold": ("logits",)},
+}
+"""By kind of op the kernels whose operands hold what it makes: those of its last such step."""
+
+READABLE: Final = frozenset(_MADE_BY)
+"""Kinds of ops that can be read. What others make lies by the choice of experts, or in turn on rows and columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Where a stretch of what an op makes is.
+
+    Attributes:
+        after: The step after which it is there.
+        stage: The stage whose PEs hold it.
+        view: Of its elements.
+        address: Its first element on every PE, of the first token.
+        cut: int32 ``[PEs of a line, n]``: which of the op's features each holds, -1 for padding.
+        axis: ROWS where the PEs along a row hold them, COLUMNS where those down a column do.
+        line: The row, or the column, to read; all others hold the same, or where it is a row of logits nothing.
+    """
+
+    after: int
+    stage: int
+    view: str
+    address: int
+    cut: I32
+    axis: int
+    line: int = 0
+
+
+def at_the_end(op: Op) -> bool:
+    """Whether an op comes after all layers, for the last token of a prompt alone."""
+    return op.layer < 0 and op.kind != "embedding"
+
+
+def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
+    """The shape of what an op makes of one token."""
+    match op.kind:
+        case "qkv":
+            return spec.head_count + 2 * spec.kv_head_count, spec.head_size
+        case "attention":
+            return spec.head_count, spec.head_size
+        case "gate_up":
+            return (spec.ffn_size,)
+        case "shared_gate_up":
+            return (0 if spec.experts is None else spec.experts.shared_size,)
+        case "router":
+            return 2, 0 if spec.experts is None else spec.experts.active
+        case "head":
+            return (spec.vocab_size,)
+        case _:
+            return (spec.hidden_size,)
+
+
+def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: int) -> list[Part]:
+    """The parts of what an op makes in the steps that it has in a phase."""
+    if op.kind == "head":
+        return _logits(program, phase, steps, slots)
+    kernels = {KERNELS.index(kernel): names for kernel, names in _MADE_BY[op.kind].items()}
+    made = [s for s in steps if phase.kind[s] == Kind.COMPUTE and int(phase.code[s]) in kernels][-1]
+    kernel, stage = KERNELS[phase.code[made]], int(phase.stage[made])
+    address, views = named_operands(kernel, _operands(phase, made, slots)), dict(OPERANDS[kernel])
+    axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
+    return [
+        Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
+        for name, cut in zip(kernels[int(phase.code[made])], cuts, strict=True)
+    ]
+
+
+def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
+    """Along which axis an op's outputs are cut, and how each of them, one after another."""
+    match op.kind:
+        case "qkv":
+            widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
+            cuts = [_outputs_of(program, stage, tensor) for tensor in op.weights]
+            firsts = [0, widths[0], widths[0] + widths[1]]
+            return ROWS, [np.where(cut < 0, -1, cut + first) for cut, first in zip(cuts, firsts, strict=True)]
+        case "attention":
+            return ROWS, [_outputs_of(program, stage, f"layers.{op.layer}.q")]
+        case "gate_up" | "shared_gate_up":
+            return ROWS, [_outputs_of(program, stage, op.weights[0])]
+        case "router":  # the same on every PE
+            assert spec.experts is not None
+            chosen = np.arange(2 * spec.experts.active, dtype=np.int32).reshape(2, 1, -1)
+            return COLUMNS, list(chosen)
+        case _:
+            hidden = padded_blocks(spec.hidden_size, program.stages[stage].rect.rows)
+            return ROWS if on_mesh else COLUMNS, [hidden]
+
+
+def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
+    """int32 ``[cols, n]``: the outputs of a linear layer that each column of a stage has, of the tile in place."""
+    names = (tensor, codes_name(tensor))
+    tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))
+    return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)
+
+
+def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) -> list[Part]:
+    """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
+    found: dict[int, Part] = {}
+    argmax = KERNELS.index("argmax_fold")
+    tokens = 1 if phase.name == "prefill" else phase.tokens
+    for step in steps:
+        a, stage = _operands(phase, step, slots), int(phase.stage[step])
+        if phase.kind[step] == Kind.COMPUTE and phase.code[step] == argmax:
+            named = named_operands("argmax_fold", a)
+            first, n, address, view = named["first"], named["n"], named["logits"], "acc"
+        elif phase.kind[step] == Kind.CROSS and a[Field.WHAT] == HostStream.LOGITS_OUT:
+            first, n, address = a[Field.FIRST], a[Field.ELEMENTS] // tokens, a[Field.SOURCE]
+            view = VIEWS[phase.view[step]]
+        else:
+            continue
+        cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
+        part = Part(after=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row)
+        found.setdefault(first, part)
+    return list(found.values())
+
+
+def _operands(phase: Phase, step: int, slots: int) -> list[int]:
+    """Those of the first turn of a step."""
+    return list(phase.operands(step, slots, 0 if phase.loop[step] >= 0 else max(phase.user, 0)).tolist())

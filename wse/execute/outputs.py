@@ -1,0 +1,84 @@
+"""What ops make, read from the SRAM of PEs as each of them ends, and put together as a whole tensor.
+
+Nothing is worked out again. What all rows or all columns hold alike is read from one of them; logits, of which only a
+chunk of the vocabulary is on the wafer at a time, are read chunk by chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
+from wse.graph import op_graph, ops_in_order
+from wse.models.spec import ModelSpec
+from wse.phase import I32, ROWS, Phase
+from wse.program import Program
+from wse_mappings.split import balanced_counts
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+Values = npt.NDArray[Any]
+
+
+class Outputs:
+    """Reads what some ops make. ``hear`` is told the index of an op and its values, ``[tokens, ...]``, as it ends.
+
+    They are ``[tokens, hidden]`` of the residual stream and of what is normalised; ``[tokens, heads, features]`` of
+    attention, and of queries, keys and values, whose heads follow each other; ``[tokens, features]`` inside of
+    feed-forward blocks; ``[tokens, 2, chosen]`` of ids and weights of experts; ``[tokens, vocabulary]`` of the head.
+    The last norm and the head have the last token of a prompt alone. Values of bfloat16 are told as float32.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        spec: ModelSpec,
+        arenas: list[Arena],
+        ops: Collection[int],
+        hear: Callable[[int, Values], None],
+    ) -> None:
+        self._program, self._spec, self._arenas, self._hear = program, spec, arenas, hear
+        graph = ops_in_order(op_graph(spec))
+        self._ops = {index: graph[index] for index in ops}
+
+    def calls(self, phase: Phase, slots: int) -> dict[int, list[Call]]:
+        """What is to be called after which step of a phase."""
+        found: defaultdict[int, list[Call]] = defaultdict(list)
+        for index, op in self._ops.items():
+            steps = np.flatnonzero(phase.op == index).tolist()
+            if not steps:  # what follows the layers is of the last chunk alone
+                continue
+            parts = parts_of(self._program, self._spec, phase, op, steps, slots)
+            tokens = 1 if at_the_end(op) and phase.name == "prefill" else phase.tokens
+            on_rows = phase.on_mesh and not at_the_end(op)
+            shares = balanced_counts(tokens, self._arenas[parts[0].stage].rows) if on_rows else None
+            shape = (tokens, *shape_of(op, self._spec))
+            element_type = self._program.element_type(parts[0].view)
+            values = np.zeros((tokens, math.prod(shape[1:])), np.float16 if element_type == "float16" else np.float32)
+            for part in parts:
+                found[part.after].append((self._read, (part, shares, values)))
+            found[max(part.after for part in parts)].append((self._tell, (index, values.reshape(shape))))
+        return found
+
+    def _read(self, part: Part, shares: I32 | None, values: Values) -> None:
+        """Put the features of one part where they belong; ``shares`` has the tokens of each row, None: all on each."""
+        arena, (places, n) = self._arenas[part.stage], part.cut.shape
+        tokens = len(values) if shares is None else int(shares.max())
+        element_type, where = self._program.element_type(part.view), (part.address, tokens * n)
+        if shares is not None:
+            found = arena.read(element_type, *where)[:, :places].reshape(arena.rows, places, tokens, n)
+            by_token = found.transpose(0, 2, 1, 3)[np.arange(tokens) < shares[:, None]]
+        else:
+            read = arena.read_row if part.axis == ROWS else arena.read_col
+            by_token = read(element_type, part.line, *where)[:places].reshape(places, tokens, n).transpose(1, 0, 2)
+        real = part.cut >= 0
+        values[:, part.cut[real]] = by_token[:, real]
+
+    def _tell(self, op: int, values: Values) -> None:
+        self._hear(op, values.copy())  # the next pass reads into the same
