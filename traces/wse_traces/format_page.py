@@ -76,6 +76,15 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    `routed` has no rows, since tokens are taken to choose experts as evenly as they can. Decoded tokens with as many
    cache slots in use share a schedule, whose words and hops of cache shifts are those of the mean token, rounded down;
    the last of them has one of its own that holds what is left, so that the sums over all tokens are exact.
+13. `tensors` hold what ops made in a pass, where that was asked for: read from the SRAM of the PEs as the op ended and
+   put together without padding, in the type that it had there (bfloat16 as float32, which changes no value). The axes
+   are tokens of the pass, in decode one of each sequence, and then by kind of op: `hidden` of the residual stream after
+   `embedding`, `output`, `down`, `latent_output`, `experts_down`, `shared_down` and `post_norm` (where a `post_norm`
+   follows, of what goes into it), and of what a `norm` made; `heads, features` of `qkv`, queries first, then keys,
+   both rotated where the layer does so, then values, and of `attention` before the projection; `features` of
+   `gate_up` and `shared_gate_up` once activated; `2, chosen` of a `router`, ids and then weights; `vocabulary` of the
+   `head`, logits as they are compared. The last norm and the head have the last token of a prompt alone. Sums inside of
+   ops, and other kinds of ops, whose results lie on PEs in no one order, are not recorded.
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 

@@ -77,16 +77,23 @@ class PartialFile:
         lacking = end_bytes - self._reserved_bytes
         if lacking <= 0 or not hasattr(os, "posix_fallocate"):
             return
-        take = max(lacking, _ROOM_STEP_BYTES)
+        if not self._took(max(lacking, _ROOM_STEP_BYTES)):
+            self._took(lacking, last=True)
+
+    def _took(self, take_bytes: int, *, last: bool = False) -> bool:
+        """Whether there was that much room. Raises: TraceError if there was not, the ``last`` time."""
         try:
-            os.posix_fallocate(self._fd, self._reserved_bytes, take)
+            os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)
         except OSError as error:
+            if not last:
+                return False
             message = (
                 f"{self.path}: cannot grow the trace beyond {self._reserved_bytes:,} B: {error.strerror}; "
                 f"what was flushed before is readable; free some space or {REMEDY}"
             )
             raise TraceError(message) from error
-        self._reserved_bytes += take
+        self._reserved_bytes += take_bytes
+        return True
 
     def trim(self) -> None:
         """Give back what was reserved and not used. Only after HDF5 has closed the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -176,3 +176,9 @@ def _whole(text: str) -> int | None:
     text = text.strip()
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+
+
+def warn(stream: TextIO, message: str) -> None:
+    """Say what the user should know though the command goes on."""
+    stream.write(f"wse: warning: {message}\n")
+    stream.flush()

@@ -43,6 +43,17 @@ def run(
     logits: Annotated[bool, typer.Option("--logits", help="Also report the logits after the prompt.")] = False,  # noqa: FBT002
     allow_nonfinite: opt.AllowNonfinite = False,  # noqa: FBT002
     trace: Annotated[str, typer.Option(metavar="PATH|none", help="Where to write the trace.")] = "wse-run.h5",
+    trace_policy: Annotated[
+        str,
+        typer.Option(metavar="stop|continue", help="What a run does when its trace cannot be written any more."),
+    ] = "stop",
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="activations[=OP,...]",
+            help="Keep what ops make in the trace; of all, or as layers.*.attention,head.",
+        ),
+    ] = None,
     wavelets: Annotated[  # noqa: FBT002
         bool,
         typer.Option("--wavelets", help="Also carry out the last pass wavelet by wavelet, and trace every move."),
@@ -60,6 +71,7 @@ def run(
       wse run --temperature 0.8 --top-p 0.9 --repetition-penalty 1.1 --seed 7
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
       wse run --max-new-tokens 8 --wavelets --trace wavelets.h5
+      wse run --max-new-tokens 8 --record activations=layers.0.*,head
     """
     from wse.execute.sampling import Sampling
     from wse.report.as_json import as_json
@@ -67,7 +79,9 @@ def run(
     from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
     from wse.studies.choose import compiled
+    from wse.studies.record_request import recorded_ops
     from wse.studies.request import prepare
+    from wse.studies.trace_keeper import check_policy
     from wse.studies.trace_path import check_trace_path
 
     request = opt.request(
@@ -103,7 +117,9 @@ def run(
         allow_nonfinite=allow_nonfinite,
     )
     path = opt.trace_path(trace)
+    check_policy(trace_policy)
     prepared = prepare(request, to_run=True)
+    ops = () if record is None else recorded_ops(record, prepared.spec, traced=path is not None)
     if path is not None:
         check_trace_path(path)
     program = compiled(prepared)
@@ -115,8 +131,11 @@ def run(
             prepared,
             program,
             trace=path,
+            trace_policy=trace_policy,
+            record=ops,
             wavelets=wavelets,
             on_text=(lambda text: None) if json else stream_text(sys.stdout),
+            on_warning=lambda message: opt.warn(sys.stderr, message),
             on_ready=on_ready,
         )
     if json:

@@ -157,4 +157,6 @@ def _print_emulation(console: Console, report: dict[str, Any]) -> None:
             text = f"{count(logged['moves'])} moves of the last pass in the trace, {count(logged['cycles'])} cycles"
             rows.append(("by wavelets", text))
         rows.append(("look inside", shown(f"wse inspect {shlex.quote(report['trace'])}")))
+    if "trace_error" in report:
+        rows.append(("no trace" if "trace" not in report else "incomplete", shown(report["trace_error"])))
     lines(console, rows)

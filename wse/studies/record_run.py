@@ -6,6 +6,7 @@ from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 
+from wse.execute.outputs import Values
 from wse.fabric.phase_cost import CacheUse, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.program import Program
@@ -22,6 +23,11 @@ class RunRecorder(Recorder):
         sampling = prepared.request.sampling
         options = {"command": "run", **asdict(sampling)}
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
+        self._made: list[tuple[int, Values]] = []
+
+    def made(self, op: int, values: Values) -> None:
+        """What an op made in the pass that runs, which is written with it."""
+        self._made.append((op, values))
 
     def prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
         """The tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
@@ -41,6 +47,9 @@ class RunRecorder(Recorder):
         schedule = self.schedule(phase_index, cost, slots, same)
         index = self.passes(phase_index, schedule, cost, [use], [start], pairs, wall_s).start
         self.experts.write(index, pairs)
+        made, self._made = self._made, []
+        for op, values in made:
+            self.writer.append_tensor(values, pass_index=index, op=op)
         return index
 
     def token(

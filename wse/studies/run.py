@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from wse.errors import BadInput, BadTrace
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.phase_cost import CacheUse, Fabric, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.answer import Answer, OnText
@@ -33,6 +33,7 @@ from wse.studies.facts import (
 )
 from wse.studies.record_run import RunRecorder
 from wse.studies.request import Prepared, checkpoint_of
+from wse.studies.trace_keeper import STOP, TraceKeeper
 from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
 
@@ -44,8 +45,11 @@ def run(
     program: Program,
     *,
     trace: Path | None = None,
+    trace_policy: str = STOP,
+    record: Sequence[int] = (),
     wavelets: bool = False,
     on_text: OnText = lambda text: None,
+    on_warning: Callable[[str], None] = lambda message: None,
     on_ready: OnReady = lambda done, total, name: None,
 ) -> Report:
     """Execute a compiled request; the report, with the JSON keys that the command line promises.
@@ -54,13 +58,16 @@ def run(
         prepared: The request.
         program: Its Program.
         trace: Where to write the trace; None writes none.
+        trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
+        record: Indices of ops, ascending; what they make is kept in the trace.
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
         on_text: Hears the prompt's text and then each stretch of generated text, where there is but one prompt.
+        on_warning: Hears why the run goes on without a trace.
         on_ready: Hears (done, all, name) while kernels compile.
 
     Raises:
         BadModel: there are no weights to execute.
-        BadTrace: the trace cannot be written.
+        BadTrace: the trace cannot be written, and the policy is to stop.
         BadInput: wavelets without a trace, on a region that is too large for them, or among dead PEs.
     """
     if wavelets:
@@ -72,27 +79,30 @@ def run(
     checkpoint = checkpoint_of(loaded, prepared.request.model)
     started = time.perf_counter()
     digest = program.digest()
+    opened = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
     try:
-        with RunRecorder(trace, prepared, program, digest) if trace else nullcontext() as recorder:
+        with TraceKeeper(opened, trace_policy, on_warning) as keeper:
             engine = Engine(
                 program,
                 loaded.spec,
                 checkpoint.rows,
                 _draws(prepared, program),
                 allow_nonfinite=prepared.request.allow_nonfinite,
+                watched=record,
+                hear=lambda op, values: keeper.write(lambda recorder: recorder.made(op, values), None),
             )
             engine.make_ready(on_ready)
-            session = _Session(prepared, program, engine, recorder, on_text)
+            session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             report = session.report(digest, time.perf_counter() - started)
-            if recorder is not None:
+            if keeper.recorder is not None:
                 report["trace"] = str(trace)
                 if wavelets:
-                    report["wavelets"] = session.log_wavelets(recorder)
-                recorder.finish(session.clock, session.load, report)
+                    keeper.write(lambda recorder: report.update(session.log_wavelets(recorder)), None)
+                keeper.write(lambda recorder: recorder.finish(session.clock, session.load, report), None)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    return report
+    return report | keeper.lost
 
 
 def _draws(prepared: Prepared, program: Program) -> list[Draw]:
@@ -110,9 +120,9 @@ class _Session:
     """The users' prompts and what follows them."""
 
     def __init__(
-        self, prepared: Prepared, program: Program, engine: Engine, recorder: RunRecorder | None, on_text: OnText
+        self, prepared: Prepared, program: Program, engine: Engine, keeper: TraceKeeper, on_text: OnText
     ) -> None:
-        self.prepared, self.program, self.engine, self.recorder = prepared, program, engine, recorder
+        self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
         self.load = ExpertLoad()
         self.wall_s = 0.0
@@ -141,19 +151,16 @@ class _Session:
             phase, before = self.program.prefill[index], self.clock.cycles
             pairs = self._routed(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
-            if self.recorder is not None:
-                key = (self.engine.caches[phase.user].slots, ())
-                wall = time.perf_counter() - began
-                self._last_pass = self.recorder.passed(index, key, cost, pairs, before, wall)
-                passes[phase.user] += [self._last_pass] * phase.tokens
+            use: CacheUse = (self.engine.caches[phase.user].slots, ())
+            self._passed(index, use, cost, pairs, before, time.perf_counter() - began)
+            passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
             began = time.perf_counter()
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
                 answer.logits = self.engine.logits[user]
-            texts = answer.read()
-            if self.recorder is not None:
-                self.recorder.prompt(user, answer.prompt, texts, passes[user])
+            told = (user, answer.prompt, answer.read(), passes[user])
+            self.keeper.write(lambda recorder, told=told: recorder.prompt(*told), None)  # type: ignore[misc]
             self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
 
     def _next(self) -> None:
@@ -161,11 +168,9 @@ class _Session:
         before = self.clock.cycles
         tokens = self.engine.decode()
         pairs = self._routed(DECODE)
-        key, cost = self.clock.decoded(pairs=pairs)
+        use, cost = self.clock.decoded(pairs=pairs)
         wall = time.perf_counter() - began
-        if self.recorder is not None:
-            phase = len(self.program.phases) - 1
-            self._last_pass = self.recorder.passed(phase, key, cost, pairs, before, wall)
+        self._passed(len(self.program.phases) - 1, use, cost, pairs, before, wall)
         for user, token in enumerate(tokens):
             answer = self.answers[user]
             if not answer.over:
@@ -181,18 +186,27 @@ class _Session:
     def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
         answer = self.answers[user]
         text = answer.add(token)
-        if self.recorder is not None:
-            position = len(answer.prompt) + len(answer.tokens) - 1
-            self.recorder.token(user, token, text, pass_index, position, cycles, wall_s)
+        position = len(answer.prompt) + len(answer.tokens) - 1
+        self.keeper.write(
+            lambda recorder: recorder.token(user, token, text, pass_index, position, cycles, wall_s), None
+        )
+
+    def _passed(
+        self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
+    ) -> None:
+        """Record a pass."""
+        self._last_pass = self.keeper.write(
+            lambda recorder: recorder.passed(phase_index, use, cost, pairs, start, wall_s), self._last_pass
+        )
 
     def log_wavelets(self, recorder: RunRecorder) -> Report:
-        """The last pass, wavelet by wavelet."""
+        """``wavelets``: the last pass, wavelet by wavelet."""
         program, prepared = self.program, self.prepared
         phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
         if not self.clock.decode.runs:
             phase = program.prefill[-1]
             lengths = [phase.cached]
-        return log_wavelets(
+        logged = log_wavelets(
             recorder.writer,
             program,
             phase,
@@ -201,6 +215,7 @@ class _Session:
             prepared.software,
             pass_index=self._last_pass,
         )
+        return {"wavelets": logged}
 
     def report(self, digest: str, wall_s: float) -> Report:
         """Everything that JSON promises of a run."""
