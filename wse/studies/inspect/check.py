@@ -6,9 +6,10 @@ from pathlib import Path
 
 from wse.errors import BadTrace
 from wse.studies.inspect.opened import Facts
+from wse_traces.check import dataset_of
 from wse_traces.errors import TraceError
 from wse_traces.read import open_trace
-from wse_traces.schema import FIELDS, TABLES, VERSION
+from wse_traces.schema import FIELDS, ROWS, TABLES, VERSION
 from wse_traces.validate import problems
 
 
@@ -28,5 +29,6 @@ def check_facts(path: Path) -> Facts:
     if not found:
         with open_trace(path) as trace:
             rows = sum(trace.rows(table) for table in TABLES)
-            facts |= {"complete": trace.complete, "version": VERSION, "datasets": len(FIELDS), "rows": rows}
+            held = sum(dataset_of(trace.file, field.path) is not None for field in (ROWS, *FIELDS))
+            facts |= {"complete": trace.complete, "version": VERSION, "datasets": held, "rows": rows}
     return facts

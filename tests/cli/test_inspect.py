@@ -1,0 +1,286 @@
+"""``wse inspect`` as a user meets it: views, JSON, CSV, narrow terminals, and one line for what cannot be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Wse
+from tests.traces.conftest import HEADER, write
+from wse_traces import TraceWriter
+
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+VIEWS = [
+    [],
+    ["--tree"],
+    ["--steps", "--sort", "hops"],
+    ["--steps", "--sort", "start"],
+    ["--by", "op"],
+    ["--by", "layer"],
+    ["--by", "cause"],
+    ["--by", "token"],
+    ["--by", "wafer"],
+    ["--links"],
+    ["--pe", "0:2,3"],
+    ["--pe", "2,3", "--wafer-index", "1"],
+    ["--tokens"],
+    ["--tokens", "--top", "3"],
+    ["--tensors"],
+    ["--cycles", "0-9"],
+    ["--diff", str(GOLDEN / "story.h5")],
+]
+HOSTILE = "\x1b[31m<script>\n=1+2[bold]"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with every table filled."""
+    return write(tmp_path_factory.mktemp("written") / "t.h5")
+
+
+@pytest.fixture
+def trace(written: Path, empty: Path) -> str:
+    """A copy of it here."""
+    shutil.copy(written, empty / "t.h5")
+    return "t.h5"
+
+
+def names_of(view: list[str]) -> str:
+    return " ".join(view) or "summary"
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=names_of)
+def test_what_is_printed_fits_the_terminal(
+    wse: Wse, trace: str, view: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in (40, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        seen = wse("inspect", trace, *view)
+        assert seen.code == 0, seen.err
+        assert "\x1b" not in seen.out
+        assert 20 < max(map(len, seen.out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=names_of)
+def test_json_is_one_object_with_the_view(wse: Wse, trace: str, view: list[str]) -> None:
+    seen = wse("inspect", trace, *view, "--json")
+    assert seen.code == 0, seen.err
+    facts = json.loads(seen.out)
+    assert facts["view"] == (view[0].removeprefix("--") if view else "summary")
+    assert facts["complete"]
+    assert facts.get("trace", facts.get("traces", [""])[0]) == trace
+
+
+@pytest.mark.parametrize("view", VIEWS[1:], ids=names_of)
+def test_csv_is_the_table_of_the_view(wse: Wse, trace: str, empty: Path, view: list[str]) -> None:
+    out = wse("inspect", trace, *view, "--csv", "-").out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    facts = json.loads(wse("inspect", trace, *view, "--json").out)
+    found = facts.get({"by": "groups", "tree": "", "cycles": ""}.get(facts["view"], facts["view"]))
+    if isinstance(found, list):
+        assert len(rows) == len(found)
+        for row, fact in zip(rows, found, strict=True):
+            plain = {name: value for name, value in fact.items() if isinstance(value, int | float)}
+            assert {name: float(row[name]) for name in plain} == plain
+    assert wse("inspect", trace, *view, "--csv", "rows.csv").out == wse("inspect", trace, *view).out
+    assert (empty / "rows.csv").read_text() == out
+    both = wse("inspect", trace, *view, "--csv", "again.csv", "--json")
+    assert json.loads(both.out) == facts
+    assert (empty / "again.csv").read_text() == out
+
+
+def test_csv_has_every_row_where_nobody_said_how_many(wse: Wse) -> None:
+    path = GOLDEN / "story.h5"
+    shown = wse("inspect", path, "--by", "op").out
+    assert "and 18 more" in shown
+    every = list(csv.DictReader(io.StringIO(wse("inspect", path, "--by", "op", "--csv", "-").out)))
+    assert len(every) == 76
+    assert "more" not in wse("inspect", path, "--by", "op", "--top", "38").out
+
+
+def test_hostile_names_stay_text(wse: Wse, empty: Path) -> None:
+    with TraceWriter(empty / "t.h5", replace(HEADER, model=HOSTILE, wafer=HOSTILE, mapping=HOSTILE)) as writer:
+        name = writer.append_names([HOSTILE])
+        writer.append("op", {"name": ["=1+2"], "kind": [HOSTILE], "layer": [-1], "stage": [0]})
+        writer.append_sram(
+            {
+                **{key: [0] for key in ("wafer", "row", "col", "first_layer", "last_layer")},
+                "rows": [6],
+                "cols": [5],
+                "stage_bytes": [[1, 2, 3, 4, 5, 6]],
+            },
+            pe_bytes=21,
+        )
+        buffer = {"name": [HOSTILE], "use": [1], "address": [0], "bytes": [2], "dtype": ["@x"], "stage": [0]}
+        writer.append("buffer", {**buffer, "live_from": [0], "live_to": [0]})
+        route = {key: [0] for key in ("stage", "colour", "axis", "wafer", "row", "col")}
+        writer.append("route", {**route, "pattern": name, "rows": [6], "cols": [5]})
+        steps: dict[str, Any] = {key: [0] for key in ("op", "stage", "layer", "wafer", "kind", "start_cycle")}
+        steps |= {"name": name, "cycles": [6], "cycles_by": [[1] * 6], "words": [3], "hops": [9]}
+        schedule = writer.append_schedule(
+            {**steps, "row": [0], "col": [0], "rows": [6], "cols": [5]}, phase="decode", kv_slots=1
+        )
+        run = writer.append_pass(schedule=schedule, start_cycle=0, wall_s=0.0)
+        writer.append_token(
+            token_id=1, text=HOSTILE.encode(), is_prompt=False, pass_index=run, position=0, cycles=6, wall_s=0.0
+        )
+        writer.append_tensor(np.zeros(2), pass_index=run, op=0)
+    views = [view for view in VIEWS if view[:1] != ["--cycles"]]
+    for view in views:
+        for form in ([], ["--csv", "-"])[: 2 if view else 1]:
+            out = wse("inspect", "t.h5", *view, *form).out
+            assert all(line.isprintable() for line in out.split("\n")), (view, out)
+            for row in csv.reader(io.StringIO(out)) if form else ():
+                for cell in row:
+                    assert not cell.startswith(("=", "+", "@")), row
+                    assert not cell.startswith("-") or float(cell) < 0, row
+    assert "'=1+2" in wse("inspect", "t.h5", "--steps", "--csv", "-").out
+    assert json.loads(wse("inspect", "t.h5", "--steps", "--json").out)["steps"][0]["op"] == "=1+2"
+
+
+REFUSED: list[tuple[list[str], list[str]]] = [
+    (["--steps", "--links"], ["--steps and --links", "give one of them"]),
+    (["--by", "op", "--tree", "--check"], ["--by and --tree and --check", "give one of them"]),
+    (["--steps", "--sort", "size"], ["--sort", "unknown column 'size'", "known: compute, crossing, cycles"]),
+    (["--links", "--sort", "words"], ["--sort words", "goes with --steps"]),
+    (["--sort", "words"], ["--sort words", "goes with --steps"]),
+    (["--by", "colour"], ["--by", "unknown group 'colour'", "known: cause, layer, op, token, wafer"]),
+    (["--steps", "--top", "-1"], ["--top -1", "at least 0"]),
+    (["--steps", "--top", "many"], ["--top 'many'"]),
+    (["--tree", "--top", "3"], ["--top 3", "does not go with --tree", "--steps, --by, --links, --tokens"]),
+    (["--links", "--top", "5000"], ["--top 5000", "at most 1,000 links"]),
+    (["--pe", "3"], ["--pe '3'", "ROW,COL", "such as 0,3"]),
+    (["--pe", "0,0"], ["--pe 0,0", "has 2 wafers", "--pe 0:0,0"]),
+    (["--pe", "2:0,0"], ["has no wafer 2", "the wafers 0 to 1"]),
+    (["--pe", "0,0", "--wafer-index", "9"], ["has no wafer 9", "the wafers 0 to 1"]),
+    (["--pe", "0,0", "--wafer-index", "-2"], ["--wafer-index -2", "at least 0"]),
+    (["--pe", "1:0,0", "--wafer-index", "0"], ["--pe 1:0,0 and --wafer-index 0", "two wafers", "give one"]),
+    (["--wafer-index", "0"], ["--wafer-index 0", "goes with --pe"]),
+    (["--pe", "0:6,0"], ["--pe 6,0", "the mesh of t.h5 is 6x5", "rows 0 to 5 and columns 0 to 4"]),
+    (["--pe", "0:0,5"], ["--pe 0,5", "the mesh of t.h5 is 6x5"]),
+    (["--diff", "none.h5"], ["none.h5", "no such file"]),
+    (["--diff", "text.h5"], ["text.h5", "not an HDF5 file"]),
+    (["--diff", "other.h5"], ["other.h5", "'format' is missing"]),
+    (["--diff", "."], ["is a folder"]),
+    (["--csv", "x.csv"], ["--csv", "the summary is no table", "--steps, --by"]),
+    (["--steps", "--csv", "-", "--json"], ["--json and --csv -", "stdout"]),
+    (["--steps", "--csv", "no/x.csv"], ["--csv no/x.csv", "no is no folder"]),
+    (["--steps", "--csv", ""], ["--csv ''", "the path is empty"]),
+    (["--steps", "--csv", "."], ["--csv '.'", "is a folder"]),
+    (["--cycles", "10-20"], ["--cycles 10-20", "has cycles 0 to 5"]),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), REFUSED, ids=[" ".join(options) for options, _ in REFUSED])
+def test_what_cannot_be_is_refused_in_one_line(
+    wse: Wse, trace: str, empty: Path, options: list[str], says: list[str]
+) -> None:
+    (empty / "text.h5").write_text("no trace at all")
+    with h5py.File(empty / "other.h5", "w") as file:
+        file["x"] = [1]
+    line = wse("inspect", trace, *options).refusal()
+    assert [part for part in says if part not in line] == [], line
+    assert not list(empty.glob("*.csv"))
+
+
+def test_one_wafer_needs_no_number(wse: Wse) -> None:
+    seen = wse("inspect", GOLDEN / "story.h5", "--pe", "3,4", "--json")
+    assert json.loads(seen.out)["pe"]["wafer"] == 0
+    assert "has no wafer 1; it has one wafer, 0" in wse("inspect", GOLDEN / "story.h5", "--pe", "1:3,4").refusal()
+
+
+FILES: list[tuple[str, str]] = [
+    ("text.h5", "not an HDF5 file, so no trace"),
+    ("other.h5", "attribute 'format' is missing"),
+    ("newer.h5", "version 2"),
+    ("cut.h5", "truncated or damaged"),
+    ("lacks.h5", "steps/cycles: missing, or not a dataset of this file"),
+]
+
+
+@pytest.fixture
+def bad_files(written: Path, empty: Path) -> Path:
+    """Files that are no sound traces, each in its own way."""
+    (empty / "text.h5").write_text("no trace at all")
+    with h5py.File(empty / "other.h5", "w") as file:
+        file["x"] = [1]
+    for name in ("newer.h5", "lacks.h5"):
+        shutil.copy(written, empty / name)
+    with h5py.File(empty / "newer.h5", "r+") as file:
+        file.attrs.modify("version", 2)
+    with h5py.File(empty / "lacks.h5", "r+") as file:
+        del file["steps/cycles"]
+        del file["graph/edges/src"]
+    whole = written.read_bytes()
+    (empty / "cut.h5").write_bytes(whole[: len(whole) // 2])
+    return empty
+
+
+@pytest.mark.parametrize(("name", "says"), FILES)
+def test_a_file_that_is_no_sound_trace(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+    for view in ([], ["--steps"], ["--by", "op"]):
+        line = wse("inspect", name, *view).refusal()
+        assert name in line
+        assert says in line
+
+
+@pytest.mark.parametrize(("name", "says"), FILES)
+def test_a_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+    seen = wse("inspect", name, "--check")
+    assert (seen.code, seen.err) == (2, "")
+    first, *problems = seen.out.splitlines()
+    assert first == f"{name}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    assert any(says in problem for problem in problems)
+    asked = wse("inspect", name, "--check", "--json")
+    facts = json.loads(asked.out)
+    assert (asked.code, facts["sound"]) == (2, False)
+    assert [f"  {problem}" for problem in facts["problems"]] == problems
+
+
+def test_a_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> None:
+    with h5py.File(bad_files / "lacks.h5", "r+") as file:
+        file["steps/op"][2] = 77
+        file["placement/stages/rows"][1] = 100
+    problems = json.loads(wse("inspect", "lacks.h5", "--check", "--json").out)["problems"]
+    paths = [problem.partition(":")[0] for problem in problems]
+    assert {"steps/cycles", "graph/edges/src", "placement/stages/row[1]"} <= set(paths)
+
+
+def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
+    seen = wse("inspect", trace, "--check")
+    assert seen.code == 0
+    assert seen.out.count("\n") == 1
+    assert seen.out.startswith("t.h5: sound: trace format 1, ")
+    facts = json.loads(wse("inspect", trace, "--check", "--json").out)
+    with h5py.File(trace) as file:
+        datasets: list[str] = []
+        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
+        rows = int(file["run/rows"][()].sum())
+    assert (facts["sound"], facts["problems"]) == (True, [])
+    assert (facts["datasets"], facts["rows"]) == (len(datasets), rows)
+
+
+def test_a_check_of_no_file_is_an_error(wse: Wse, empty: Path) -> None:
+    assert "none.h5: no such file" in wse("inspect", "none.h5", "--check").refusal()
+    assert "not a regular file" in wse("inspect", ".", "--check").refusal()
+
+
+def test_a_run_that_goes_on_is_told_to_be_incomplete(wse: Wse, empty: Path) -> None:
+    writer = TraceWriter(empty / "on.h5", HEADER)
+    writer.flush()
+    try:
+        for view in ([], ["--steps"], ["--tree"], ["--links"], ["--pe", "0:1,1"], ["--tokens"], ["--by", "op"]):
+            assert "incomplete" in wse("inspect", "on.h5.partial", *view).out
+        assert "incomplete" in wse("inspect", GOLDEN / "story.h5", "--diff", "on.h5.partial").out
+        assert "incomplete" in wse("inspect", "on.h5.partial", "--check").out
+    finally:
+        writer.close(complete=False)
