@@ -6,8 +6,8 @@ from pathlib import Path
 
 from wse.errors import BadTrace
 from wse.studies.inspect.opened import Facts
-from wse_traces.check import dataset_of
 from wse_traces.errors import TraceError
+from wse_traces.lookup import dataset_of
 from wse_traces.read import open_trace
 from wse_traces.schema import FIELDS, ROWS, TABLES, VERSION
 from wse_traces.validate import problems
