@@ -69,6 +69,7 @@ def inspect(
       wse inspect wse-run.h5 --pe 0,3
       wse inspect wse-run.h5 --tokens --csv tokens.csv
       wse inspect wse-run.h5 --diff other.h5
+      wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
     from wse.report.as_json import as_json
