@@ -19,7 +19,7 @@ turn (round robin among their colours); a router asks its links starting at port
 ``memory``   float32 ``[word]``: all PEs' words
 ``spans``    int32 ``[component, 8]``: first and end of the plain queues, routers and threads that are connected, the
              cycle after its last event
-``events``   int32 ``[n, 2]``: (cycle, queue entered) of each wavelet's move, as many as there is room for
+``events``   int32 ``[n, 3]``: (cycle, queue entered, queue left) of each wavelet's move, as many as there is room for
 ``counts``   int64 ``[3]``: moves, events written, visits of a queue or thread
 """
 
@@ -214,7 +214,11 @@ def run_wavelets(
                     state[place + 1] = value
                     state[s + TAIL] += 1
                     if written < len(events):
-                        events[written, 0], events[written, 1] = t, s // QUEUE_WORDS
+                        events[written, 0], events[written, 1], events[written, 2] = (
+                            t,
+                            s // QUEUE_WORDS,
+                            q // QUEUE_WORDS,
+                        )
                         written += 1
                 if control and state[q + CONTROLS] > 0:
                     state[q + CONTROLS] -= 1

@@ -27,8 +27,13 @@ def story(empty: Path) -> Path:
 def test_the_examples_of_the_help_work(wse: Wse, story: Path, empty: Path) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")
+    with TraceWriter(empty / "wavelets.h5", HEADER) as trace:
+        names = ("pass", "step", "cycle", "wafer", "row", "col", "colour", "direction")
+        trace.append("wavelet", {name: [1] if name == "direction" else [0] for name in names})
+        trace.append("wavelet_source", {"source": [4]})
+        trace.write_summary({})
     examples = re.findall(r"^ {4}wse (export.*)$", wse("export", "--help").out, re.MULTILINE)
-    assert len(examples) >= 5
+    assert len(examples) >= 6
     for example in examples:
         outcome = wse(*shlex.split(example))
         assert outcome.code == 0, (example, outcome.err)
@@ -53,6 +58,9 @@ def test_json_says_what_was_written(wse: Wse, story: Path) -> None:
         ("--to vcd", "--to: unknown format 'vcd': known: csv, json, parquet, perfetto, png"),
         ("--to csv --tokens 0-3", "--tokens: is of --to perfetto, not of csv; leave it out"),
         ("--to perfetto --what step", "--what: is of --to csv, parquet, json, png, not of perfetto; leave it out"),
+        ("--to csv --wafer 1", "--wafer: is of --to simulator-log, not of csv; leave it out"),
+        ("--to csv --cycles 1-2", "--cycles: is of --to simulator-log, not of csv; leave it out"),
+        ("--to simulator-log", "wse-run.h5: has no log of wavelets; make one: wse run --wavelets --trace FILE"),
         ("--to png --planes", "--planes: is of --to csv, parquet, json, not of png; leave it out"),
         (
             "--to csv --planes --what step",

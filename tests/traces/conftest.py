@@ -130,6 +130,7 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)
         for start in (0, 4):
             trace.append("wavelet", moves(start))
+            trace.append("wavelet_source", {"source": [4, 3, 3]})
         trace.write_summary({"text": "é", "decode": {"cycles_per_token": 12}})
     return path
 

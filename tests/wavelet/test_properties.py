@@ -79,7 +79,7 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
 ) -> None:
     machine, _ = case
     result = run(machine, log=True)
-    cycle, row, col, _, side = result.moves.T
+    cycle, row, col, _, side, _ = result.moves.T
     taken = Counter(zip(cycle.tolist(), row.tolist(), col.tolist(), side.tolist(), strict=True))
     assert max(taken.values(), default=0) <= 1
     assert (np.diff(cycle) >= 0).all()
@@ -92,6 +92,32 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
         for routed in machine.routed
     )
     assert result.hops == links
+
+
+@given(multicasts())
+@settings(max_examples=40, deadline=None)
+def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
+    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+) -> None:
+    """As many leave each queue, and no sooner, as came over its link before."""
+    machine, _ = case
+    waiting: Counter[tuple[int, ...]] = Counter()
+    entered: list[tuple[int, tuple[int, ...]]] = []
+    left: set[tuple[int, ...]] = set()
+    for cycle, row, col, colour, side, source in run(machine, log=True).moves.tolist():
+        while entered and entered[0][0] < cycle:
+            waiting[entered.pop(0)[1]] += 1
+        if (cycle, row, col, colour, source) not in left:  # once, through however many ports
+            left.add((cycle, row, col, colour, source))
+            if source != Port.RAMP:
+                waiting[row, col, colour, source] -= 1
+                assert waiting[row, col, colour, source] >= 0
+        if side != Port.RAMP:
+            down, right = STEP[Port(side)]
+            entered.append((cycle, (row + down, col + right, colour, Port(side).opposite)))
+    for _, place in entered:
+        waiting[place] += 1
+    assert not any(waiting.values())
 
 
 def operation_words(machine: Machine, colour: int) -> int:

@@ -263,13 +263,21 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("wavelets/col", "<i4", ("wavelet",), "PE", "column of the PE whose router it leaves"),
     Field("wavelets/colour", "u1", ("wavelet",), "colour", "colour, counted from the first of its step"),
     Field("wavelets/direction", "u1", ("wavelet",), "code", "where to; `ramp`: into the PE", labels=MOVES),
+    Field(
+        "wavelets/source",
+        "u1",
+        ("wavelet_source",),
+        "code",
+        "where each row of the table `wavelet` came from; `ramp`: from the PE",
+        labels=MOVES,
+    ),
 )
 
 TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
 # Tables that version 1 was given after its first files: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet", "routed")
+ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

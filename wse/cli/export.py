@@ -12,7 +12,9 @@ from wse.cli import options as opt
 
 def export(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run wrote.")],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="perfetto, csv, parquet, png, json.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="perfetto, csv, parquet, png, json, simulator-log.")
+    ],
     out: Annotated[
         str | None,
         typer.Option(
@@ -32,6 +34,10 @@ def export(
         ),
     ] = None,
     planes: Annotated[bool, typer.Option("--planes", help="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
+    wafer: Annotated[int | None, typer.Option(metavar="N", help="simulator-log: which wafer. Default: 0.")] = None,
+    cycles: Annotated[
+        str | None, typer.Option(metavar="FROM-TO", help="simulator-log: only these cycles of the logged pass.")
+    ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Write a trace in a format that other programs open: a timeline, tables or pictures.
@@ -44,6 +50,7 @@ def export(
       wse export wse-run.h5 --to png --what sram,busy,links
       wse export wse-run.h5 --to csv --what step,token,crossing
       wse export wse-run.h5 --to parquet --planes
+      wse export wavelets.h5 --to simulator-log
     """
     from wse.report.as_json import as_json
     from wse.report.export_files import write_export
@@ -51,7 +58,7 @@ def export(
     from wse.report.progress import EXPORTING, progress_on
     from wse.studies.export.request import export_request
 
-    request = export_request(trace, to, out, tokens=tokens, what=what, planes=planes)
+    request = export_request(trace, to, out, tokens=tokens, what=what, planes=planes, wafer=wafer, cycles=cycles)
     with progress_on(sys.stderr, EXPORTING) as heard:
         facts = write_export(request, heard)
     if json:

@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+import numpy as np
+
 from wse.errors import BadInput
 from wse.report.export_csv import write_csv
 from wse.report.export_json import check_json_size, write_json
 from wse.report.export_parquet import check_parquet, write_parquet
 from wse.report.export_perfetto import write_perfetto
 from wse.report.export_png import write_pngs
+from wse.report.export_simulator_log import write_simulator_log
 from wse.report.output_file import open_output, open_output_folder, output_path
 from wse.studies.export.chosen_passes import Chosen, chosen_passes
 from wse.studies.export.chosen_tables import chosen_tables
@@ -21,6 +24,7 @@ from wse.studies.export.maps import map_kinds, wafer_maps
 from wse.studies.export.request import FOLDERS, ExportRequest
 from wse.studies.export.tables import run_facts
 from wse.studies.export.timeline import timeline
+from wse.studies.export.wavelet_log import router_events
 from wse.studies.inspect.opened import opened
 from wse_traces.read import Trace
 
@@ -91,6 +95,11 @@ def _file(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
         with _opened_file(request.out) as file:
             write_json(tables, run_facts(trace), file, heard)
         return {"rows": sum(table.rows for table in tables)}
+    if request.to == "simulator-log":
+        events = router_events(trace, request.wafer, request.cycles)
+        with _opened_file(request.out) as file:
+            write_simulator_log(events, trace.header.rows, trace.header.cols, file, heard)
+        return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
     chosen = chosen_passes(trace, request.tokens)
     total = 2 * chosen.slices
     with _opened_file(request.out) as file:

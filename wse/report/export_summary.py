@@ -8,6 +8,7 @@ from wse.report.terminal import console_on, heading, lines, several, shown
 
 _OPEN: Final = {
     "perfetto": "https://ui.perfetto.dev, or chrome://tracing; 1 µs there is 1 cycle",
+    "simulator-log": "wse-viz, as a trace file; row 0 is at the bottom there",
 }
 
 
@@ -18,7 +19,7 @@ def print_export(facts: dict[str, Any], stream: TextIO) -> None:
     rows = [("trace", shown(facts["trace"])), ("written", shown(facts["out"]))]
     if "files" in facts:
         rows.append(("files", ", ".join(facts["files"])))
-    counts = [several(facts[f"{name}s"], name) for name in ("row", "slice") if f"{name}s" in facts]
+    counts = [several(facts[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in facts]
     if "tokens" in facts:
         counts.append(f"tokens {facts['tokens'][0]} to {facts['tokens'][1]}")
     if counts:

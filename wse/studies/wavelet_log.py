@@ -47,9 +47,10 @@ def log_wavelets(
     def on_moves(step: int, moves: I64) -> None:
         nonlocal moved
         moved += len(moves)
-        cycle, on_wafer, row, col, colour, port = moves.T
+        cycle, on_wafer, row, col, colour, port, source = moves.T
         place = {"cycle": cycle, "wafer": on_wafer, "row": row, "col": col, "colour": colour, "direction": port}
         writer.append("wavelet", {**place, "pass": 0 * cycle + pass_index, "step": 0 * cycle + step})
+        writer.append("wavelet_source", {"source": source})
 
     ran = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)
     return {"cycles": ran.cycles, "wavelet_hops": int(ran.hops.sum()), "moves": moved}

@@ -21,7 +21,7 @@ from wse_kernels.library import compiled
 I64 = npt.NDArray[np.int64]
 
 LIMIT_CYCLES = 2**29
-NO_EVENTS = np.zeros((0, 2), np.int32)
+NO_EVENTS = np.zeros((0, 3), np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,8 +35,9 @@ class Result:
         memory: float32 ``[rows, cols, words]`` afterwards.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and west.
         visits: Queues and threads looked at: the emulation's own work.
-        moves: int32 ``[n, 5]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, and the
-            Port that it leaves through (RAMP: into the PE); by cycle, empty unless asked for.
+        moves: int32 ``[n, 6]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, the Port
+            that it leaves through (RAMP: into the PE) and the one that it came by (RAMP: from the PE); by cycle, those
+            of a wavelet that leaves through several ports next to each other; empty unless asked for.
     """
 
     cycles: int
@@ -90,7 +91,7 @@ def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int
     burst = burst_words(machine.wafer.stream_words_per_cycle)
     function = compiled("run_wavelets").serial
     workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
-    events = np.zeros((log, 2), np.int32) if log else NO_EVENTS
+    events = np.zeros((log, 3), np.int32) if log else NO_EVENTS
 
     def part(spans: I32) -> npt.NDArray[np.int64]:
         counts = np.zeros(3, np.int64)
@@ -145,11 +146,12 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
 
 
 def _moves(machine: Machine, table: Tables, events: I32) -> I32:
-    """Events, which name the queue that a wavelet enters, by the router that it leaves."""
+    """Events, which name the queues that a wavelet enters and leaves, by the router that it leaves."""
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T
     leaves, through = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
     for port in STEP:
         behind = side == port
         leaves[behind], through[behind] = machine.neighbours(pe[behind], port), port.opposite
-    return np.stack([events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, through], axis=1)
+    came = table.identity[events[:, 2], 1]
+    return np.stack([events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, through, came], axis=1)

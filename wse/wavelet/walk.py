@@ -23,8 +23,9 @@ from wse_mappings.placement import Rect
 
 I64 = npt.NDArray[np.int64]
 OnMoves = Callable[[int, I64], None]
-"""Told of the wavelets of a step as it is carried out: the step, and int64 ``[n, 6]``: the cycle in which each leaves a
-router, wafer, row and col of its PE, colour counted from the first of the step, and the Port that it leaves through."""
+"""Told of the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
+router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through
+and came by."""
 
 
 class Walk:
@@ -179,7 +180,7 @@ class Walk:
             (here, slice(0, cut), 0, (col < cut) & ~crossing),
             (there, slice(cut, None), self.wafer.hop_cycles, col >= cut),
         ):
-            moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0], np.int32)
+            moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
             self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
 
     def _logits_out(self, step: int, words: int, begin: I64) -> None:
@@ -194,7 +195,7 @@ class Walk:
         ends = np.zeros((rect.rows, rect.cols), np.int32)
         ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
         inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
-        self._ended(step, stage, base, Ran(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0], np.int32)))
+        self._ended(step, stage, base, Ran(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0, 0], np.int32)))
 
     def _ended(self, step: int, stage: int, base: int, ran: Ran) -> None:
         """A run on a region, whose cycle 0 was ``base``."""
@@ -205,9 +206,9 @@ class Walk:
 
     def _tell(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
         if self.on_moves:
-            cycle, row, col, colour, port = moves.astype(np.int64).T
+            cycle, row, col, colour, port, came = moves.astype(np.int64).T
             everywhere = np.full_like(cycle, wafer)
-            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port], axis=1))
+            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port, came], axis=1))
 
     def _free(self, stage: int, base: int, ends: I32) -> None:
         free = self.free[stage]

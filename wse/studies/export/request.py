@@ -10,6 +10,7 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.export.chosen_passes import token_range
 from wse.studies.export.chosen_tables import PLANES, check_tables
 from wse.studies.export.maps import check_maps
+from wse.studies.inspect.wavelets import cycle_range
 
 SUFFIXES: Final = {
     "perfetto": ".perfetto.json",
@@ -17,11 +18,19 @@ SUFFIXES: Final = {
     "parquet": "-parquet",
     "png": "-png",
     "json": ".json",
+    "simulator-log": ".simulator.log",
 }
 """What an export is called after its trace. Those without a dot are folders."""
 FOLDERS: Final = ("csv", "parquet", "png")
 _TABLES: Final = ("csv", "parquet", "json")
-_TAKEN_BY: Final = {"tokens": ("perfetto",), "what": (*_TABLES, "png"), "planes": _TABLES}
+_LOG: Final = ("simulator-log",)
+_TAKEN_BY: Final = {
+    "tokens": ("perfetto",),
+    "what": (*_TABLES, "png"),
+    "planes": _TABLES,
+    "wafer": _LOG,
+    "cycles": _LOG,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +44,8 @@ class ExportRequest:
         tokens: The first and the last token to show; None: all, or as many as a viewer takes.
         what: Names of pictures or tables; empty: all.
         planes: Whether tables with a row a PE are written too.
+        wafer: The wafer whose log of wavelets is written.
+        cycles: The first and the last cycle of the log that is written; None: all.
     """
 
     trace: Path
@@ -43,6 +54,8 @@ class ExportRequest:
     tokens: tuple[int, int] | None = None
     what: tuple[str, ...] = ()
     planes: bool = False
+    wafer: int = 0
+    cycles: tuple[int, int] | None = None
 
 
 def export_request(
@@ -53,6 +66,8 @@ def export_request(
     tokens: str | None = None,
     what: str | None = None,
     planes: bool = False,
+    wafer: int | None = None,
+    cycles: str | None = None,
 ) -> ExportRequest:
     """The export that options describe.
 
@@ -62,7 +77,10 @@ def export_request(
     """
     if to not in SUFFIXES:
         raise UnknownName("format", to, SUFFIXES, where="--to")
-    given = {"tokens": tokens is not None, "what": what is not None, "planes": planes}
+    given = {"planes": planes} | {
+        name: value is not None
+        for name, value in {"tokens": tokens, "what": what, "wafer": wafer, "cycles": cycles}.items()
+    }
     for option, formats in _TAKEN_BY.items():
         if given[option] and to not in formats:
             message = f"--{option}: is of --to {', '.join(formats)}, not of {to}; leave it out"
@@ -84,6 +102,8 @@ def export_request(
         tokens=None if tokens is None else token_range(tokens),
         what=names,
         planes=planes,
+        wafer=wafer or 0,
+        cycles=None if cycles is None else cycle_range(cycles),
     )
 
 

@@ -1,0 +1,188 @@
+"""The moves of a trace's log of wavelets, ordered by cycle, each with the wavelet that makes it.
+
+The log says in which cycle something left which router, by which side and having come by which. Queues of routers are
+first in, first out: the n-th that leaves a queue is the n-th that came over the link before it. So each move is
+followed back, from router to router, to the PE that sent the wavelet, and all moves of one wavelet have one number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadInput, BadTrace
+from wse_traces import schema
+from wse_traces.read import Array, Columns, Trace
+from wse_traces.replay import wavelet_passes
+from wse_traces.schema import MOVES
+
+MOST_MOVES: Final = 2_000_000  # some 300 MB of text
+RAMP: Final = MOVES.index("ramp")
+WAITED: Final = -1
+_DOWN: Final = np.array([-1, 0, 1, 0])  # rows and columns to the neighbour in each direction
+_RIGHT: Final = np.array([0, 1, 0, -1])
+_PLACE: Final = ("step", "row", "col", "colour")
+_READ: Final = ("pass", "wafer", "cycle", "direction", *_PLACE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RouterEvents:
+    """What routers of one wafer did in a pass, by cycle. All arrays are int64 ``[event]``.
+
+    A wavelet that leaves in the cycle in which it came is one event, one that waits two.
+
+    Attributes:
+        cycle: Counted from the start of the pass. A wavelet comes in the cycle after that in which it left.
+        row: Row of the PE whose router it is.
+        col: Its column.
+        colour: Counted from the first colour of the step.
+        step: Counted from the first of the pass's schedule.
+        landing: The side by which it comes, a code of ``MOVES``; ``WAITED`` where it came before.
+        leaves: A bit for each of ``MOVES``, by which it leaves; 0: it waits.
+        wavelet: Its number, from 1.
+    """
+
+    cycle: Array
+    row: Array
+    col: Array
+    colour: Array
+    step: Array
+    landing: Array
+    leaves: Array
+    wavelet: Array
+
+
+def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> RouterEvents:
+    """The events of the last pass that was logged, those in the cycles from the first to the last if they are given.
+
+    Raises:
+        BadTrace: the trace has no log, or none that says where wavelets came from.
+        BadInput: there is no such wafer, or nothing moved on it in these cycles, or more than ``MOST_MOVES``.
+        TraceError: the log is damaged.
+    """
+    moves = _moves_of(trace, wafer)
+    first = np.ones(len(moves["cycle"]), bool)
+    for name in ("cycle", "source", *_PLACE):
+        first[1:] &= moves[name][1:] == moves[name][:-1]
+    first[1:], first[:1] = ~first[1:], True
+    begins, group = np.flatnonzero(first), np.cumsum(first) - 1
+    leaves = np.bitwise_or.reduceat(1 << moves["direction"], begins)
+    left = {name: moves[name][begins] for name in ("cycle", "source", *_PLACE)}
+    over = np.flatnonzero(moves["direction"] != RAMP)
+    side = moves["direction"][over]
+    came = {name: moves[name][over] for name in ("cycle", *_PLACE)}
+    came["row"], came["col"] = came["row"] + _DOWN[side], came["col"] + _RIGHT[side]
+    came["source"] = (side + 2) % 4
+    arrival = _matched(came, left)
+    wavelet = _roots(np.where(arrival >= 0, group[over][arrival], WAITED))
+    waited = (arrival >= 0) & (left["cycle"] > came["cycle"][arrival] + 1) if len(over) else arrival >= 0
+    departures = {
+        **left,
+        "landing": np.where(waited, WAITED, left["source"]),
+        "leaves": leaves,
+        "wavelet": wavelet,
+    }
+    alone = np.ones(len(over), bool)
+    alone[arrival[(arrival >= 0) & ~waited]] = False
+    alone &= (came["row"] >= 0) & (came["row"] < trace.header.rows)
+    alone &= (came["col"] >= 0) & (came["col"] < trace.header.cols)
+    arrivals = {
+        **{name: came[name][alone] for name in _PLACE},
+        "cycle": came["cycle"][alone] + 1,
+        "landing": came["source"][alone],
+        "leaves": np.zeros(int(alone.sum()), np.int64),
+        "wavelet": wavelet[group[over][alone]],
+    }
+    names = RouterEvents.__dataclass_fields__
+    events = {name: np.concatenate([arrivals[name], departures[name]]) for name in names}
+    shown = np.ones(len(events["cycle"]), bool)
+    if cycles is not None:
+        shown = (events["cycle"] >= cycles[0]) & (events["cycle"] <= cycles[1])
+    _check_count(trace, wafer, cycles, events["cycle"], int(shown.sum()))
+    order = np.flatnonzero(shown)[np.argsort(events["cycle"][shown], kind="stable")]
+    return RouterEvents(**{name: events[name][order] for name in names})
+
+
+def _moves_of(trace: Trace, wafer: int) -> Columns:
+    """The moves of the last logged pass on a wafer, in the order in which they were logged."""
+    passes, rows = wavelet_passes(trace), trace.rows("wavelet")
+    if not passes:
+        message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
+        raise BadTrace(message)
+    if trace.rows("wavelet_source") < rows:
+        message = f"{trace.path}: wavelets/source: does not say where all wavelets came from; make the trace again"
+        raise BadTrace(message)
+    if not 0 <= wafer < trace.header.wafers:
+        message = f"--wafer {wafer}: {trace.path} has the wafers 0 to {trace.header.wafers - 1}; give one of those"
+        raise BadInput(message)
+    trace.check_size("wavelets", schema.TABLES["wavelet"], rows)
+    moves = {name: trace.column(f"wavelets/{name}").astype(np.int64) for name in _READ}
+    moves["source"] = trace.column("wavelets/source")[:rows].astype(np.int64)
+    mine = (moves["pass"] == passes[-1]) & (moves["wafer"] == wafer)
+    moves = {name: column[mine] for name, column in moves.items()}
+    limits = {"row": trace.header.rows, "col": trace.header.cols, "direction": len(MOVES), "source": len(MOVES)}
+    for name, limit in {**limits, "cycle": 1 << 53, "step": 1 << 31}.items():
+        wrong = (moves[name] < 0) | (moves[name] >= limit)
+        if wrong.any():
+            found = moves[name][wrong][0]
+            message = f"{trace.path}: wavelets/{name}: {found}, needed: 0 to {limit - 1}; make the trace again"
+            raise BadTrace(message)
+    return moves
+
+
+def _matched(came: Columns, left: Columns) -> Array:
+    """For each that left a queue the one of those that came which it is, int64 ``[left]``; -1: none came before it."""
+    names = ("source", *_PLACE)
+    keys = np.stack([np.concatenate([came[name], left[name]]) for name in names], axis=1)
+    queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    size = len(came["cycle"])
+    arrived, departed = (_numbered(part) for part in (queue[:size], queue[size:]))
+    order = np.lexsort((arrived, queue[:size]))
+    place = np.stack([queue[:size][order], arrived[order]], axis=1)
+    at = _search(place, np.stack([queue[size:], departed], axis=1))
+    found = np.full(len(departed), WAITED)
+    inside = at < size
+    found[inside] = order[at[inside]]
+    same = inside.copy()
+    same[inside] &= (queue[:size][found[inside]] == queue[size:][inside]) & (arrived[found[inside]] == departed[inside])
+    same[same] &= came["cycle"][found[same]] < left["cycle"][same]
+    return np.where(same, found, WAITED)
+
+
+def _numbered(queue: Array) -> Array:
+    """How many of the same queue were before each, int64 ``[n]``."""
+    order = np.argsort(queue, kind="stable")
+    ordered = queue[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    number = np.empty(len(queue), np.int64)
+    number[order] = np.arange(len(queue)) - np.repeat(begins, np.diff(begins, append=len(queue)))
+    return number
+
+
+def _search(pairs: Array, wanted: Array) -> Array:
+    """Where each of the wanted pairs is, or would be, among ascending pairs, int64 ``[wanted]``."""
+    width = int(max(pairs[:, 1].max(initial=0), wanted[:, 1].max(initial=0))) + 1
+    at: Array = np.searchsorted(pairs @ np.array([width, 1]), wanted @ np.array([width, 1]))
+    return at
+
+
+def _roots(parent: Array) -> Array:
+    """A number from 1 for each that has no parent, and for the others that of the one which they descend from."""
+    root = np.where(parent >= 0, parent, np.arange(len(parent)))
+    for _ in range(len(parent).bit_length()):
+        root = root[root]
+    return np.unique(root, return_inverse=True)[1].ravel() + 1
+
+
+def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, shown: int) -> None:
+    """Raise BadInput where nothing is to be shown, or too much."""
+    option = f"--wafer {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
+    if not shown:
+        has = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
+        message = f"{option}: the log of {trace.path} has {has}; give another"
+        raise BadInput(message)
+    if shown > MOST_MOVES:
+        message = f"--to simulator-log: {shown:,} events, at most {MOST_MOVES:,} are written; choose with --cycles"
+        raise BadInput(message)
