@@ -1,4 +1,4 @@
-"""Wavelets in the grammar of the vendor's simulator: each can be followed from the PE that sends it to where it ends."""
+"""Wavelets in the grammar of the vendor's simulator: each can be followed from the PE that sends it to its end."""
 
 from __future__ import annotations
 
