@@ -34,6 +34,9 @@ QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
         ["run", "TINY", "--x{}"],
         ["{}x"],
         ["inspect", "{}"],
+        ["export", "{}", "--to", "csv"],
+        ["export", "no.h5", "--to", "{}"],
+        ["export", "no.h5", "--to", "csv", "--what", "{}"],
     ],
     ids=lambda a: " ".join(a),
 )

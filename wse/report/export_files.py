@@ -106,7 +106,9 @@ def _file(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
         slices = write_perfetto(
             timeline(trace, chosen), _about(trace), file, lambda done: heard(min(done, total), total + 1, "timeline")
         )
-    return {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
+    facts = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
+    generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
+    return facts | ({"first_generated_token": int(generated[0])} if len(generated) else {})
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import IO, Any, Final
 
 from wse.studies.export.events import RUN, Count, Event, Instant, Slice, Track, process_name
 
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _EVERY: Final = 1000  # events between two calls of `heard`
 
 
@@ -92,9 +93,9 @@ class _Out:
 def _json(value: dict[str, Any]) -> bytes:
     """Strict JSON in ASCII; of a number that is none, its name."""
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+        return _ENCODER.encode(value).encode()
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode()
+        return _ENCODER.encode(_finite(value)).encode()
 
 
 def _finite(value: Any) -> Any:

@@ -13,7 +13,7 @@ from wse.studies.export.maps import Outline, WaferMap
 DPI: Final = 100
 LARGEST: Final = 900  # pixels of the longer side of a mesh that is drawn larger than a pixel a PE
 LEAST: Final = 60  # pixels of the shorter side of a mesh
-LEFT, RIGHT, TOP, BOTTOM = 85, 150, 75, 60  # pixels around the mesh
+LEFT, RIGHT, TOP, BOTTOM = 85, 165, 75, 60  # pixels around the mesh
 WIDTH: Final = 720  # at least, so that titles have room
 LONGEST_TITLE: Final = 90
 MOST_NAMED: Final = 64  # outlines with a number in them
@@ -54,7 +54,8 @@ def _draw(each: WaferMap, title: str, path: Path) -> None:
         axis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{_short(title)}\nwafer {each.wafer}: {each.title}", fontsize=10, loc="left", parse_math=False)
     bar = figure.add_axes(((LEFT + width + 15) / all_width, BOTTOM / all_height, 18 / all_width, height / all_height))
-    scale_bar = figure.colorbar(image, cax=bar, label=each.unit)
+    scale_bar = figure.colorbar(image, cax=bar)
+    bar.set_title(each.unit, fontsize=10, loc="left")
     scale_bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     for outline in each.outlines:
         _outline(axes, outline, named=len(each.outlines) <= MOST_NAMED)

@@ -27,7 +27,9 @@ def print_export(facts: dict[str, Any], stream: TextIO) -> None:
     if facts.get("left_out_passes"):
         left = facts["left_out_passes"]
         later = f"{left:,} later {'pass' if left == 1 else 'passes'}"
-        rows.append(("left out", f"{later}: more than a viewer takes; --tokens FROM-TO shows others"))
+        first = facts.get("first_generated_token")
+        which = "FROM-TO shows others" if first is None else f"{first}-{first + 9} shows the first that were generated"
+        rows.append(("left out", f"{later}: more than a viewer takes; --tokens {which}"))
     if facts["to"] in _OPEN:
         rows.append(("open in", _OPEN[facts["to"]]))
     lines(console, rows)

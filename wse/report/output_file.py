@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from wse.errors import BadInput
+
+_LONGEST: Final = 50  # characters of a name that the file beside it begins with, at most 200 bytes of the 255 there are
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "") -> Path:
@@ -46,18 +49,16 @@ def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
     Raises:
         BadInput: it cannot be written.
     """
-    path = path.resolve()
-    beside = path if path.exists() and not path.is_file() else _beside(path)
-    try:
+    with _told(option, path), contextlib.ExitStack() as stack:
+        target = path.resolve()
+        device = target.exists() and not target.is_file()
+        beside = target if device else _beside(target, "partial")
+        if not device:
+            stack.callback(beside.unlink, missing_ok=True)
         with beside.open("wb") as file:
             yield file
-        if beside != path:
-            beside.replace(path)
-    except OSError as error:
-        raise _unwritable(option, path, error) from error
-    finally:
-        if beside != path:
-            beside.unlink(missing_ok=True)
+        if not device:
+            beside.replace(target)
 
 
 @contextmanager
@@ -67,27 +68,33 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
     Raises:
         BadInput: it cannot be written.
     """
-    path = path.resolve()
-    beside, old = _beside(path), path.with_name(f".{path.name[:200]}.{os.getpid()}.old")
-    try:
+    with _told(option, path), contextlib.ExitStack() as stack:
+        target = path.resolve()
+        beside, old = _beside(target, "partial"), _beside(target, "old")
         beside.mkdir()
+        stack.callback(shutil.rmtree, beside, ignore_errors=True)
         yield beside
-        if path.exists():
-            path.rename(old)
-        beside.rename(path)
+        if target.exists():
+            target.rename(old)
+            stack.callback(shutil.rmtree, old, ignore_errors=True)
+        try:
+            beside.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+
+
+@contextmanager
+def _told(option: str, path: Path) -> Iterator[None]:
+    """What the operating system refuses, as a user's error."""
+    try:
+        yield
     except OSError as error:
-        raise _unwritable(option, path, error) from error
-    finally:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
-        shutil.rmtree(beside, ignore_errors=True)
+        message = f"{option} {path}: cannot be written ({error.strerror or error}); give another name"
+        raise BadInput(message) from error
 
 
-def _beside(path: Path) -> Path:
+def _beside(path: Path, kind: str) -> Path:
     """A name in the same folder that nothing else uses."""
-    return path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
-
-
-def _unwritable(option: str, path: Path, error: OSError) -> BadInput:
-    return BadInput(f"{option} {path}: cannot be written ({error.strerror or error}); give another name")
+    return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

@@ -15,6 +15,7 @@ from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 
 BYTES_PER_WORD = 4
+_ROWS_AT_ONCE = 4096
 _LANES_A_STAGE = 1000  # in the order of tracks
 
 
@@ -55,8 +56,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     lanes: dict[tuple[int, int], Lanes] = {}
     tracks: dict[tuple[int, int, int], Track] = {}
     host = CAUSES.index("host")
-    for row in range(len(steps["op"])):
-        step = {name: column[row].tolist() for name, column in steps.items()}
+    for step in _rows(steps):
         op, kernel = named(ops, step["op"]), named(names, step["name"])
         start, cycles = step["start_cycle"], max(0, step["cycles"])
         facts = {"op": op, "op_kind": named(kinds, step["op"]), "step": kernel, **_facts(step)}
@@ -73,6 +73,14 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
                 tracks[process, stage, lane] = track
             name = ": ".join(text for text in (op, kernel) if text) or "step"
             yield Slice(track, name, facts["kind"], start, cycles, facts)
+
+
+def _rows(columns: Columns) -> Iterator[Report]:
+    """The rows of columns, as plain numbers."""
+    for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
+        pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
+        for values in zip(*pieces, strict=True):
+            yield dict(zip(columns, values, strict=True))
 
 
 def _facts(step: Report) -> Report:

@@ -1,0 +1,69 @@
+"""Files and folders that a command writes: whole under their names, or what was there before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wse.errors import BadInput
+from wse.report.output_file import open_output, open_output_folder, write_output
+
+
+class Broken(Exception):
+    """Something that goes wrong half-way."""
+
+
+def test_a_file_is_there_when_all_is_written_and_never_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with pytest.raises(Broken), open_output("-o", path) as file:  # noqa: PT012
+        file.write(b"half")
+        file.flush()
+        assert path.read_bytes() == b"old"
+        raise Broken
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"old"}
+    write_output("-o", path, b"new")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"new"}
+
+
+def test_a_folder_takes_the_place_of_another_or_leaves_it(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for name in ("a", "b"):
+        with open_output_folder("-o", path) as folder:
+            (folder / name).write_bytes(b"")
+        assert [p.name for p in path.iterdir()] == [name]
+    with pytest.raises(Broken), open_output_folder("-o", path) as folder:  # noqa: PT012
+        (folder / "c").write_bytes(b"")
+        raise Broken
+    assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["x", "x/b"]
+
+
+def test_a_link_stays_a_link_and_a_long_name_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_output("-o", tmp_path / "link", b"1")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"1"
+    for name in ("x" * 255, "é" * 127):
+        write_output("-o", tmp_path / name, b"2")
+        assert (tmp_path / name).read_bytes() == b"2"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_device_is_written_to_as_it_is() -> None:
+    with pytest.raises(BadInput, match=r"-o /dev/full: cannot be written \(No space left on device\)"):
+        write_output("-o", Path("/dev/full"), b"x")
+    assert not Path("/dev/full").is_file()
+
+
+def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "file" / "x", tmp_path / "no" / "x", tmp_path / ("x" * 300)):
+        with pytest.raises(BadInput, match=r"^-o .*: cannot be written \(.*\); give another name$"):
+            write_output("-o", path, b"")
+        with (
+            pytest.raises(BadInput, match=r"^-o .*: cannot be written \(.*\); give another name$"),
+            open_output_folder("-o", path),
+        ):
+            pass
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
