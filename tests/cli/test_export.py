@@ -104,7 +104,7 @@ def test_without_pyarrow_parquet_says_what_to_install(wse: Wse, story: Path, mon
     assert line == "wse: --to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
 
 
-def test_pictures_of_a_run_that_was_stopped(wse: Wse, empty: Path) -> None:
+def test_a_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(empty / "run.h5", HEADER):
         raise KeyboardInterrupt
     trace = "run.h5.partial"
@@ -114,6 +114,9 @@ def test_pictures_of_a_run_that_was_stopped(wse: Wse, empty: Path) -> None:
         "to the end"
     )
     assert "nothing to draw in run.h5.partial" in wse("export", trace, "--to", "png").refusal()
+    for to in ("csv", "parquet", "json"):
+        line = wse("export", trace, "--to", to).refusal()
+        assert line == f"wse: {trace}: nothing is recorded yet; let the run go on, or make the trace again"
     assert "of a run that was not completed" in wse("export", trace, "--to", "perfetto").out
     assert "run.perfetto.json" in files_below(empty)
 

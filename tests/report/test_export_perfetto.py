@@ -146,3 +146,18 @@ def test_a_run_of_too_many_steps_is_begun_and_says_what_is_left_out(
     with pytest.raises(BadTrace, match="a pass of 8 steps, at most 3 are written; take --to parquet"):
         export(path, tmp_path / "u.json")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]
+
+
+def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    whole = export(write(tmp_path / "whole.h5"), tmp_path / "w.json")[1]
+    monkeypatch.setattr(TraceWriter, "write_summary", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "t.h5")
+    facts, part = export(tmp_path / "t.h5.partial", tmp_path / "p.json")
+    assert facts["incomplete"]
+    assert part["otherData"].pop("complete") is False
+    assert whole["otherData"].pop("complete") is True
+    assert part == whole

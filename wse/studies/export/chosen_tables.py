@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput, BadTrace, UnknownName
 from wse.studies.export.planes import PATHS, plane_name, plane_tables
 from wse.studies.export.tables import FlatTable, flat_tables, plain_tables
 from wse_traces.read import Trace
@@ -24,10 +24,15 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
 
     Raises:
         BadInput: nothing was recorded of a table that is named.
+        BadTrace: nothing was recorded at all.
     """
     found = [*flat_tables(trace), *plane_tables(trace)]
     if not names:
-        return [table for table in found if table.rows and (planes or table.name not in PLANES)]
+        chosen = [table for table in found if table.rows and (planes or table.name not in PLANES)]
+        if not chosen:
+            message = f"{trace.path}: nothing is recorded yet; let the run go on, or make the trace again"
+            raise BadTrace(message)
+        return chosen
     chosen = [table for table in found if table.name in names]
     for table in chosen:
         if not table.rows:
