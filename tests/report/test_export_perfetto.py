@@ -161,3 +161,17 @@ def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypat
     assert part["otherData"].pop("complete") is False
     assert whole["otherData"].pop("complete") is True
     assert part == whole
+
+
+def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
+    whole = export(GOLDEN / "story.h5", tmp_path / "t.json")[1]
+    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
+    with open_trace(GOLDEN / "story.h5") as trace:
+        tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
+        cycles = trace.column("schedules/cycles")
+    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
+    for event in read:
+        rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
+        (one,) = {int(tokens["pass"][row]) for row in rows}
+        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
+        assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)

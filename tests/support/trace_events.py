@@ -1,9 +1,9 @@
 """A strict reader of the Trace Event Format, as far as timelines of runs use it.
 
 From "Trace Event Format" (Google, the public description of Chromium's JSON traces): the object form holds
-``traceEvents``; an event has a phase ``ph``; complete events ``X`` have ``ts`` and ``dur`` in microseconds, instants
-``i`` a scope ``s`` of g, p or t, counters ``C`` numbers as arguments, metadata ``M`` names and places of processes and
-threads. Slices of one thread must not overlap in part; here they must not overlap at all.
+``traceEvents``; an event has a phase ``ph``; complete events ``X`` have ``ts`` and ``dur`` in microseconds, counters
+``C`` numbers as arguments, metadata ``M`` names and places of processes and threads. Slices of one thread must not
+overlap in part; here they must not overlap at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 Event = dict[str, Any]
 KEYS = {
     "X": {"ph", "ts", "dur", "pid", "tid", "cat", "name", "args"},
-    "i": {"ph", "ts", "s", "pid", "tid", "cat", "name", "args"},
     "C": {"ph", "ts", "pid", "name", "args"},
     "M": {"ph", "pid", "tid", "name", "args"},
 }
@@ -56,12 +55,9 @@ def read_trace_events(data: bytes) -> dict[str, Any]:
             assert all(type(value) in (int, float) for value in event["args"].values())
             continue
         assert place in named["thread_name"]
-        if event["ph"] == "X":
-            assert type(event["dur"]) is int
-            assert event["dur"] >= 0
-            slices[place].append((event["ts"], event["ts"] + event["dur"]))
-        else:
-            assert event["s"] in ("g", "p", "t")
+        assert type(event["dur"]) is int
+        assert event["dur"] >= 0
+        slices[place].append((event["ts"], event["ts"] + event["dur"]))
     for track in slices.values():
         track.sort()
         for (_, end), (start, _) in itertools.pairwise(track):

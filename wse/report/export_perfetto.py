@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import IO, Any, Final
 
-from wse.studies.export.events import RUN, Count, Event, Instant, Slice, Track, process_name
+from wse.studies.export.events import RUN, Event, Slice, Track, process_name
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _EVERY: Final = 1000  # events between two calls of `heard`
@@ -38,12 +38,7 @@ def write_perfetto(
             place = out.place(event.track)
             timed = {"ph": "X", "ts": event.start_cycle, "dur": event.cycles}
             out.write({**timed, **place, "cat": event.kind, "name": event.name, "args": event.facts})
-        elif isinstance(event, Instant):
-            place = out.place(event.track)
-            timed = {"ph": "i", "ts": event.cycle, "s": "t"}
-            out.write({**timed, **place, "cat": event.kind, "name": event.name, "args": event.facts})
         else:
-            assert isinstance(event, Count)
             place = {"pid": out.process(event.process)}
             out.write({"ph": "C", "ts": event.cycle, **place, "name": event.name, "args": {event.unit: event.value}})
     out.end()

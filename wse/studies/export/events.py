@@ -1,4 +1,4 @@
-"""What a timeline is made of: slices and instants on tracks, and counters, all in cycles from the start of the run."""
+"""What a timeline is made of: slices on tracks, and counters, all in cycles from the start of the run."""
 
 from __future__ import annotations
 
@@ -43,17 +43,6 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
-    """Something that happens."""
-
-    track: Track
-    name: str
-    kind: str
-    cycle: int
-    facts: Report = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Count:
     """The value of a counter of a process from a cycle on, and the unit that it is in."""
 
@@ -64,4 +53,4 @@ class Count:
     value: float
 
 
-Event = Slice | Instant | Count
+Event = Slice | Count

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from wse.studies.export.chosen_passes import Chosen
-from wse.studies.export.events import RUN, Instant, Slice, Track
+from wse.studies.export.events import RUN, Slice, Track
 from wse.studies.export.lanes import Lanes
+from wse.studies.facts import Report
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES
 
-_LANES_A_USER = 1000  # in the order of tracks
+LONGEST_NAME: Final = 80  # characters of a prompt
+_LANES_A_USER: Final = 1000  # in the order of tracks
 
 
 def pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
@@ -27,28 +30,35 @@ def pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
         yield Slice(track, f"{name} {index}", "pass", start, cycles, facts)
 
 
-def token_events(trace: Trace, chosen: Chosen) -> Iterator[Slice | Instant]:
-    """Generated tokens as slices from the token before, ending with their pass; prompt tokens when their pass ends."""
-    tokens, texts = trace.table("token"), trace.token_texts()
+def token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
+    """For each user the passes that read the prompt, and generated tokens, from the one before to the end of theirs."""
+    tokens, texts = trace.table("token"), trace.token_bytes()
     passes, schedules = trace.table("pass"), trace.table("schedule")
-    found: list[tuple[int, int, int]] = []
+    read: dict[tuple[int, int], list[int]] = {}
+    found: list[tuple[int, int, int, bool, list[int]]] = []
     for row in chosen.tokens.tolist():
-        index = int(tokens["pass"][row])
-        end = int(passes["start_cycle"][index] + schedules["cycles"][passes["schedule"][index]])
-        found.append((end if tokens["is_prompt"][row] else end - max(0, int(tokens["cycles"][row])), end, row))
-    users: dict[int, Lanes] = {}
-    for start, end, row in sorted(found):
-        user, number, prompt = int(tokens["sequence"][row]), int(tokens["id"][row]), bool(tokens["is_prompt"][row])
-        facts = {"token": row, "position": int(tokens["position"][row]), "text": texts[row]}
-        facts |= {"id": number} if number >= 0 else {}
-        name = repr(texts[row]) if texts[row] else f"token {row}"
-        order = 1 + user
-        if prompt:
-            track = Track(RUN, f"user {user}: prompt", 2 * order * _LANES_A_USER)
-            yield Instant(track, name, "prompt", start, facts)
-            continue
-        lane = users.setdefault(user, Lanes()).place(start, end)
-        title = f"user {user}: tokens (at once: {lane + 1})" if lane else f"user {user}: tokens"
-        track = Track(RUN, title, (2 * order + 1) * _LANES_A_USER + lane)
-        facts |= {"cycles": end - start, "wall_s": float(tokens["wall_s"][row])}
-        yield Slice(track, name, "token", start, end - start, facts)
+        user, index = int(tokens["sequence"][row]), int(tokens["pass"][row])
+        if tokens["is_prompt"][row]:
+            read.setdefault((user, index), []).append(row)
+        else:
+            end = int(passes["start_cycle"][index] + schedules["cycles"][passes["schedule"][index]])
+            found.append((end - max(0, int(tokens["cycles"][row])), end, user, False, [row]))
+    for (user, index), rows in read.items():
+        start, cycles = int(passes["start_cycle"][index]), int(schedules["cycles"][passes["schedule"][index]])
+        found.append((start, start + max(0, cycles), user, True, rows))
+    lanes: dict[tuple[int, bool], Lanes] = {}
+    for start, end, user, prompt, rows in sorted(found):
+        kind = "prompt" if prompt else "tokens"
+        lane = lanes.setdefault((user, prompt), Lanes()).place(start, end)
+        title = f"user {user}: {kind} (at once: {lane + 1})" if lane else f"user {user}: {kind}"
+        track = Track(RUN, title, (2 * (1 + user) + (not prompt)) * _LANES_A_USER + lane)
+        text = b"".join(texts[row] for row in rows).decode(errors="replace")
+        one = len(rows) == 1
+        facts: Report = {"token": rows[0]} if one else {"first_token": rows[0], "last_token": rows[-1]}
+        facts |= {"position": int(tokens["position"][rows[0]]), "text": text}
+        if one and tokens["id"][rows[0]] >= 0:
+            facts["id"] = int(tokens["id"][rows[0]])
+        if not prompt:
+            facts |= {"cycles": end - start, "wall_s": float(tokens["wall_s"][rows[0]])}
+        name = repr(text[:LONGEST_NAME]) if text else f"token {rows[0]}" if one else f"tokens {rows[0]} to {rows[-1]}"
+        yield Slice(track, name, "prompt" if prompt else "token", start, end - start, facts)
