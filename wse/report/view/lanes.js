@@ -82,14 +82,14 @@ function drawAxis(context, from, to, x0, pixels, y, clock) {
   context.fillStyle = colourOf("quiet");
   context.strokeStyle = colourOf("line");
   context.textBaseline = "top";
-  for (const mark of ticks(from, to, Math.max(2, pixels / 110))) {
+  for (const mark of ticks(from, to, Math.max(2, pixels / 130))) {
     const x = x0 + ((mark - from) * pixels) / (to - from);
     context.beginPath();
     context.moveTo(x, 0);
     context.lineTo(x, y + 4);
     context.stroke();
-    context.textAlign = x > x0 + pixels - 30 ? "right" : x < x0 + 30 ? "left" : "center";
-    context.fillText(`${short(mark)} (${seconds(mark / clock)})`, x, y + 6);
+    context.textAlign = x < x0 + 30 ? "left" : "center";
+    if (x < x0 + pixels - 45) context.fillText(`${short(mark)} (${seconds(mark / clock)})`, x, y + 6);
   }
   context.textAlign = "left";
 }

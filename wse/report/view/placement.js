@@ -1,8 +1,8 @@
 // Which stage is where: each wafer in small with its rectangles, and a table of the same.
-const THUMB = 150;
+const THUMBS = [[4, 150], [16, 100], [Infinity, 56]]; // pixels of a wafer where there are at most so many
 
 function placementOf(trace, choose) {
-  const scale = THUMB / Math.max(trace.rows, trace.cols);
+  const scale = THUMBS.find(([most]) => trace.planes.length <= most)[1] / Math.max(trace.rows, trace.cols);
   const wafers = Array.from({ length: trace.planes.length }, (_, wafer) => thumbnail(trace, wafer, scale, choose));
   const rows = trace.stages.map((stage, at) => {
     const free = stage.stage_bytes.at(-1), all = sum(stage.stage_bytes);
@@ -35,5 +35,5 @@ function thumbnail(trace, wafer, scale, choose) {
   const named = `wafer ${wafer}: ${mine.length} ${mine.length === 1 ? "stage" : "stages"}, ${percent(used, trace.rows * trace.cols)} of its PEs`;
   return el("button", { type: "button", class: "thumb", "aria-label": `Show ${named}`, onclick: () => choose(wafer) },
     svg("svg", { viewBox: `-1 -1 ${width + 2} ${height + 2}`, width: width + 2, height: height + 2, "aria-hidden": "true" },
-      svg("rect", { x: 0, y: 0, width, height, class: "mesh" }), ...shapes.filter((shape) => shape)), el("span", {}, named));
+      svg("rect", { x: 0, y: 0, width, height, class: "mesh" }), ...shapes.filter((shape) => shape)), el("span", {}, trace.planes.length > 16 ? `wafer ${wafer}` : named));
 }

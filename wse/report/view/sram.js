@@ -53,7 +53,7 @@ function sramMap(trace, at) {
   const owner = ownerOf(trace, at);
   const buffers = trace.buffers.filter((buffer) => buffer.stage === owner).sort((a, b) => a.address - b.address);
   if (!buffers.length) return el("p", { class: "note" }, "No map of its SRAM was recorded.");
-  const size = sum(trace.stages[at].stage_bytes);
+  const size = Math.max(sum(trace.stages[at].stage_bytes), ...buffers.map((buffer) => buffer.address + buffer.bytes)); // more where it does not fit
   const ends = [];
   const lanes = buffers.map((buffer) => {
     let lane = ends.findIndex((end) => end <= buffer.address);

@@ -7,6 +7,7 @@ async function stepRows(trace) {
   return Array.from({ length: places.cycles.length }, (_, at) => ({
     phase: DATA.phases[places.phase[at]] ?? "",
     op: named(trace.op_names, places.op[at]),
+    of: places.op[at] < 0 ? "" : trace.kinds[trace.op_kinds[places.op[at]]],
     name: named(trace.names, places.name[at]),
     kind: DATA.kinds[places.kind[at]] ?? "",
     layer: places.layer[at],
@@ -43,22 +44,45 @@ function numberColumn(name, of, shown = whole) {
   return { name, value: of, text: (row) => shown(of(row)), numeric: true };
 }
 
-const LAYER_COLUMN = { name: "layer", value: (row) => row.layer, text: (row) => (row.layer < 0 ? "–" : String(row.layer)), numeric: true };
+function orDash(number) {
+  return number < 0 ? "–" : String(number);
+}
+
+const LAYER_COLUMN = numberColumn("layer", (row) => row.layer, orDash);
 const CAUSE_COLUMN = { name: "by cause", value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))], bar: (row) => causeBar(row.causes) };
 const NAME_COLUMNS = [textColumn("phase", (row) => row.phase), textColumn("op", (row) => row.op), textColumn("kernel or pattern", (row) => row.name)];
 
 function searched(row) {
-  return `${row.phase} ${row.op} ${row.name} ${row.kind} ${layerName(row.layer)} ${row.stage >= 0 ? `stage ${row.stage}` : ""} wafer ${row.wafer}`;
+  return `${row.phase} ${row.op} ${row.of} ${row.name} ${row.kind} ${layerName(row.layer)} ${row.stage >= 0 ? `stage ${row.stage}` : ""} wafer ${row.wafer}`;
 }
 
 async function stepTable(section) {
   const all = await Promise.all(TRACES.map(stepRows));
-  const rows = COMPARED ? aligned(all[0], all[1]) : all[0];
-  if (!rows.length) {
-    section.append(el("p", { class: "note" }, "The trace has no steps yet."));
-    return null;
+  if (!all.some((rows) => rows.length)) {
+    section.append(el("p", { class: "note" }, "There are no steps to show."));
+    return;
   }
-  const total = sum(rows.map((row) => row.cycles));
+  const holder = el("div");
+  const show = (rows) => holder.replaceChildren(tableOf(COMPARED ? aligned(rows[0], rows[1]) : rows[0]).node);
+  section.append(el("div", { class: "controls" }, pick("Layers", [["apart", "each apart"], ["together", "together"]], "apart",
+    (value) => show(value === "apart" ? all : all.map(together)), "rows")), holder);
+  show(all);
+}
+
+// Rows of the same kernel or pattern in ops of the same kind, all layers and places in one.
+function together(rows) {
+  const found = new Map();
+  for (const row of rows) {
+    const key_ = JSON.stringify([row.phase, row.of, row.name, row.kind]);
+    const held = found.get(key_) ?? found.set(key_, { ...row, op: row.of, layer: -1, stage: -1, wafer: -1, area: "", times: 0, cycles: 0, words: 0, hops: 0, causes: DATA.causes.map(() => 0) }).get(key_);
+    for (const name of ["times", "cycles", "words", "hops"]) held[name] += row[name];
+    held.causes = held.causes.map((cycles, cause) => cycles + row.causes[cause]);
+  }
+  return [...found.values()];
+}
+
+function tableOf(rows) {
+  const total = sum(TRACES.flatMap((trace) => Object.values(trace.phases).map((phase) => sum(phase.cycles_by))));
   const columns_ = COMPARED ? [
     ...NAME_COLUMNS, LAYER_COLUMN,
     numberColumn("cycles in A", (row) => row.before), numberColumn("cycles in B", (row) => row.after),
@@ -67,15 +91,13 @@ async function stepTable(section) {
     numberColumn("hops, B − A", (row) => row.hops),
   ] : [
     ...NAME_COLUMNS, LAYER_COLUMN,
-    numberColumn("stage", (row) => row.stage, String), numberColumn("wafer", (row) => row.wafer, (wafer) => (wafer < 0 ? "host" : String(wafer))),
+    numberColumn("stage", (row) => row.stage, orDash), numberColumn("wafer", (row) => row.wafer, orDash),
     numberColumn("times", (row) => row.times), numberColumn("cycles", (row) => row.cycles),
     { name: "share", value: (row) => row.cycles, text: (row) => percent(row.cycles, total), numeric: true }, CAUSE_COLUMN,
     numberColumn("words", (row) => row.words), numberColumn("hops", (row) => row.hops), textColumn("PEs", (row) => row.area),
   ];
   const caption = COMPARED ? "Steps of both runs, by op, kernel or pattern and layer: cycles over the run" : "Steps of the program, summed over the run";
-  const table = new SortedTable(caption, columns_, rows, searched, COMPARED ? 7 : 7);
-  section.append(table.node);
-  return table;
+  return new SortedTable(caption, columns_, rows, searched, 7); // by cycles, or by how much they changed
 }
 
 // Rows of two traces that are the same step of the same op, wherever each has it placed.

@@ -15,7 +15,7 @@ function figures(trace) {
     found.push(["prompts", cycles, `${short(cycles)} cycles`, `${seconds(cycles / clock)} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`]);
   }
   const slow = slowest(trace);
-  if (slow >= 0 && trace.tokens[slow].cycles) found.push(["slowest token", trace.tokens[slow].cycles, `${whole(trace.tokens[slow].cycles)} cycles`, `token ${slow}`]);
+  if (slow >= 0) found.push(["slowest token", trace.tokens[slow].pass_cycles, `${whole(trace.tokens[slow].pass_cycles)} cycles`, `token ${slow}`]);
   const used = trace.stages.map((stage) => (sum(stage.stage_bytes) - stage.stage_bytes.at(-1)) / Math.max(1, sum(stage.stage_bytes)));
   if (used.length) found.push(["SRAM of the fullest PE", Math.max(...used), percent(Math.max(...used), 1), `stage ${used.indexOf(Math.max(...used))}`]);
   if (trace.crossing_bytes) found.push(["to other wafers and the host", trace.crossing_bytes, `${short(trace.crossing_bytes)}B`, "over the run"]);
@@ -29,7 +29,7 @@ function summary(section) {
     const prompt = trace.tokens.filter((token) => token.prompt).length;
     section.append(el("p", { class: "lead" }, COMPARED ? el("b", {}, `${trace.letter} `) : null,
       el("span", { class: trace.complete ? "badge" : "badge warn" }, trace.complete ? "complete" : "incomplete"), " ",
-      `${trace.name}: mapping ${trace.mapping}, ${trace.wafers} ${trace.wafers === 1 ? "wafer" : "wafers"} of ${trace.rows}×${trace.cols} PEs at ${significant(trace.clock_hz / 1e6)} MHz, ${whole(prompt)} prompt and ${whole(trace.tokens.length - prompt)} generated tokens.`));
+      `${trace.name}: ${trace.options.command === "estimate" ? "an estimate, " : ""}mapping ${trace.mapping}, ${trace.wafers} ${trace.wafers === 1 ? "wafer" : "wafers"} of ${trace.rows}×${trace.cols} PEs at ${significant(trace.clock_hz / 1e6)} MHz, ${whole(prompt)} prompt and ${whole(trace.tokens.length - prompt)} generated tokens.`));
   }
   if (COMPARED) section.append(comparison(named.map(([, found]) => found)));
   else section.append(el("div", { class: "cards" }, ...named[0][1].map(([name, , value, note]) => el("div", { class: "card" }, el("span", { class: "what" }, name), el("strong", {}, value), el("span", { class: "note" }, note)))));

@@ -28,23 +28,22 @@ class Timeline {
   }
 
   side(trace) {
-    const label = (token, at) => `${at}: ${token.prompt ? "prompt" : "generated"}${trace.tokens.some((other) => other.user !== token.user) ? `, user ${token.user}` : ""}${token.text ? ` ${JSON.stringify(token.text)}` : token.id >= 0 ? ` id ${token.id}` : ""}${token.cycles ? `, ${whole(token.cycles)} cycles` : ""}`;
     const side = { trace, token: defaultToken(trace), step: -1, figure: null };
     side.canvas = el("canvas", { class: "lanes", tabindex: "0", role: "application", id: `lanes-${trace.letter}` });
     side.say = el("p", { class: "say" });
     side.detail = el("p", { class: "say detail", "aria-live": "polite" });
     side.bars = el("canvas", { class: "tokens", role: "img" });
-    const tokenPick = pick("Token", trace.tokens.map((token, at) => [String(at), label(token, at)]), String(side.token), (value) => this.choose(side, Number(value)), `token-${trace.letter}`);
-    side.select = tokenPick.querySelector("select");
+    side.number = el("input", { type: "number", min: "0", max: String(trace.tokens.length - 1), id: `token-${trace.letter}`, onchange: () => this.choose(side, Number(side.number.value)) });
+    side.named = el("output", { class: "token" });
     side.figure = el("figure", {}, COMPARED ? el("figcaption", {}, sideName(trace)) : null,
-      el("div", { class: "controls" }, tokenPick,
+      el("div", { class: "controls" }, el("label", {}, "Token ", side.number), side.named,
         el("span", { class: "buttons" }, ...[["slowest", slowest(trace)], ["first", trace.tokens.findIndex((token) => !token.prompt)], ["last", trace.tokens.length - 1]]
           .filter(([, at]) => at >= 0).map(([text, at]) => el("button", { type: "button", onclick: () => this.choose(side, at) }, text)))),
       side.bars, side.canvas, side.say, side.detail);
     side.bars.addEventListener("click", (event) => this.choose(side, Math.min(trace.tokens.length - 1, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth))));
     side.bars.addEventListener("pointermove", (event) => {
       const at = Math.min(trace.tokens.length - 1, Math.max(0, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth)));
-      if (trace.tokens[at]) showTip(event, [`token ${label(trace.tokens[at], at)}`]);
+      if (trace.tokens[at]) showTip(event, [`token ${at}`, tokenName(trace, at)]);
     });
     side.bars.addEventListener("pointerleave", hideTip);
     this.brush(side.canvas, LANE.name, () => this.window, (event) => this.hover(side, event));
@@ -58,11 +57,13 @@ class Timeline {
     if (this.sides.length) this.show(0, this.end);
   }
 
-  choose(side, at, show = true) {
+  choose(side, wanted, show = true) {
+    const at = Math.min(Math.max(Math.round(wanted) || 0, 0), side.trace.tokens.length - 1);
     side.token = at;
     side.step = -1;
     side.detail.textContent = "";
-    side.select.value = String(at);
+    side.number.value = String(at);
+    side.named.textContent = at < 0 ? "none" : tokenName(side.trace, at);
     const token = side.trace.tokens[at];
     side.schedule = token && token.schedule >= 0 ? side.trace.schedules[token.schedule] : null;
     this.end = Math.max(1, ...this.sides.map(({ schedule }) => schedule?.cycles ?? 0));
@@ -194,10 +195,16 @@ class Timeline {
   }
 }
 
-// Of tokens that a pass decoded; the first of an answer comes at the end of its prompt.
+function tokenName(trace, at) {
+  const token = trace.tokens[at], users = trace.tokens[0].user !== trace.tokens.at(-1).user;
+  const text = token.text ? JSON.stringify(token.text) : token.id >= 0 ? `id ${token.id}` : "";
+  return [`${token.prompt ? "prompt" : "generated"} ${text}`.trim(), users ? `user ${token.user}` : "", token.cycles ? `${whole(token.cycles)} cycles after the one before` : ""].filter((part) => part).join(", ");
+}
+
+// The token of the longest pass that decoded one; the first of an answer comes at the end of its prompt.
 function slowest(trace) {
   const decoded = decodedTokens(trace);
-  return decoded.reduce((best, at) => (best < 0 || trace.tokens[at].cycles > trace.tokens[best].cycles ? at : best), -1);
+  return decoded.reduce((best, at) => (best < 0 || trace.tokens[at].pass_cycles > trace.tokens[best].pass_cycles ? at : best), -1);
 }
 
 function decodedTokens(trace) {

@@ -4,7 +4,7 @@ function drawSide(timeline, side, colours) {
   const { trace, schedule, steps, canvas } = side;
   if (!schedule || !steps) {
     canvas.hidden = true;
-    side.say.textContent = "The steps of this token are not on this page.";
+    side.say.textContent = trace.tokens.length ? "The steps of this token are not on this page." : "No tokens were recorded.";
     return;
   }
   canvas.hidden = false;
@@ -29,7 +29,8 @@ function drawSide(timeline, side, colours) {
   const token = trace.tokens[side.token];
   const by = DATA.causes.map((cause, index) => [cause, causeCycles(steps, schedule, index)]).sort((a, b) => b[1] - a[1]);
   const total = sum(by.map(([, cycles]) => cycles));
-  side.say.textContent = `Token ${side.token}, ${token.prompt ? "read in" : "made by"} a ${DATA.phases[schedule.phase]} pass of ${whole(schedule.cycles)} cycles (${seconds(schedule.cycles / trace.clock_hz)}) in ${whole(schedule.steps)} steps: ${by.filter(([, cycles]) => cycles).map(([cause, cycles]) => `${cause} ${percent(cycles, total)}`).join(", ")}.`;
+  const waited = token.prompt || token.cycles <= schedule.cycles ? "" : ` The token before it came ${whole(token.cycles)} cycles earlier: it waited for other passes.`;
+  side.say.textContent = `Token ${side.token}, ${token.prompt ? "read in" : "made by"} a ${DATA.phases[schedule.phase]} pass of ${whole(schedule.cycles)} cycles (${seconds(schedule.cycles / trace.clock_hz)}) in ${whole(schedule.steps)} steps: ${by.filter(([, cycles]) => cycles).map(([cause, cycles]) => `${cause} ${percent(cycles, total)}`).join(", ")}.${waited}`;
   canvas.setAttribute("aria-label", `Lanes by ${GROUPINGS[timeline.grouping].label}. ${side.say.textContent} Left and right arrow keys go from step to step.`);
 }
 
@@ -50,12 +51,13 @@ function markStep(timeline, side, context, pixels, bottom) {
   context.strokeRect(start, 0.75, Math.max(2, x(side.steps.start_cycle[at] + side.steps.cycles[at]) - start), bottom - 2);
 }
 
-// A bar a token, as high as its cycles: the slow ones stand out, a click chooses one. What is off the scale is cut.
+// A bar a token, as high as its cycles: the slow ones stand out, a click chooses one. A token that waited longer than
+// the longest pass that decodes, for prompts of others or its own, fills the whole height.
 function drawTokens(side) {
   const { trace, bars } = side;
   const { context, width, height } = sized(bars);
   const slow = slowest(trace);
-  const most = slow < 0 ? Math.max(1, ...trace.tokens.map((token) => token.cycles)) : Math.max(1, trace.tokens[slow].cycles);
+  const most = slow < 0 ? Math.max(1, ...trace.tokens.map((token) => token.cycles)) : Math.max(1, trace.tokens[slow].pass_cycles);
   const each = width / Math.max(1, trace.tokens.length);
   const [plain, chosen, faint] = ["quiet", "accent", "line"].map(colourOf);
   trace.tokens.forEach((token, at) => {

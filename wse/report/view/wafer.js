@@ -24,7 +24,7 @@ class WaferMaps {
     this.layer = "all";
     this.log = false;
     this.names = Object.keys(QUANTITIES).filter((name) => TRACES.some((trace) => trace.planes.some((held) => partsOf(held, name))));
-    this.name = this.names[0] ?? "";
+    this.name = this.names.includes("hops") ? "hops" : this.names[0] ?? "";
     this.sides = TRACES.map((trace) => this.side(trace));
     this.panel = el("div", { id: "pe", "aria-live": "polite" });
     section.append(this.controls(), el("div", { class: COMPARED ? "two" : "one" }, el("div", { class: "maps" }, ...this.sides.map((side) => side.figure)), this.panel));

@@ -24,7 +24,7 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``tokens`` (a list of small objects), ``schedules`` that the page holds, and ``steps``, their packed columns.
 
     A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its
-    ``phase`` is that of the pass that read or generated it, -1: none.
+    ``phase`` and ``pass_cycles`` are those of the pass that read or generated it, -1 and 0: none.
 
     Raises:
         BadTrace: a token or pass points nowhere, or a schedule leaves the table of steps.
@@ -39,7 +39,8 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     checked(path, "passes/schedule", passes["schedule"], trace.rows("schedule"))
     of_token = np.append(passes["schedule"], -1)[tokens["pass"]]
     phase = np.append(schedules["phase"].astype(int), -1)[of_token]
-    kept, rows = _kept(trace, of_token, np.where(phase == DECODE, tokens["cycles"], -1), schedules, notes)
+    took = np.append(schedules["cycles"], 0)[of_token]
+    kept, rows = _kept(trace, of_token, np.where(phase == DECODE, took, -1), schedules, notes)
     columns = _steps(trace, kept, rows)
     packed = packed_columns(columns, pack)
     if packed is None:
@@ -57,6 +58,7 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
                 "user": int(tokens["sequence"][i]),
                 "position": int(tokens["position"][i]),
                 "cycles": int(tokens["cycles"][i]),
+                "pass_cycles": int(took[i]),
                 "start_cycle": int(start[i]),
                 "phase": int(phase[i]),
                 "schedule": number.get(int(of_token[i]), -1),
