@@ -50,14 +50,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """The page of some traces in the browser, once it can be used."""
+    """The page of some traces in the browser, once it can be used; with ``again`` loaded anew if it is there."""
+    pages: dict[tuple[Path, ...], Path] = {}
 
-    def show(*traces: Path) -> Any:
-        path = tmp_path_factory.mktemp("page") / "report.html"
-        path.write_bytes(view_page(list(traces)))
-        browser.get_log("browser"), browser.get_log("performance")
-        browser.get(path.as_uri())
-        wait_for(browser, "return document.documentElement.dataset.usable")
+    def show(*traces: Path, again: bool = True) -> Any:
+        if traces not in pages:
+            pages[traces] = tmp_path_factory.mktemp("page") / "report.html"
+            pages[traces].write_bytes(view_page(list(traces)))
+        if again or browser.current_url != pages[traces].as_uri():
+            browser.get_log("browser"), browser.get_log("performance")
+            browser.get(pages[traces].as_uri())
+            wait_for(browser, "return document.documentElement.dataset.usable")
         return browser
 
     return show

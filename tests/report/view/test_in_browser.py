@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.report.view.conftest import GOLDEN, IMAGE, SCRIPT, requested, wait_for
+from tests.traces.conftest import HEADER, write
 from wse_traces import open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
@@ -23,10 +25,10 @@ Opened = Callable[..., Any]
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def story(opened: Opened) -> Any:
     """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
-    return opened(TWO)
+    return opened(TWO, again=False)
 
 
 def found(browser: Any, selector: str) -> Any:
@@ -323,6 +325,47 @@ def test_pictures_say_in_words_what_they_show(story: Any) -> None:
     assert len(told) >= 5
     assert all(text and len(text) > 20 for text in told)
     assert story.execute_script("return document.querySelectorAll('svg:not([role]):not([aria-hidden])').length") == 0
+
+
+def test_layers_experts_and_the_fabric_of_dead_pes(opened: Opened, tmp_path: Path) -> None:
+    options = {"defects": "1e-2", "mesh": [5, 4]}
+    browser = opened(write(tmp_path / "a.h5", dataclasses.replace(HEADER, options=options)))
+    assert browser.get_log("browser") == []
+    assert "layer 0, expert" not in tip_of(browser, "#map-A")
+    choose(browser, "quantity", "links.west")
+    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, wafer 0')")
+    assert "of the fabric" in tip_of(browser, "#map-A")
+    choose(browser, "layer", "0")
+    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, layer 0')")
+    said = found(browser, "#wafer .say").text
+    assert said.endswith("at most 1 words (PE 2, 1), 6 words in all, none on 24 of 30 PEs.")
+    assert "fullest expert has 1.17 times" in found(browser, "#experts canvas").get_attribute("aria-label")
+    over(browser, found(browser, "#experts canvas"), 0.75, 0.5).perform()
+    assert tip(browser) == "layer 0, expert 1\n7 tokens, 58.3 % of the layer's"
+    assert "5×4: PEs are dead" in found(browser, "#about").text
+
+
+def tip_of(browser: Any, selector: str) -> str:
+    over(browser, found(browser, selector), 0.5, 0.5).perform()
+    return tip(browser)
+
+
+def test_layers_together_are_one_row_of_the_table(story: Any) -> None:
+    choose(story, "rows", "together")
+    with open_trace(TWO) as trace:
+        steps, names, kinds = trace.steps(), trace.texts("strings/names"), trace.texts("graph/ops/kind")
+    mine = (steps["name"] == names.index("swiglu")) & (steps["phase"] == 1)
+    (row,) = [
+        row
+        for row in story.execute_script(
+            "const rows = [...document.querySelectorAll('#steps-table tbody tr')];"
+            "return rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+        if row[0] == "decode" and row[2] == "swiglu"
+    ]
+    assert row[1] == kinds[steps["op"][mine][0]]
+    assert row[6:8] == [str(mine.sum()), f"{steps['cycles'][mine].sum():,}"]
+    choose(story, "rows", "apart")
 
 
 def test_two_traces_are_beside_each_other(opened: Opened) -> None:

@@ -20,6 +20,12 @@ GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 TRACES = [GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"]
 
 
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small trace of the tests of traces; nobody changes it."""
+    return write(tmp_path_factory.mktemp("sample") / "sample.h5")
+
+
 def kept(values: Any) -> Any:
     """An array as it is."""
     return values
@@ -143,8 +149,10 @@ def test_without_room_the_page_says_what_is_missing() -> None:
         ("links/patterns/cols", 0, "links/patterns"),
     ],
 )
-def test_an_index_that_points_nowhere_is_one_line(tmp_path: Path, dataset: str, value: int, where: str) -> None:
-    path = write(tmp_path / "a.h5")
+def test_an_index_that_points_nowhere_is_one_line(
+    sample: Path, tmp_path: Path, dataset: str, value: int, where: str
+) -> None:
+    path = Path(shutil.copy(sample, tmp_path / "a.h5"))
     with h5py.File(path, "r+") as file:
         file[dataset][0] = value
     with pytest.raises(BadTrace, match=where) as caught:

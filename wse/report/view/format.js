@@ -17,6 +17,13 @@ function short(number) {
   return Number.isInteger(number) ? String(number) : significant(number);
 }
 
+// A rounded amount: bytes as 1.2 MB, what is counted as 1.2M words.
+function amount(number, unit) {
+  const text = short(number);
+  const letter = /[kMGT]$/.test(text) ? text.slice(-1) : "";
+  return unit === "B" ? `${letter ? text.slice(0, -1) : text} ${letter}B` : `${text} ${unit}`;
+}
+
 function percent(part, all) {
   if (!all) return "0 %";
   const share = (100 * part) / all;
@@ -33,6 +40,7 @@ function seconds(time) {
 function change(before, after) {
   if (before === after) return "same";
   if (!before) return "new";
+  if (after > 10 * before) return `×${significant(after / before)}`;
   const share = (100 * (after - before)) / before;
   return `${share > 0 ? "+" : "−"}${Math.abs(share).toFixed(1)} %`;
 }

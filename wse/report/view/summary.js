@@ -8,17 +8,17 @@ function figures(trace) {
     const cycles = sum(decode.cycles_by) / decode.passes;
     found.push(["a decoded token", cycles, `${whole(cycles)} cycles`, cycles ? `${seconds(cycles / clock)}${users > 1 ? ` for ${users} users` : ""}` : ""]);
     if (cycles) found.push(["speed of a user", clock / cycles, `${significant(clock / cycles)} tokens/s`, ""]);
-    found.push(["hops of a token", decode.hops / decode.passes, `${short(decode.hops / decode.passes)} words`, "words times links crossed"]);
+    found.push(["hops of a token", decode.hops / decode.passes, amount(decode.hops / decode.passes, "words"), "words times links crossed"]);
   }
   if (prefill) {
     const cycles = sum(prefill.cycles_by);
-    found.push(["prompts", cycles, `${short(cycles)} cycles`, `${seconds(cycles / clock)} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`]);
+    found.push(["prompts", cycles, amount(cycles, "cycles"), `${seconds(cycles / clock)} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`]);
   }
   const slow = slowest(trace);
   if (slow >= 0) found.push(["slowest token", trace.tokens[slow].pass_cycles, `${whole(trace.tokens[slow].pass_cycles)} cycles`, `token ${slow}`]);
   const used = trace.stages.map((stage) => (sum(stage.stage_bytes) - stage.stage_bytes.at(-1)) / Math.max(1, sum(stage.stage_bytes)));
   if (used.length) found.push(["SRAM of the fullest PE", Math.max(...used), percent(Math.max(...used), 1), `stage ${used.indexOf(Math.max(...used))}`]);
-  if (trace.crossing_bytes) found.push(["to other wafers and the host", trace.crossing_bytes, `${short(trace.crossing_bytes)}B`, "over the run"]);
+  if (trace.crossing_bytes) found.push(["to other wafers and the host", trace.crossing_bytes, amount(trace.crossing_bytes, "B"), "over the run"]);
   return found;
 }
 

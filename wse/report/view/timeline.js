@@ -163,7 +163,7 @@ class Timeline {
       `${DATA.kinds[steps.kind[at]] ?? "step"}, ${layerName(steps.layer[at])}, ${stageName(trace, steps.stage[at])}, wafer ${steps.wafer[at]}`,
       `${whole(steps.cycles[at])} cycles (${seconds(steps.cycles[at] / trace.clock_hz)}) from cycle ${whole(steps.start_cycle[at])}`,
       causes.map(([cause, cycles]) => `${cause} ${whole(cycles)}`).join(", "),
-      steps.words[at] ? `${whole(steps.words[at])} words (${short(4 * steps.words[at])}B), ${whole(steps.hops[at])} hops` : "no words moved",
+      steps.words[at] ? `${whole(steps.words[at])} words (${amount(4 * steps.words[at], "B")}), ${whole(steps.hops[at])} hops` : "no words moved",
       `on ${steps.rows[at]}×${steps.cols[at]} PEs from row ${steps.row[at]}, column ${steps.col[at]}`];
   }
 

@@ -184,7 +184,7 @@ class WaferMaps {
         this.camera.fit(canvas.clientWidth, canvas.clientHeight);
         this.camera.fitted = true;
       }
-      const values = side.plane?.values ?? new Uint8Array(trace.rows * trace.cols);
+      const values = side.plane?.values ?? [];
       const outlines = ofFabric(trace, this.name) ? [] : trace.stages.filter((stage) => stage.wafer === this.wafer);
       drawHeatmap(canvas, this.camera, { values, rows: trace.rows, cols: trace.cols, low, high, log: this.log, outlines, cursor: this.cursor });
       this.tell(side, low, high);
@@ -197,7 +197,7 @@ class WaferMaps {
     side.legend.hidden = !plane;
     const where = `${label}${this.layerPick.hidden || this.layer === "all" ? "" : `, ${layerName(Number(this.layer))}`}, wafer ${this.wafer}`;
     const text = plane
-      ? `${where}: at most ${whole(plane.most)} ${unit} (PE ${plane.at.join(", ")}), ${short(plane.total)} ${unit} in all, none on ${whole(plane.none)} of ${whole(plane.values.length)} PEs.`
+      ? `${where}: at most ${whole(plane.most)} ${unit} (PE ${plane.at.join(", ")}), ${amount(plane.total, unit)} in all, none on ${whole(plane.none)} of ${whole(plane.values.length)} PEs.`
       : `${where}: not in this trace.`;
     side.say.textContent = text;
     side.canvas.setAttribute("aria-label", `Map of ${trace.rows} rows and ${trace.cols} columns of PEs. ${text} Arrow keys move the cursor.`);

@@ -28,8 +28,8 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """
     path = trace.path
     ops = trace.texts("graph/ops/kind")
-    kinds = list(dict.fromkeys(ops))
-    kind_of = np.array([kinds.index(kind) for kind in ops] + [-1], np.int64)
+    numbers: dict[str, int] = {}
+    kind_of = np.array([numbers.setdefault(kind, len(numbers)) for kind in ops] + [-1], np.int64)
     places = trace.top_steps(n=EVERY)
     checked(path, "steps/op", places["op"], len(ops))
     checked(path, "steps/name", places["name"], trace.rows("name"))
@@ -41,7 +41,7 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "phases": _phases(trace, places, by_cause),
         "op_names": trace.texts("graph/ops/name"),
         "op_kinds": kind_of[:-1].tolist(),
-        "kinds": kinds,
+        "kinds": list(numbers),
         "names": trace.texts("strings/names"),
         "work": _work(places, op_kind, by_cause),
         "stage_work": _stage_work(places, op_kind),
