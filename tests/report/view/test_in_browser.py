@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from tests.report.view.conftest import GOLDEN, IMAGE, SCRIPT, requested, wait_for
 from tests.traces.conftest import HEADER, write
-from wse_traces import open_trace
+from wse_traces import TraceWriter, open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
 
@@ -257,6 +259,9 @@ def test_lanes_by_anything_are_drawn(story: Any, by: str) -> None:
     choose(story, "lanes", by)
     settled(story)
     assert painted(story, "lanes-A") > 5
+    if by == "cause":
+        over(story, found(story, "#lanes-A"), 0.5, 2.5 * 23 / 160).perform()
+        assert re.search(r"cycles \(.*\) from cycle .*\n(.*, )?compute \d", tip(story))
     assert f"Lanes by {by}." in story.find_element(By.ID, "lanes-A").get_attribute("aria-label")
 
 
@@ -299,7 +304,7 @@ def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
     seen = shot(found(story, "#wafer"))
     assert seen.shape[0] > 400
     assert seen.shape[1] > 1000
-    colours, counts = np.unique(seen.reshape(-1, 3), axis=0, return_counts=True)
+    colours, counts = np.unique(seen @ [1 << 16, 1 << 8, 1], return_counts=True)
     assert len(colours) > 50
     assert counts.max() / counts.sum() < 0.9
     background = seen[4, seen.shape[1] // 2].mean()
@@ -366,6 +371,35 @@ def test_layers_together_are_one_row_of_the_table(story: Any) -> None:
     assert row[1] == kinds[steps["op"][mine][0]]
     assert row[6:8] == [str(mine.sum()), f"{steps['cycles'][mine].sum():,}"]
     choose(story, "rows", "apart")
+
+
+def test_a_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "a.h5", HEADER):
+        raise KeyboardInterrupt
+    browser = opened(tmp_path / "a.h5.partial")
+    assert browser.get_log("browser") == []
+    told = {
+        "summary": "incomplete",
+        "wafer": "No map of the PEs was recorded.",
+        "work": "No pass was recorded.",
+        "timeline": "No token with its steps was recorded.",
+        "steps": "There are no steps to show.",
+    }
+    for section, text in told.items():
+        assert text in found(browser, f"#{section}").text
+
+
+def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["sram/stage_bytes"][0, 3] = 2**62
+        file["sram/buffers/bytes"][0] = 2**31 - 1
+        file["steps/start_cycle"][3] = -(2**62)
+        file["steps/cycles"][9] = 2**62
+        file["tokens/cycles"][:] = -1
+    browser = opened(path)
+    assert browser.get_log("browser") == []
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#pe .mark")) < 20
 
 
 def test_two_traces_are_beside_each_other(opened: Opened) -> None:

@@ -137,6 +137,8 @@ def test_without_room_the_page_says_what_is_missing() -> None:
         ("sram/buffers/live_to", 99, "sram/buffers/live_to"),
         ("routes/pattern", 99, "routes/pattern"),
         ("placement/stages/wafer", 9, "placement/stages/wafer"),
+        ("placement/stages/rows", -1, "placement/stages: stage 0"),
+        ("placement/stages/cols", 2**31 - 1, "placement/stages: stage 0"),
         ("tokens/pass", 99, "tokens/pass"),
         ("schedules/phase", 7, "schedules/phase"),
         ("schedules/first_step", 1 << 40, "schedules"),

@@ -27,10 +27,17 @@ function pick(label, options, chosen, onchange, id) {
 
 function plainTable(caption, header, rows, numeric = []) {
   const cell = (tag, text, at) => el(tag, { class: numeric.includes(at) ? "number" : "name" }, text);
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", {}, caption),
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el(
+      "table",
+      {},
+      el("caption", {}, caption),
       el("thead", {}, el("tr", {}, ...header.map((text, at) => fill(cell("th", text, at), { scope: "col" }, [])))),
-      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text, at) => cell("td", text, at)))))));
+      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text, at) => cell("td", text, at))))),
+    ),
+  );
 }
 
 function facts(pairs) {
@@ -38,11 +45,15 @@ function facts(pairs) {
 }
 
 function key(labels, variable) {
-  return el("ul", { class: "key" }, ...labels.map((label) => {
-    const patch = el("i", { "aria-hidden": "true" });
-    patch.style.background = `var(--${variable}-${label})`;
-    return el("li", {}, patch, label);
-  }));
+  return el(
+    "ul",
+    { class: "key" },
+    ...labels.map((label) => {
+      const patch = el("i", { "aria-hidden": "true" });
+      patch.style.background = `var(--${variable}-${label})`;
+      return el("li", {}, patch, label);
+    }),
+  );
 }
 
 function colourOf(variable) {
@@ -67,7 +78,8 @@ function hideTip() {
 // A canvas as large as its box, in the screen's own pixels; its context counts in CSS pixels.
 function sized(canvas) {
   const ratio = window.devicePixelRatio || 1;
-  const width = Math.max(1, canvas.clientWidth), height = Math.max(1, canvas.clientHeight);
+  const width = Math.max(1, canvas.clientWidth),
+    height = Math.max(1, canvas.clientHeight);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");

@@ -11,7 +11,12 @@ function significant(number, digits = 3) {
 }
 
 function short(number) {
-  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [size, letter] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (Math.abs(number) >= size) return `${significant(number / size)}${letter}`;
   }
   return Number.isInteger(number) ? String(number) : significant(number);
@@ -31,7 +36,11 @@ function percent(part, all) {
 }
 
 function seconds(time) {
-  for (const [size, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]) {
+  for (const [size, unit] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ]) {
     if (time >= size) return `${significant(time / size)} ${unit}`;
   }
   return `${significant(time / 1e-9)} ns`;
@@ -43,6 +52,20 @@ function change(before, after) {
   if (after > 10 * before) return `×${significant(after / before)}`;
   const share = (100 * (after - before)) / before;
   return `${share > 0 ? "+" : "−"}${Math.abs(share).toFixed(1)} %`;
+}
+
+function several(number, thing) {
+  return `${whole(number)} ${thing}${number === 1 ? "" : "s"}`;
+}
+
+// Shares of all cycles by cause, the largest first, as one text.
+function causeShares(cycles) {
+  const total = sum(cycles);
+  const held = DATA.causes.map((cause, at) => [cause, cycles[at]]).filter(([, share]) => share);
+  return held
+    .sort((a, b) => b[1] - a[1])
+    .map(([cause, share]) => `${cause} ${percent(share, total)}`)
+    .join(", ");
 }
 
 function layerName(layer) {

@@ -31,7 +31,8 @@ class Camera {
   }
 
   reveal(place, width, height) {
-    const across = width / this.scale, down = height / this.scale;
+    const across = width / this.scale,
+      down = height / this.scale;
     if (place.col < this.col || place.col + 1 > this.col + across) this.col = place.col + 0.5 - across / 2;
     if (place.row < this.row || place.row + 1 > this.row + down) this.row = place.row + 0.5 - down / 2;
     this.pan(0, 0, width, height);
@@ -45,15 +46,18 @@ function bounded(first, all, seen) {
 function scaleOf(low, high, log) {
   if (!(high > 0)) return () => 0;
   if (!log || high <= low) return (value) => (255 * value) / high;
-  const bottom = Math.log(low), span = Math.log(high) - bottom;
+  const bottom = Math.log(low),
+    span = Math.log(high) - bottom;
   return (value) => 25 + (230 * (Math.log(value) - bottom)) / span;
 }
 
 // The PEs that each of `count` pixels covers, first and last, -1 outside of the mesh.
 function covered(count, start, each, all) {
-  const first = new Int32Array(count), last = new Int32Array(count);
+  const first = new Int32Array(count),
+    last = new Int32Array(count);
   for (let at = 0; at < count; at++) {
-    const from = Math.floor(start + at * each), to = Math.ceil(start + (at + 1) * each) - 1;
+    const from = Math.floor(start + at * each),
+      to = Math.ceil(start + (at + 1) * each) - 1;
     const outside = to < 0 || from >= all || start + (at + 0.5) * each < 0 || start + (at + 0.5) * each >= all;
     first[at] = outside ? -1 : Math.min(Math.max(from, 0), all - 1);
     last[at] = outside ? -1 : each < 1 ? first[at] : Math.min(Math.max(to, first[at]), all - 1);
@@ -77,13 +81,17 @@ function drawHeatmap(canvas, camera, plane) {
   const place = scaleOf(plane.low, plane.high, plane.log);
   const none = packedColour(colourOf("nothing"));
   for (let y = 0, at = 0; y < canvas.height; y++) {
-    if (top[y] < 0) { at += canvas.width; continue; }
+    if (top[y] < 0) {
+      at += canvas.width;
+      continue;
+    }
     for (let x = 0; x < canvas.width; x++, at++) {
       if (left[x] < 0) continue;
       let most = 0;
       for (let row = top[y]; row <= bottom[y]; row++) {
         const line = row * plane.cols;
-        for (let col = left[x]; col <= right[x]; col++) if (plane.values[line + col] > most) most = plane.values[line + col];
+        for (let col = left[x]; col <= right[x]; col++)
+          if (plane.values[line + col] > most) most = plane.values[line + col];
       }
       pixels[at] = most > 0 ? PALETTE[Math.min(255, Math.max(0, place(most) | 0))] : none;
     }
@@ -93,15 +101,25 @@ function drawHeatmap(canvas, camera, plane) {
 }
 
 function drawOver(context, camera, plane) {
-  const at = (row, col, rows, cols) =>
-    [(col - camera.col) * camera.scale, (row - camera.row) * camera.scale, cols * camera.scale, rows * camera.scale];
+  const at = (row, col, rows, cols) => [
+    (col - camera.col) * camera.scale,
+    (row - camera.row) * camera.scale,
+    cols * camera.scale,
+    rows * camera.scale,
+  ];
   if (camera.scale >= 12) {
     context.strokeStyle = colourOf("panel");
     context.lineWidth = 1;
     context.beginPath();
     const [x0, y0, width, height] = at(0, 0, plane.rows, plane.cols);
-    for (let col = 0; col <= plane.cols; col++) { context.moveTo(x0 + col * camera.scale, y0); context.lineTo(x0 + col * camera.scale, y0 + height); }
-    for (let row = 0; row <= plane.rows; row++) { context.moveTo(x0, y0 + row * camera.scale); context.lineTo(x0 + width, y0 + row * camera.scale); }
+    for (let col = 0; col <= plane.cols; col++) {
+      context.moveTo(x0 + col * camera.scale, y0);
+      context.lineTo(x0 + col * camera.scale, y0 + height);
+    }
+    for (let row = 0; row <= plane.rows; row++) {
+      context.moveTo(x0, y0 + row * camera.scale);
+      context.lineTo(x0 + width, y0 + row * camera.scale);
+    }
     context.stroke();
   }
   context.lineWidth = 1;

@@ -1,6 +1,9 @@
 // Steps of one pass as lanes: how much of each pixel's cycles a cause takes, so that no step is lost however short.
 const GROUPINGS = {
-  op: { label: "kind of op", of: (trace, steps, at) => (steps.op[at] < 0 ? "no op" : trace.kinds[trace.op_kinds[steps.op[at]]]) },
+  op: {
+    label: "kind of op",
+    of: (trace, steps, at) => (steps.op[at] < 0 ? "no op" : trace.kinds[trace.op_kinds[steps.op[at]]]),
+  },
   cause: { label: "cause", of: null },
   stage: { label: "stage", of: (trace, steps, at) => (steps.stage[at] < 0 ? "no stage" : `stage ${steps.stage[at]}`) },
   wafer: { label: "wafer", of: (trace, steps, at) => (steps.wafer[at] < 0 ? "host" : `wafer ${steps.wafer[at]}`) },
@@ -21,7 +24,11 @@ function lanesOf(trace, steps, schedule, grouping) {
     lane[at] = known.get(name);
   }
   const names = [...known.keys()];
-  return { names: names.length > MOST_LANES ? [...names.slice(0, MOST_LANES - 1), `${names.length - MOST_LANES + 1} more`] : names, lane };
+  return {
+    names:
+      names.length > MOST_LANES ? [...names.slice(0, MOST_LANES - 1), `${names.length - MOST_LANES + 1} more`] : names,
+    lane,
+  };
 }
 
 // Cycles by [lane, pixel, cause] of the steps between two cycles.
@@ -32,9 +39,11 @@ function rasterised(steps, schedule, lanes, from, to, pixels) {
   for (let at = 0; at < schedule.steps; at++) {
     const step = schedule.first + at;
     const cycles = steps.cycles[step];
-    const start = (steps.start_cycle[step] - from) * each, end = start + cycles * each;
+    const start = (steps.start_cycle[step] - from) * each,
+      end = start + cycles * each;
     if (end <= 0 || start >= pixels || !cycles) continue;
-    const first = Math.max(0, Math.floor(start)), last = Math.min(pixels - 1, Math.ceil(end) - 1);
+    const first = Math.max(0, Math.floor(start)),
+      last = Math.min(pixels - 1, Math.ceil(end) - 1);
     for (let cause = 0; cause < causes; cause++) {
       const part = steps.cycles_by[step * causes + cause] / cycles;
       if (!part) continue;

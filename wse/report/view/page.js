@@ -13,26 +13,40 @@ async function start() {
   theme();
   summary(section("summary"));
   about(section("about"));
-  const maps = new WaferMaps(section("wafer"));
+  const nothing = (name, text) => section(name).append(el("p", { class: "note" }, text));
+  const maps = mapNames().length
+    ? new WaferMaps(section("wafer"))
+    : nothing("wafer", "No map of the PEs was recorded.");
   const choose = (wafer) => {
-    maps.wafer = wafer;
-    maps.waferPick.querySelector("select").value = String(wafer);
-    maps.load();
+    maps?.choose(wafer);
     section("wafer").scrollIntoView({ behavior: "smooth" });
   };
-  section("placement").append(el("p", { class: "note" }, "Choose a wafer to see its PEs above."), el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))));
-  new CycleMap(section("work"));
-  const timeline = new Timeline(section("timeline"));
-  await Promise.all([maps.load(), timeline.load(), stepTable(section("steps"))]);
+  section("placement").append(
+    el("p", { class: "note" }, "Choose a wafer to see its PEs above."),
+    el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))),
+  );
+  if (TRACES.some((trace) => Object.keys(trace.phases).length)) new CycleMap(section("work"));
+  else nothing("work", "No pass was recorded.");
+  const timed = TRACES.filter((trace) => trace.steps && trace.schedules.length);
+  const timeline = timed.length
+    ? new Timeline(section("timeline"), timed)
+    : nothing("timeline", "No token with its steps was recorded.");
+  await Promise.all([maps?.load(), timeline?.load(), stepTable(section("steps"))]);
   experts(section("experts"));
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
-  requestAnimationFrame(() => setTimeout(() => {
-    performance.mark("usable");
-    document.documentElement.dataset.usable = performance.now().toFixed(1);
-  }));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hideTip();
+  });
+  requestAnimationFrame(() =>
+    setTimeout(() => {
+      performance.mark("usable");
+      document.documentElement.dataset.usable = performance.now().toFixed(1);
+    }),
+  );
 }
 
 start().catch((error) => {
-  document.querySelector("main").prepend(el("p", { class: "badge warn", role: "alert" }, `This page could not be drawn: ${error.message}`));
+  document
+    .querySelector("main")
+    .prepend(el("p", { class: "badge warn", role: "alert" }, `This page could not be drawn: ${error.message}`));
   throw error;
 });

@@ -14,12 +14,20 @@ function stageAt(trace, wafer, row, col) {
 const owners = new Map();
 
 function ownerOf(trace, at) {
-  const known = owners.get(trace) ?? owners.set(trace, trace.stages.map((stage, index) => {
-    const same = (name) => (other) => other[name] === stage[name];
-    const alike = (other) => ["row", "col", "rows", "cols", "first_layer", "last_layer"].every((name) => same(name)(other));
-    const held = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
-    return held(index) ? index : trace.stages.findIndex((other, index_) => alike(other) && held(index_));
-  })).get(trace);
+  const known =
+    owners.get(trace) ??
+    owners
+      .set(
+        trace,
+        trace.stages.map((stage, index) => {
+          const same = (name) => (other) => other[name] === stage[name];
+          const alike = (other) =>
+            ["row", "col", "rows", "cols", "first_layer", "last_layer"].every((name) => same(name)(other));
+          const held = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
+          return held(index) ? index : trace.stages.findIndex((other, index_) => alike(other) && held(index_));
+        }),
+      )
+      .get(trace);
   return at < 0 ? -1 : known[at];
 }
 
@@ -40,12 +48,16 @@ function busiestOp(trace, at, by) {
   const mine = trace.stage_work.filter((work) => work.stage === ownerOf(trace, at));
   const total = sum(mine.map((work) => work[by]));
   const most = mine.reduce((best, work) => (work[by] > (best?.[by] ?? 0) ? work : best), null);
-  return most && most.kind >= 0 ? `op ${trace.kinds[most.kind]}, ${percent(most[by], total)} of its ${by === "hops" ? "hops" : "compute cycles"}` : "";
+  return most && most.kind >= 0
+    ? `op ${trace.kinds[most.kind]}, ${percent(most[by], total)} of its ${by === "hops" ? "hops" : "compute cycles"}`
+    : "";
 }
 
+// Of a use, or of all but the code, which is the same everywhere.
 function largestBuffer(trace, at, use) {
   const owner = ownerOf(trace, at);
-  const mine = trace.buffers.filter((buffer) => buffer.stage === owner && (use === undefined || DATA.uses[buffer.use] === use));
+  const wanted = (buffer) => (use === undefined ? DATA.uses[buffer.use] !== "code" : DATA.uses[buffer.use] === use);
+  const mine = trace.buffers.filter((buffer) => buffer.stage === owner && wanted(buffer));
   return mine.reduce((best, buffer) => (buffer.bytes > (best?.bytes ?? -1) ? buffer : best), null);
 }
 
@@ -53,52 +65,110 @@ function sramMap(trace, at) {
   const owner = ownerOf(trace, at);
   const buffers = trace.buffers.filter((buffer) => buffer.stage === owner).sort((a, b) => a.address - b.address);
   if (!buffers.length) return el("p", { class: "note" }, "No map of its SRAM was recorded.");
-  const size = Math.max(sum(trace.stages[at].stage_bytes), ...buffers.map((buffer) => buffer.address + buffer.bytes)); // more where it does not fit
-  const ends = [];
+  const ends = buffers.map((buffer) => buffer.address + buffer.bytes);
+  const size = Math.max(sum(trace.stages[at].stage_bytes), ...ends); // more than the PE has where it does not fit
+  const filled = [];
   const lanes = buffers.map((buffer) => {
-    let lane = ends.findIndex((end) => end <= buffer.address);
-    if (lane < 0) lane = ends.push(0) - 1;
-    ends[lane] = buffer.address + buffer.bytes;
+    let lane = filled.findIndex((end) => end <= buffer.address);
+    if (lane < 0) lane = filled.push(0) - 1;
+    filled[lane] = buffer.address + buffer.bytes;
     return lane;
   });
-  const below = BAR.first + (ends.length - 1) * BAR.lane;
+  const below = BAR.first + (filled.length - 1) * BAR.lane;
   const height = below + 20;
   const x = (address) => (BAR.width * address) / size;
   const bars = buffers.map((buffer, index) => {
     const bar = svg("rect", {
-      x: x(buffer.address), y: lanes[index] ? BAR.first + (lanes[index] - 1) * BAR.lane : 0, width: Math.max(1, x(buffer.bytes)), height: (lanes[index] ? BAR.lane : BAR.first) - 2,
-      class: "buffer", onpointermove: (event) => showTip(event, bufferLines(buffer)), onpointerleave: hideTip,
+      x: x(buffer.address),
+      y: lanes[index] ? BAR.first + (lanes[index] - 1) * BAR.lane : 0,
+      width: Math.max(1, x(buffer.bytes)),
+      height: (lanes[index] ? BAR.lane : BAR.first) - 2,
+      class: "buffer",
+      onpointermove: (event) => showTip(event, bufferLines(buffer)),
+      onpointerleave: hideTip,
     });
     bar.style.fill = `var(--use-${DATA.uses[buffer.use]})`;
     return bar;
   });
-  const marks = Array.from({ length: Math.floor(size / 8192) + 1 }, (_, mark) => svg("text", {
-    x: Math.min(x(mark * 8192), BAR.width), y: height - 4, class: "mark",
-    "text-anchor": mark === 0 ? "start" : x(mark * 8192) > BAR.width - 20 ? "end" : "middle",
-  }, `${mark * 8} KiB`));
-  const used = buffers.map((buffer) => [buffer.name, DATA.uses[buffer.use], `0x${buffer.address.toString(16).padStart(4, "0")}`,
-    whole(buffer.bytes), buffer.dtype, buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always"]);
+  let each = 8; // KiB between marks
+  while (size > 12 * 1024 * each) each *= 2;
+  const marks = Array.from({ length: Math.floor(size / (1024 * each)) + 1 }, (_, mark) =>
+    svg(
+      "text",
+      {
+        x: x(1024 * each * mark),
+        y: height - 4,
+        class: "mark",
+        "text-anchor": mark === 0 ? "start" : x(1024 * each * mark) > BAR.width - 20 ? "end" : "middle",
+      },
+      `${each * mark} KiB`,
+    ),
+  );
+  const used = buffers.map((buffer) => [
+    buffer.name,
+    DATA.uses[buffer.use],
+    `0x${buffer.address.toString(16).padStart(4, "0")}`,
+    whole(buffer.bytes),
+    buffer.dtype,
+    buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always",
+  ]);
   const frame = svg("rect", { x: 0, y: 0, width: BAR.width, height: below - 2, class: "sram" });
-  return el("div", {},
-    svg("svg", { viewBox: `0 0 ${BAR.width} ${height}`, class: "bars", role: "img", "aria-label": `${buffers.length} buffers over ${whole(size)} B of SRAM; the table below lists them` }, frame, ...bars, ...marks),
+  return el(
+    "div",
+    {},
+    svg(
+      "svg",
+      {
+        viewBox: `0 0 ${BAR.width} ${height}`,
+        class: "bars",
+        role: "img",
+        "aria-label": `${buffers.length} buffers over ${whole(size)} B of SRAM; the table below lists them`,
+      },
+      frame,
+      ...bars,
+      ...marks,
+    ),
     key(DATA.uses.slice(0, -1), "use"),
-    ends.length > 1 ? el("p", { class: "note" }, "Buffers under each other share addresses at different times.") : null,
-    plainTable("Buffers of this PE by address", ["buffer", "use", "address", "bytes", "type", "needed by"], used, [2, 3]));
+    filled.length > 1
+      ? el("p", { class: "note" }, "Buffers under each other share addresses at different times.")
+      : null,
+    plainTable(
+      "Buffers of this PE by address",
+      ["buffer", "use", "address", "bytes", "type", "needed by"],
+      used,
+      [2, 3],
+    ),
+  );
 }
 
 function bufferLines(buffer) {
-  return [buffer.name, `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${whole(buffer.address)}`,
-    buffer.live.length ? `needed by ${[...new Set(buffer.live)].join(" to ")}` : "always there"];
+  return [
+    buffer.name,
+    `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${whole(buffer.address)}`,
+    buffer.live.length ? `needed by ${[...new Set(buffer.live)].join(" to ")}` : "always there",
+  ];
 }
 
 function colourTable(trace, wafer, row, col) {
-  const mine = trace.routes.filter((route) => route.wafer === wafer && row >= route.row && row < route.row + route.rows
-    && col >= route.col && col < route.col + route.cols);
+  const mine = trace.routes.filter(
+    (route) =>
+      route.wafer === wafer &&
+      row >= route.row &&
+      row < route.row + route.rows &&
+      col >= route.col &&
+      col < route.col + route.cols,
+  );
   if (!mine.length) return null;
   const axis = ["along rows", "along columns", "along both"];
-  const rows = mine.sort((a, b) => a.colour - b.colour).map((route) => [String(route.colour), route.pattern, axis[route.axis] ?? ""]);
-  return el("details", {}, el("summary", {}, `${new Set(mine.map((route) => route.colour)).size} colours that this PE sets`),
-    plainTable("Colours of this PE", ["colour", "pattern", "lines"], rows, [0]));
+  const rows = mine
+    .sort((a, b) => a.colour - b.colour)
+    .map((route) => [String(route.colour), route.pattern, axis[route.axis] ?? ""]);
+  return el(
+    "details",
+    {},
+    el("summary", {}, `${new Set(mine.map((route) => route.colour)).size} colours that this PE sets`),
+    plainTable("Colours of this PE", ["colour", "pattern", "lines"], rows, [0]),
+  );
 }
 
 // values: the PE's own numbers, by quantity
@@ -110,6 +180,12 @@ function pePanel(trace, wafer, row, col, values) {
   if (op) told.push(["busiest", op]);
   if (trace.mesh) told.push(["links", "of the fabric at this row and column, where PEs are dead"]);
   for (const [name, value] of values) told.push([QUANTITIES[name].label, `${whole(value)} ${QUANTITIES[name].unit}`]);
-  return el("div", {}, el("h3", {}, `${COMPARED ? `${trace.letter}: ` : ""}PE ${row}, ${col} of wafer ${wafer}`), facts(told),
-    at >= 0 ? sramMap(trace, at) : el("p", { class: "note" }, "Nothing is placed here."), colourTable(trace, wafer, row, col));
+  return el(
+    "div",
+    {},
+    el("h3", {}, `${COMPARED ? `${trace.letter}: ` : ""}PE ${row}, ${col} of wafer ${wafer}`),
+    facts(told),
+    at >= 0 ? sramMap(trace, at) : el("p", { class: "note" }, "Nothing is placed here."),
+    colourTable(trace, wafer, row, col),
+  );
 }

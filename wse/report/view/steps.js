@@ -1,4 +1,4 @@
-// The table of steps: every place of the program that steps ran in, summed over the run; of two traces, both and the change.
+// The table of steps: every place of the program that steps ran in, summed over the run; of two traces, what changed.
 async function stepRows(trace) {
   if (!trace.places) return [];
   const places = await columns(trace.places);
@@ -49,11 +49,20 @@ function orDash(number) {
 }
 
 const LAYER_COLUMN = numberColumn("layer", (row) => row.layer, orDash);
-const CAUSE_COLUMN = { name: "by cause", value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))], bar: (row) => causeBar(row.causes) };
-const NAME_COLUMNS = [textColumn("phase", (row) => row.phase), textColumn("op", (row) => row.op), textColumn("kernel or pattern", (row) => row.name)];
+const CAUSE_COLUMN = {
+  name: "by cause",
+  value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))],
+  bar: (row) => causeBar(row.causes),
+};
+const NAME_COLUMNS = [
+  textColumn("phase", (row) => row.phase),
+  textColumn("op", (row) => row.op),
+  textColumn("kernel or pattern", (row) => row.name),
+];
 
 function searched(row) {
-  return `${row.phase} ${row.op} ${row.of} ${row.name} ${row.kind} ${layerName(row.layer)} ${row.stage >= 0 ? `stage ${row.stage}` : ""} wafer ${row.wafer}`;
+  const place = [layerName(row.layer), `stage ${row.stage}`, `wafer ${row.wafer}`];
+  return [row.phase, row.op, row.of, row.name, row.kind, ...place].join(" ");
 }
 
 async function stepTable(section) {
@@ -64,8 +73,23 @@ async function stepTable(section) {
   }
   const holder = el("div");
   const show = (rows) => holder.replaceChildren(tableOf(COMPARED ? aligned(rows[0], rows[1]) : rows[0]).node);
-  section.append(el("div", { class: "controls" }, pick("Layers", [["apart", "each apart"], ["together", "together"]], "apart",
-    (value) => show(value === "apart" ? all : all.map(together)), "rows")), holder);
+  section.append(
+    el(
+      "div",
+      { class: "controls" },
+      pick(
+        "Layers",
+        [
+          ["apart", "each apart"],
+          ["together", "together"],
+        ],
+        "apart",
+        (value) => show(value === "apart" ? all : all.map(together)),
+        "rows",
+      ),
+    ),
+    holder,
+  );
   show(all);
 }
 
@@ -74,7 +98,23 @@ function together(rows) {
   const found = new Map();
   for (const row of rows) {
     const key_ = JSON.stringify([row.phase, row.of, row.name, row.kind]);
-    const held = found.get(key_) ?? found.set(key_, { ...row, op: row.of, layer: -1, stage: -1, wafer: -1, area: "", times: 0, cycles: 0, words: 0, hops: 0, causes: DATA.causes.map(() => 0) }).get(key_);
+    const held =
+      found.get(key_) ??
+      found
+        .set(key_, {
+          ...row,
+          op: row.of,
+          layer: -1,
+          stage: -1,
+          wafer: -1,
+          area: "",
+          times: 0,
+          cycles: 0,
+          words: 0,
+          hops: 0,
+          causes: DATA.causes.map(() => 0),
+        })
+        .get(key_);
     for (const name of ["times", "cycles", "words", "hops"]) held[name] += row[name];
     held.causes = held.causes.map((cycles, cause) => cycles + row.causes[cause]);
   }
@@ -83,20 +123,37 @@ function together(rows) {
 
 function tableOf(rows) {
   const total = sum(TRACES.flatMap((trace) => Object.values(trace.phases).map((phase) => sum(phase.cycles_by))));
-  const columns_ = COMPARED ? [
-    ...NAME_COLUMNS, LAYER_COLUMN,
-    numberColumn("cycles in A", (row) => row.before), numberColumn("cycles in B", (row) => row.after),
-    numberColumn("B − A", (row) => row.after - row.before),
-    { name: "change", value: (row) => Math.abs(row.after - row.before), text: (row) => change(row.before, row.after), numeric: true },
-    numberColumn("hops, B − A", (row) => row.hops),
-  ] : [
-    ...NAME_COLUMNS, LAYER_COLUMN,
-    numberColumn("stage", (row) => row.stage, orDash), numberColumn("wafer", (row) => row.wafer, orDash),
-    numberColumn("times", (row) => row.times), numberColumn("cycles", (row) => row.cycles),
-    { name: "share", value: (row) => row.cycles, text: (row) => percent(row.cycles, total), numeric: true }, CAUSE_COLUMN,
-    numberColumn("words", (row) => row.words), numberColumn("hops", (row) => row.hops), textColumn("PEs", (row) => row.area),
-  ];
-  const caption = COMPARED ? "Steps of both runs, by op, kernel or pattern and layer: cycles over the run" : "Steps of the program, summed over the run";
+  const columns_ = COMPARED
+    ? [
+        ...NAME_COLUMNS,
+        LAYER_COLUMN,
+        numberColumn("cycles in A", (row) => row.before),
+        numberColumn("cycles in B", (row) => row.after),
+        numberColumn("B − A", (row) => row.after - row.before),
+        {
+          name: "change",
+          value: (row) => Math.abs(row.after - row.before),
+          text: (row) => change(row.before, row.after),
+          numeric: true,
+        },
+        numberColumn("hops, B − A", (row) => row.hops),
+      ]
+    : [
+        ...NAME_COLUMNS,
+        LAYER_COLUMN,
+        numberColumn("stage", (row) => row.stage, orDash),
+        numberColumn("wafer", (row) => row.wafer, orDash),
+        numberColumn("times", (row) => row.times),
+        numberColumn("cycles", (row) => row.cycles),
+        { name: "share", value: (row) => row.cycles, text: (row) => percent(row.cycles, total), numeric: true },
+        CAUSE_COLUMN,
+        numberColumn("words", (row) => row.words),
+        numberColumn("hops", (row) => row.hops),
+        textColumn("PEs", (row) => row.area),
+      ];
+  const caption = COMPARED
+    ? "Steps of both runs, by op, kernel or pattern and layer: cycles over the run"
+    : "Steps of the program, summed over the run";
   return new SortedTable(caption, columns_, rows, searched, 7); // by cycles, or by how much they changed
 }
 
@@ -106,7 +163,8 @@ function aligned(first, second) {
   [first, second].forEach((rows, side) => {
     for (const row of rows) {
       const key_ = JSON.stringify([row.phase, row.op, row.name, row.kind, row.layer]);
-      const held = found.get(key_) ?? found.set(key_, { ...row, stage: -1, before: 0, after: 0, cycles: 0, hops: 0 }).get(key_);
+      const held =
+        found.get(key_) ?? found.set(key_, { ...row, stage: -1, before: 0, after: 0, cycles: 0, hops: 0 }).get(key_);
       held[side ? "after" : "before"] += row.cycles;
       held.hops += side ? row.hops : -row.hops;
     }

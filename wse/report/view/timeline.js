@@ -2,25 +2,55 @@
 const STRIP = 34;
 
 class Timeline {
-  constructor(section) {
+  constructor(section, traces) {
     this.grouping = "op";
     this.window = [0, 1];
     this.end = 1;
-    this.sides = TRACES.filter((trace) => trace.steps).map((trace) => this.side(trace));
-    if (!this.sides.length) {
-      section.append(el("p", { class: "note" }, "The trace has no steps of tokens."));
-      return;
-    }
-    this.strip = el("canvas", { class: "strip", tabindex: "0", role: "slider", id: "brush", "aria-label": "Window of cycles", "aria-valuemin": "0" });
+    this.sides = traces.map((trace) => this.side(trace));
+    this.strip = el("canvas", {
+      class: "strip",
+      tabindex: "0",
+      role: "slider",
+      id: "brush",
+      "aria-label": "Window of cycles",
+      "aria-valuemin": "0",
+    });
     this.read = el("p", { class: "say", id: "window", "aria-live": "polite" });
-    const button = (label, text, action) => el("button", { type: "button", "aria-label": label, onclick: action }, text);
+    const button = (label, text, action) =>
+      el("button", { type: "button", "aria-label": label, onclick: action }, text);
     section.append(
-      el("div", { class: "controls" },
-        pick("Lanes by", Object.entries(GROUPINGS).map(([name, { label }]) => [name, label]), this.grouping, (value) => { this.grouping = value; this.draw(); }, "lanes"),
-        el("span", { class: "buttons" }, button("Zoom in", "+", () => this.zoom(0.5)), button("Zoom out", "−", () => this.zoom(2)), button("Whole pass", "whole", () => this.show(0, this.end)))),
+      el(
+        "div",
+        { class: "controls" },
+        pick(
+          "Lanes by",
+          Object.entries(GROUPINGS).map(([name, { label }]) => [name, label]),
+          this.grouping,
+          (value) => {
+            this.grouping = value;
+            this.draw();
+          },
+          "lanes",
+        ),
+        el(
+          "span",
+          { class: "buttons" },
+          button("Zoom in", "+", () => this.zoom(0.5)),
+          button("Zoom out", "−", () => this.zoom(2)),
+          button("Whole pass", "whole", () => this.show(0, this.end)),
+        ),
+      ),
       key(DATA.causes, "cause"),
-      el("p", { class: "note" }, "A bar is as high as its share of the time. Drag in the strip or in the lanes to look closer. Keys on the strip: ← → move, Shift ← → narrow and widen, 0 whole. Keys on the lanes: ← → from step to step."),
-      this.strip, this.read, ...this.sides.map((side) => side.figure));
+      el(
+        "p",
+        { class: "note" },
+        "A bar is as high as its share of the time. Drag in the strip or in the lanes to look closer. Keys on the " +
+          "strip: ← → move, Shift ← → narrow and widen, 0 whole. Keys on the lanes: ← → from step to step.",
+      ),
+      this.strip,
+      this.read,
+      ...this.sides.map((side) => side.figure),
+    );
     this.brush(this.strip, 0, () => [0, this.end]);
     this.strip.addEventListener("keydown", (event) => this.stripKey(event));
     onRedraw(() => this.draw());
@@ -33,20 +63,60 @@ class Timeline {
     side.say = el("p", { class: "say" });
     side.detail = el("p", { class: "say detail", "aria-live": "polite" });
     side.bars = el("canvas", { class: "tokens", role: "img" });
-    side.number = el("input", { type: "number", min: "0", max: String(trace.tokens.length - 1), id: `token-${trace.letter}`, onchange: () => this.choose(side, Number(side.number.value)) });
+    side.number = el("input", {
+      type: "number",
+      min: "0",
+      max: String(trace.tokens.length - 1),
+      id: `token-${trace.letter}`,
+      onchange: () => this.choose(side, Number(side.number.value)),
+    });
     side.named = el("output", { class: "token" });
-    side.figure = el("figure", {}, COMPARED ? el("figcaption", {}, sideName(trace)) : null,
-      el("div", { class: "controls" }, el("label", {}, "Token ", side.number), side.named,
-        el("span", { class: "buttons" }, ...[["slowest", slowest(trace)], ["first", trace.tokens.findIndex((token) => !token.prompt)], ["last", trace.tokens.length - 1]]
-          .filter(([, at]) => at >= 0).map(([text, at]) => el("button", { type: "button", onclick: () => this.choose(side, at) }, text)))),
-      side.bars, side.canvas, side.say, side.detail);
-    side.bars.addEventListener("click", (event) => this.choose(side, Math.min(trace.tokens.length - 1, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth))));
+    side.figure = el(
+      "figure",
+      {},
+      COMPARED ? el("figcaption", {}, sideName(trace)) : null,
+      el(
+        "div",
+        { class: "controls" },
+        el("label", {}, "Token ", side.number),
+        side.named,
+        el(
+          "span",
+          { class: "buttons" },
+          ...[
+            ["slowest", slowest(trace)],
+            ["first", trace.tokens.findIndex((token) => !token.prompt)],
+            ["last", trace.tokens.length - 1],
+          ]
+            .filter(([, at]) => at >= 0)
+            .map(([text, at]) => el("button", { type: "button", onclick: () => this.choose(side, at) }, text)),
+        ),
+      ),
+      side.bars,
+      side.canvas,
+      side.say,
+      side.detail,
+    );
+    side.bars.addEventListener("click", (event) =>
+      this.choose(
+        side,
+        Math.min(trace.tokens.length - 1, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth)),
+      ),
+    );
     side.bars.addEventListener("pointermove", (event) => {
-      const at = Math.min(trace.tokens.length - 1, Math.max(0, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth)));
+      const at = Math.min(
+        trace.tokens.length - 1,
+        Math.max(0, Math.floor((event.offsetX * trace.tokens.length) / side.bars.clientWidth)),
+      );
       if (trace.tokens[at]) showTip(event, [`token ${at}`, tokenName(trace, at)]);
     });
     side.bars.addEventListener("pointerleave", hideTip);
-    this.brush(side.canvas, LANE.name, () => this.window, (event) => this.hover(side, event));
+    this.brush(
+      side.canvas,
+      LANE.name,
+      () => this.window,
+      (event) => this.hover(side, event),
+    );
     side.canvas.addEventListener("keydown", (event) => this.laneKey(side, event));
     return side;
   }
@@ -54,7 +124,7 @@ class Timeline {
   async load() {
     for (const side of this.sides) side.steps = await columns(side.trace.steps);
     for (const side of this.sides) this.choose(side, side.token, false);
-    if (this.sides.length) this.show(0, this.end);
+    this.show(0, this.end);
   }
 
   choose(side, wanted, show = true) {
@@ -78,13 +148,21 @@ class Timeline {
   }
 
   zoom(factor) {
-    const [from, to] = this.window, middle = (from + to) / 2, half = ((to - from) * factor) / 2;
+    const [from, to] = this.window,
+      middle = (from + to) / 2,
+      half = ((to - from) * factor) / 2;
     this.show(middle - half, middle + half);
   }
 
   stripKey(event) {
-    const [from, to] = this.window, step = (to - from) / 8;
-    const moves = { ArrowLeft: [-step, -step], ArrowRight: [step, step], Home: [-from, -from], End: [this.end - to, this.end - to] };
+    const [from, to] = this.window,
+      step = (to - from) / 8;
+    const moves = {
+      ArrowLeft: [-step, -step],
+      ArrowRight: [step, step],
+      Home: [-from, -from],
+      End: [this.end - to, this.end - to],
+    };
     if (event.shiftKey && event.key === "ArrowLeft") this.show(from + step, to - step);
     else if (event.shiftKey && event.key === "ArrowRight") this.show(from - step, to + step);
     else if (moves[event.key]) this.show(from + moves[event.key][0], to + moves[event.key][1]);
@@ -97,14 +175,19 @@ class Timeline {
 
   laneKey(side, event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step || !side.schedule) { this.stripKey(event); return; }
+    if (!step || !side.schedule) {
+      this.stripKey(event);
+      return;
+    }
     event.preventDefault();
     side.step = Math.min(Math.max(side.step + step, 0), side.schedule.steps - 1);
     const at = side.schedule.first + side.step;
-    const start = side.steps.start_cycle[at], end = start + side.steps.cycles[at], [from, to] = this.window;
+    const start = side.steps.start_cycle[at],
+      end = start + side.steps.cycles[at],
+      [from, to] = this.window;
     if (start < from || end > to) this.show(start - (to - from) / 8, start + (7 * (to - from)) / 8);
     else this.draw();
-    side.detail.textContent = this.stepLines(side, at).join(" · ");
+    side.detail.textContent = stepLines(side, at).join(" · ");
   }
 
   // Dragging on a canvas chooses a window of the cycles that it shows; without a drag, moving over it hovers.
@@ -112,11 +195,17 @@ class Timeline {
     let began = null;
     const cycleAt = (x) => {
       const [from, to] = shown();
-      return from + (Math.min(Math.max((x - left) / (canvas.clientWidth - left), 0), 1)) * (to - from);
+      return from + Math.min(Math.max((x - left) / (canvas.clientWidth - left), 0), 1) * (to - from);
     };
-    canvas.addEventListener("pointerdown", (event) => { began = event.offsetX; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener("pointerdown", (event) => {
+      began = event.offsetX;
+      canvas.setPointerCapture(event.pointerId);
+    });
     canvas.addEventListener("pointermove", (event) => {
-      if (began === null) { hover?.(event); return; }
+      if (began === null) {
+        hover?.(event);
+        return;
+      }
       this.chosen = [began, event.offsetX].map(cycleAt).sort((a, b) => a - b);
       hideTip();
       this.draw();
@@ -128,51 +217,28 @@ class Timeline {
       this.chosen = null;
       if (wide) this.show(from, to);
     });
-    canvas.addEventListener("pointercancel", () => { began = null; this.chosen = null; this.draw(); });
+    canvas.addEventListener("pointercancel", () => {
+      began = null;
+      this.chosen = null;
+      this.draw();
+    });
     canvas.addEventListener("pointerleave", hideTip);
   }
 
   hover(side, event) {
-    const at = this.stepAt(side, event.offsetX, event.offsetY);
-    if (at < 0) hideTip(); else showTip(event, this.stepLines(side, at));
-  }
-
-  stepAt(side, x, y) {
-    const { schedule, steps, lanes, canvas } = side;
-    if (!schedule || !steps || x < LANE.name) return -1;
-    const [from, to] = this.window;
-    const each = (to - from) / (canvas.clientWidth - LANE.name);
-    const cycle = from + (x - LANE.name) * each;
-    const lane = Math.floor(y / (LANE.height + LANE.gap));
-    let found = -1, nearest = 3 * each;
-    for (let at = 0; at < schedule.steps; at++) {
-      const step = schedule.first + at;
-      const inLane = lanes.lane ? lanes.lane[at] === lane : steps.cycles_by[step * DATA.causes.length + lane] > 0;
-      if (!inLane || !steps.cycles[step]) continue;
-      const away = Math.max(steps.start_cycle[step] - cycle, cycle - steps.start_cycle[step] - steps.cycles[step], 0);
-      if (away < nearest || (away === 0 && found >= 0 && nearest === 0 && steps.cycles[step] < steps.cycles[found])) { nearest = away; found = step; }
-    }
-    return found;
-  }
-
-  stepLines(side, at) {
-    const { trace, steps } = side;
-    const causes = DATA.causes.map((cause, index) => [cause, steps.cycles_by[at * DATA.causes.length + index]]).filter(([, cycles]) => cycles);
-    const named = [steps.op[at] < 0 ? "no op" : trace.op_names[steps.op[at]], steps.name[at] < 0 ? "" : trace.names[steps.name[at]]];
-    return [named.filter((name) => name).join(" · "),
-      `${DATA.kinds[steps.kind[at]] ?? "step"}, ${layerName(steps.layer[at])}, ${stageName(trace, steps.stage[at])}, wafer ${steps.wafer[at]}`,
-      `${whole(steps.cycles[at])} cycles (${seconds(steps.cycles[at] / trace.clock_hz)}) from cycle ${whole(steps.start_cycle[at])}`,
-      causes.map(([cause, cycles]) => `${cause} ${whole(cycles)}`).join(", "),
-      steps.words[at] ? `${whole(steps.words[at])} words (${amount(4 * steps.words[at], "B")}), ${whole(steps.hops[at])} hops` : "no words moved",
-      `on ${steps.rows[at]}×${steps.cols[at]} PEs from row ${steps.row[at]}, column ${steps.col[at]}`];
+    const at = stepAt(side, this.window, event.offsetX, event.offsetY);
+    if (at < 0) hideTip();
+    else showTip(event, stepLines(side, at));
   }
 
   draw() {
     const colours = DATA.causes.map((cause) => colourOf(`cause-${cause}`));
     for (const side of this.sides) drawSide(this, side, colours);
     this.drawStrip(colours);
-    const [from, to] = this.window.map(Math.round), clock = this.sides[0].trace.clock_hz;
-    this.read.textContent = `Cycles ${whole(from)} to ${whole(to)} of ${whole(this.end)}: ${whole(to - from)} cycles, ${seconds((to - from) / clock)}.`;
+    const [from, to] = this.window.map(Math.round),
+      clock = this.sides[0].trace.clock_hz;
+    const span = `${whole(to - from)} cycles, ${seconds((to - from) / clock)}`;
+    this.read.textContent = `Cycles ${whole(from)} to ${whole(to)} of ${whole(this.end)}: ${span}.`;
     this.strip.setAttribute("aria-valuemax", String(this.end));
     this.strip.setAttribute("aria-valuenow", String(from));
     this.strip.setAttribute("aria-valuetext", this.read.textContent);
@@ -183,7 +249,16 @@ class Timeline {
     const [side] = this.sides;
     if (side.schedule && side.steps) {
       const lanes = { names: ["all"], lane: new Int32Array(side.schedule.steps) };
-      drawLane(context, rasterised(side.steps, side.schedule, lanes, 0, this.end, Math.floor(width)), 0, Math.floor(width), 0, 4, STRIP - 8, colours);
+      drawLane(
+        context,
+        rasterised(side.steps, side.schedule, lanes, 0, this.end, Math.floor(width)),
+        0,
+        Math.floor(width),
+        0,
+        4,
+        STRIP - 8,
+        colours,
+      );
     }
     const [from, to] = (this.chosen ?? this.window).map((cycle) => (cycle * width) / this.end);
     context.fillStyle = colourOf("veil");
@@ -193,26 +268,4 @@ class Timeline {
     context.lineWidth = 2;
     context.strokeRect(from + 1, 1, Math.max(2, to - from - 2), STRIP - 2);
   }
-}
-
-function tokenName(trace, at) {
-  const token = trace.tokens[at], users = trace.tokens[0].user !== trace.tokens.at(-1).user;
-  const text = token.text ? JSON.stringify(token.text) : token.id >= 0 ? `id ${token.id}` : "";
-  return [`${token.prompt ? "prompt" : "generated"} ${text}`.trim(), users ? `user ${token.user}` : "", token.cycles ? `${whole(token.cycles)} cycles after the one before` : ""].filter((part) => part).join(", ");
-}
-
-// The token of the longest pass that decoded one; the first of an answer comes at the end of its prompt.
-function slowest(trace) {
-  const decoded = decodedTokens(trace);
-  return decoded.reduce((best, at) => (best < 0 || trace.tokens[at].pass_cycles > trace.tokens[best].pass_cycles ? at : best), -1);
-}
-
-function decodedTokens(trace) {
-  const decode = DATA.phases.indexOf("decode");
-  return trace.tokens.map((token, at) => at).filter((at) => trace.tokens[at].phase === decode);
-}
-
-function defaultToken(trace) {
-  const shown = (at) => trace.tokens[at].schedule >= 0;
-  return decodedTokens(trace).find(shown) ?? Math.max(0, trace.tokens.findIndex((token) => token.schedule >= 0));
 }

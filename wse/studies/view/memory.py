@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
+from wse.errors import BadTrace
 from wse.studies.facts import Report
 from wse.studies.view.packing import checked
-from wse_traces.read import Trace
+from wse_traces.read import Columns, Trace
 from wse_traces.schema import USES
 
 MOST_ROWS: Final = 20_000
@@ -17,7 +20,7 @@ def memory_facts(trace: Trace) -> Report:
     """``stages``, ``buffers`` (with ``live`` as names of ops), ``routes``; each a list of small objects.
 
     Raises:
-        BadTrace: an index points to no stage, op or name.
+        BadTrace: an index points to no stage, op or name, or a stage leaves the mesh.
     """
     stages = trace.table("stage")
     ops, names = trace.texts("graph/ops/name"), trace.texts("strings/names")
@@ -30,6 +33,7 @@ def memory_facts(trace: Trace) -> Report:
     for end in ("live_from", "live_to"):
         checked(trace.path, f"sram/buffers/{end}", buffers[end], len(ops))
     checked(trace.path, "placement/stages/wafer", stages["wafer"], trace.header.wafers)
+    _check_inside(trace, stages)
     return {
         "stages": _rows(stages),
         "buffers": [
@@ -46,6 +50,18 @@ def memory_facts(trace: Trace) -> Report:
         ],
         "routes": [{**row, "pattern": names[row["pattern"]] if row["pattern"] >= 0 else ""} for row in _rows(routes)],
     }
+
+
+def _check_inside(trace: Trace, stages: Columns) -> None:
+    """Raises BadTrace where a rectangle leaves the mesh."""
+    row, col, rows, cols = (stages[name].astype("<i8") for name in ("row", "col", "rows", "cols"))
+    inside = (row >= 0) & (col >= 0) & (rows >= 0) & (cols >= 0)
+    inside &= (row + rows <= trace.header.rows) & (col + cols <= trace.header.cols)
+    if not inside.all():
+        at = int(np.flatnonzero(~inside)[0])
+        size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
+        message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
+        raise BadTrace(message)
 
 
 def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,73 @@
+// Mouse and keys on a map: hover, click, drag and wheel; arrows, plus, minus and zero.
+function listenToMap(maps, side) {
+  const { canvas } = side;
+  let held = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    held = { x: event.offsetX, y: event.offsetY, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held) {
+      const x = event.offsetX - held.x,
+        y = event.offsetY - held.y;
+      if (held.moved || Math.hypot(x, y) > 3) {
+        maps.camera.pan(x, y, canvas.clientWidth, canvas.clientHeight);
+        held = { x: event.offsetX, y: event.offsetY, moved: true };
+        hideTip();
+        maps.draw();
+      }
+      return;
+    }
+    const place = maps.peAt(side, event);
+    if (place) showTip(event, maps.lines(side, place));
+    else hideTip();
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    const place = held && !held.moved ? maps.peAt(side, event) : null;
+    held = null;
+    if (place) maps.moveTo(place);
+  });
+  canvas.addEventListener("pointercancel", () => {
+    held = null;
+  });
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey && document.activeElement !== canvas) return;
+      event.preventDefault();
+      maps.camera.zoom(event.deltaY < 0 ? 1.25 : 0.8, event.offsetX, event.offsetY);
+      maps.camera.pan(0, 0, canvas.clientWidth, canvas.clientHeight);
+      maps.draw();
+    },
+    { passive: false },
+  );
+  canvas.addEventListener("keydown", (event) => mapKey(maps, side, event));
+}
+
+function mapKey(maps, side, event) {
+  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const { clientWidth: width, clientHeight: height } = side.canvas;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (moves[event.key]) {
+    const [down, across] = moves[event.key].map((step) => step * (event.shiftKey ? 10 : 1));
+    const within = (at, all) => Math.min(Math.max(at, 0), all - 1);
+    maps.moveTo({
+      row: within(maps.cursor.row + down, side.trace.rows),
+      col: within(maps.cursor.col + across, side.trace.cols),
+    });
+  } else if ("+=-".includes(event.key)) {
+    const { row, col } = maps.cursor;
+    maps.camera.zoom(
+      event.key === "-" ? 1 / 1.6 : 1.6,
+      (col + 0.5 - maps.camera.col) * maps.camera.scale,
+      (row + 0.5 - maps.camera.row) * maps.camera.scale,
+    );
+    maps.camera.pan(0, 0, width, height);
+    maps.draw();
+  } else if (event.key === "0") {
+    maps.camera.fitted = false;
+    maps.draw();
+  } else return;
+  event.preventDefault();
+}
