@@ -1,0 +1,48 @@
+"""The notebooks run from top to bottom, and say what they say in the file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
+assert NOTEBOOKS, "no notebooks"
+
+
+def text_of(cell):
+    """What a cell printed."""
+    return "".join(output["text"] for output in cell.get("outputs", ()) if output["output_type"] == "stream")
+
+
+def pictures_of(cell):
+    """How many pictures a cell drew."""
+    return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", ()))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_are_those_in_the_file(path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    for library in ("ipykernel", "polars"):
+        pytest.importorskip(library)
+    kept, run = nbformat.read(path, 4), nbformat.read(path, 4)
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    nbclient.NotebookClient(run, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
+    assert sum(map(pictures_of, kept.cells)) > 2
+    for number, (before, after) in enumerate(zip(kept.cells, run.cells, strict=True)):
+        assert text_of(after) == text_of(before), f"cell {number}: {after['source']}"
+        assert pictures_of(after) == pictures_of(before), f"cell {number}: {after['source']}"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_files_are_small_and_of_no_machine(path):
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(path, 4)
+    assert path.stat().st_size < 200_000
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert not any(cell.metadata for cell in notebook.cells)
+    assert not re.search(r"/(home|root|tmp|work|Users|opt|usr)/", path.read_text(encoding="utf-8"))
