@@ -211,7 +211,7 @@ def test_a_file_from_before_a_table_was_added_has_none_of_its_rows(copy):
         counts = file["run/rows"]
         rows, labels = counts[...].tolist(), counts.attrs["labels"].decode().split(",")
         del file["run/rows"]
-        kept = [(row, label) for row, label in zip(rows, labels, strict=True) if label != "wavelet"]
+        kept = [(row, label) for row, label in zip(rows, labels, strict=True) if not label.startswith("wavelet")]
         file["run/rows"] = np.array([row for row, _ in kept], "<i8")
         text = ",".join(label for _, label in kept).encode()
         file["run/rows"].attrs["labels"] = np.array(text, h5py.string_dtype("utf-8", len(text)))
@@ -232,3 +232,14 @@ def test_unknown_datasets_are_ignored(copy):
         file["steps/from_the_future"] = [1, 2]
         file["future/x"] = 3
     assert problems(copy) == []
+
+
+@pytest.mark.parametrize(("begin", "count"), [(-1, 5), (16, 5), (3, 2**62), (2**62, 2**62), (0, -1)])
+def test_schedules_beyond_the_steps_are_refused(copy, begin, count):
+    with h5py.File(copy, "r+") as file:
+        file["schedules/first_step"][1], file["schedules/steps"][1] = begin, count
+    with open_trace(copy) as trace:
+        for read in (trace.steps, lambda: trace.steps(5), trace.summary, trace.top_steps):
+            with pytest.raises(TraceError, match="schedules: rows beyond the 18 of steps; make the trace again"):
+                read()
+    assert any(line.startswith(("schedules/first_step[1]", "schedules/steps[1]")) for line in problems(copy))

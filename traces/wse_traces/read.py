@@ -94,19 +94,20 @@ class Trace(TraceFile):
             raise TraceError(message)
         schedule = self._taken(passes["schedule"], chosen, "tokens/pass")
         counts = self._taken(schedules["steps"], schedule, "passes/schedule")
+        begin, most = schedules["first_step"][schedule], self.rows("step")
+        if ((begin < 0) | (counts < 0) | (begin > most - counts)).any():
+            message = f"{self.path}: schedules: rows beyond the {most} of steps; make the trace again"
+            raise TraceError(message)
         size = int(counts.sum()) * 256
-        if counts.min(initial=0) < 0 or size > self.limit_bytes:
+        if size > self.limit_bytes:
             message = f"{self.path}: {size:,} B of steps, the limit is {self.limit_bytes:,} B; ask for one token"
             raise TraceError(message)
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = within + np.repeat(schedules["first_step"][schedule], counts)
+        rows = within + np.repeat(begin, counts)
         if token is None or not len(rows):
-            columns = {name: self._taken(c, rows, "schedules") for name, c in self.table("step").items()}
+            columns = {name: column[rows] for name, column in self.table("step").items()}
         else:
             columns = self.table("step", int(rows[0]), int(rows[-1]) + 1)
-            if len(columns["op"]) != len(rows):
-                message = f"{self.path}: schedules: rows that steps does not have; make the trace again"
-                raise TraceError(message)
         columns["start_cycle"] = columns["start_cycle"] + np.repeat(passes["start_cycle"][chosen], counts)
         first = np.full(self.rows("pass"), schema.NONE, "<i8")
         generated = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
@@ -193,7 +194,7 @@ class Trace(TraceFile):
         """The schedule that each row of the table of steps belongs to, -1: none yet."""
         first, count = self.column("schedules/first_step"), self.column("schedules/steps")
         rows = len(self.column("steps/cycles"))
-        if len(first) and (first.min() < 0 or count.min() < 0 or (first + count).max() > rows):
+        if len(first) and (first.min() < 0 or count.min() < 0 or (first > rows - count).any()):
             message = f"{self.path}: schedules: rows beyond the {rows} of steps; make the trace again"
             raise TraceError(message)
         owner = np.full(rows, schema.NONE, "<i8")

@@ -78,7 +78,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
         return
     words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))
     begin, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
-    if (begin + count > trace.rows("step")).any():
+    if (begin > trace.rows("step") - count).any():
         return  # told where schedules are
     times = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
     until = np.concatenate([[0], np.cumsum(trace.column("steps/hops"))])

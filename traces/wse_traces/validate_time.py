@@ -30,7 +30,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     """Schedules cut the table of steps up, and each lasts as long as its steps."""
     columns, steps = trace.table("schedule"), trace.rows("step")
     begin, count = columns["first_step"], columns["steps"]
-    wrong = begin + count > steps
+    wrong = begin > steps - count
     if wrong.any():
         row = first_row(wrong)
         yield f"schedules/first_step[{row}]: {count[row]} steps from {begin[row]} of {steps}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ml_dtypes  # noqa: F401  gives numpy the names bfloat16 and float8
 import numpy as np
 
 from wse.errors import BadTrace
 from wse.studies.inspect.opened import Facts, named
-from wse_traces.read import Trace
+from wse_traces.read import Array, Trace
 
 
 def tensor_facts(trace: Trace) -> list[Facts]:
@@ -23,17 +22,20 @@ def tensor_facts(trace: Trace) -> list[Facts]:
         raise BadTrace(message)
     ops = trace.texts("graph/ops/name")
     passes, op = trace.column("tensors/pass").tolist(), trace.column("tensors/op").tolist()
-    return [{"tensor": at, "op": named(ops, op[at]), "pass": passes[at], **_values(trace, at)} for at in range(rows)]
+    types, sizes = trace.texts("tensors/dtype"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
+    return [
+        {"tensor": at, "op": named(ops, op[at]), "pass": passes[at], **_values(trace.tensor(at), types[at], sizes[at])}
+        for at in range(rows)
+    ]
 
 
-def _values(trace: Trace, index: int) -> Facts:
-    tensor = trace.tensor(index)
+def _values(tensor: Array, dtype: str, size: int) -> Facts:
     shape = list(tensor.shape)
     while len(shape) > 1 and shape[0] == 1:
         shape.pop(0)  # the file pads in front
     values = tensor.astype(np.float64)
     finite = values[np.isfinite(values)]
-    facts: Facts = {"shape": shape, "dtype": str(tensor.dtype), "bytes": tensor.nbytes}
+    facts: Facts = {"shape": shape, "dtype": dtype, "bytes": size}
     if finite.size:
         facts |= {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
     return {**facts, "nonfinite": int(values.size - finite.size)}
