@@ -114,6 +114,20 @@ def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> No
     assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
 
 
+def test_a_few_tokens_do_not_show_the_run_before_them(tmp_path: Path) -> None:
+    """The first generated token took all cycles since the run began, but its prompt was read in two passes."""
+    path = GOLDEN / "story.h5"
+    whole = export(path, tmp_path / "t.json", tokens="12-12")[1]
+    with open_trace(path) as trace:
+        one, start = trace.column("tokens/pass").tolist()[12], trace.column("passes/start_cycle").tolist()
+        cycles = trace.column("tokens/cycles").tolist()[12]
+    assert one > 0
+    assert {e["ts"] >= start[one] for e in whole["traceEvents"] if "ts" in e} == {True}
+    (token,) = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
+    assert token["ts"] == start[one]
+    assert token["args"]["cycles"] == cycles > token["dur"]
+
+
 def test_steps_that_overlap_lie_on_lanes(tmp_path: Path) -> None:
     path = tmp_path / "overlap.h5"
     ones = np.ones(3, int)

@@ -31,9 +31,13 @@ def pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
 
 
 def token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
-    """For each user the passes that read the prompt, and generated tokens, from the one before to the end of theirs."""
+    """For each user the passes that read the prompt, and generated tokens, from the one before to the end of theirs.
+
+    None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
+    """
     tokens, texts = trace.table("token"), trace.token_bytes()
     passes, schedules = trace.table("pass"), trace.table("schedule")
+    begin = int(passes["start_cycle"][chosen.passes].min(initial=1 << 62))
     read: dict[tuple[int, int], list[int]] = {}
     found: list[tuple[int, int, int, bool, list[int]]] = []
     for row in chosen.tokens.tolist():
@@ -42,7 +46,8 @@ def token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
             read.setdefault((user, index), []).append(row)
         else:
             end = int(passes["start_cycle"][index] + schedules["cycles"][passes["schedule"][index]])
-            found.append((end - max(0, int(tokens["cycles"][row])), end, user, False, [row]))
+            start = end - max(0, int(tokens["cycles"][row]))
+            found.append((min(end, max(begin, start)), end, user, False, [row]))
     for (user, index), rows in read.items():
         start, cycles = int(passes["start_cycle"][index]), int(schedules["cycles"][passes["schedule"][index]])
         found.append((start, start + max(0, cycles), user, True, rows))
@@ -59,6 +64,6 @@ def token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
         if one and tokens["id"][rows[0]] >= 0:
             facts["id"] = int(tokens["id"][rows[0]])
         if not prompt:
-            facts |= {"cycles": end - start, "wall_s": float(tokens["wall_s"][rows[0]])}
+            facts |= {"cycles": int(tokens["cycles"][rows[0]]), "wall_s": float(tokens["wall_s"][rows[0]])}
         name = repr(text[:LONGEST_NAME]) if text else f"token {rows[0]}" if one else f"tokens {rows[0]} to {rows[-1]}"
         yield Slice(track, name, "prompt" if prompt else "token", start, end - start, facts)
