@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from trace_events import names_of, read_trace_events
@@ -189,3 +190,29 @@ def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) ->
         (one,) = {int(tokens["pass"][row]) for row in rows}
         assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
         assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("passes/schedule", 99),
+        ("passes/start_cycle", -1),
+        ("schedules/steps", 2**62),
+        ("schedules/first_step", 2**63 - 1),
+        ("schedules/cycles", 2**53),
+        ("steps/start_cycle", -(2**63)),
+        ("steps/cycles", 2**60),
+        ("steps/hops", -5),
+        ("tokens/cycles", 2**60),
+        ("crossings/bytes", -1),
+        ("crossings/src_wafer", -7),
+        ("crossings/dst_wafer", 2),
+    ],
+)
+def test_a_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
+    trace = write(tmp_path / "t.h5")
+    with h5py.File(trace, "r+") as file:
+        file[path][-1] = value
+    with pytest.raises(BadTrace, match=rf"t.h5: {path}: {value}, which is out of range; make the trace again"):
+        export(trace, tmp_path / "t.json")
+    assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]

@@ -12,6 +12,7 @@ from wse.errors import BadInput, BadTrace
 from wse_traces.read import Array, Trace
 
 MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
+LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -54,15 +55,18 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
 
     Raises:
         BadInput: there is no such token, or the passes of the tokens have too many steps.
-        BadTrace: the first pass alone has too many steps, or a pass belongs to no schedule.
+        BadTrace: the first pass alone has too many steps, a pass belongs to no schedule, a schedule has steps that the
+            trace does not have, or a time is none.
         TraceError: the trace is damaged.
     """
     token_pass = trace.column("tokens/pass")
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
-    counts = trace.column("schedules/steps")
-    if len(schedule) and not 0 <= schedule.min() <= schedule.max() < len(counts):
-        message = f"{trace.path}: passes/schedule: indices out of the {len(counts)} schedules; make the trace again"
-        raise BadTrace(message)
+    counts, steps = trace.column("schedules/steps"), trace.rows("step")
+    check_range(trace, "passes/schedule", schedule, len(counts))
+    check_range(trace, "passes/start_cycle", start, LATEST_CYCLE)
+    check_range(trace, "schedules/cycles", trace.column("schedules/cycles"), LATEST_CYCLE)
+    check_range(trace, "schedules/steps", counts, steps + 1)
+    check_range(trace, "schedules/first_step", trace.column("schedules/first_step"), steps + 1 - counts)
     if tokens is None:
         passes = np.argsort(start, kind="stable")
     else:
@@ -84,8 +88,17 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
     if tokens is not None:
         number = np.arange(len(token_pass))
         shown &= (number >= tokens[0]) & (number <= tokens[1])
-    steps = int(slices[kept - 1]) if kept else 0
-    return Chosen(passes[:kept], np.flatnonzero(shown), steps, len(passes) - kept)
+    count = int(slices[kept - 1]) if kept else 0
+    return Chosen(passes[:kept], np.flatnonzero(shown), count, len(passes) - kept)
+
+
+def check_range(trace: Trace, path: str, values: Array, end: int | Array, *, start: int = 0) -> None:
+    """Raise BadTrace for a value below ``start`` or not below ``end``; before sums of them, which could overflow."""
+    wrong = (values < start) | (values >= end)
+    if wrong.any():
+        found = int(values[wrong][0])
+        message = f"{trace.path}: {path}: {found}, which is out of range; make the trace again"
+        raise BadTrace(message)
 
 
 def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wse.errors import BadTrace
+from wse.studies.export.chosen_passes import LATEST_CYCLE, check_range
 from wse.studies.export.events import Slice, Track
 from wse.studies.export.lanes import Lanes
 from wse.studies.facts import Report
@@ -22,20 +22,20 @@ _LANES_A_STAGE = 1000  # in the order of tracks
 def executed_steps(trace: Trace, passes: Array) -> Columns:
     """The steps of some passes in order of their start, which is counted from the start of the run.
 
-    The columns of ``steps``, and ``pass``, ``phase`` and ``kv_slots``.
+    The columns of ``steps``, and ``pass``, ``phase`` and ``kv_slots``. ``passes`` are those of ``chosen_passes``, whose
+    schedules have steps.
 
     Raises:
-        BadTrace: a schedule has steps that the trace does not have.
+        BadTrace: a time or a traffic is out of range.
         TraceError: the trace is damaged.
     """
     schedules, total = trace.table("schedule"), trace.rows("step")
     schedule = trace.column("passes/schedule")[passes]
     first, counts = schedules["first_step"][schedule], schedules["steps"][schedule]
-    if len(passes) and (first.min() < 0 or counts.min() < 0 or (first + counts).max() > total):
-        message = f"{trace.path}: schedules: rows beyond the {total} of steps; make the trace again"
-        raise BadTrace(message)
     lowest = int(first.min(initial=total))
     table = trace.table("step", lowest, max(lowest, int((first + counts).max(initial=0))))
+    for name in ("start_cycle", "cycles", "words", "hops"):
+        check_range(trace, f"steps/{name}", table[name], LATEST_CYCLE)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = within + np.repeat(first - lowest, counts)
     start = np.repeat(trace.column("passes/start_cycle")[passes], counts) + table["start_cycle"][rows]

@@ -16,7 +16,7 @@ def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
     """All events of the chosen passes and tokens.
 
     Raises:
-        BadTrace: a schedule has steps that the trace does not have.
+        BadTrace: a time or a traffic is out of range.
         TraceError: the trace is damaged.
     """
     steps = executed_steps(trace, chosen.passes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from wse.studies.export.chosen_passes import Chosen
+from wse.studies.export.chosen_passes import LATEST_CYCLE, Chosen, check_range
 from wse.studies.export.events import RUN, Slice, Track
 from wse.studies.export.lanes import Lanes
 from wse.studies.facts import Report
@@ -36,6 +36,7 @@ def token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
     None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
     """
     tokens, texts = trace.table("token"), trace.token_bytes()
+    check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
     passes, schedules = trace.table("pass"), trace.table("schedule")
     begin = int(passes["start_cycle"][chosen.passes].min(initial=1 << 62))
     read: dict[tuple[int, int], list[int]] = {}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wse.studies.export.chosen_passes import LATEST_CYCLE, check_range
 from wse.studies.export.events import Count, process_name
 from wse_traces.read import Array, Columns, Trace
+from wse_traces.schema import HOST
 
 _DECIMALS = 6  # a rate below that is the rest of a sum of floats
 
@@ -31,6 +33,9 @@ def crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
     """Bytes that each pass sends from one wafer to another, or from and to the host, while the pass goes on."""
     table, of_pass = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
+    for name in ("src_wafer", "dst_wafer"):
+        check_range(trace, f"crossings/{name}", table[name], trace.header.wafers, start=HOST)
+    check_range(trace, "crossings/bytes", table["bytes"], LATEST_CYCLE)
     known = np.isin(table["pass"], passes)
     ways = np.unique(np.stack([table["src_wafer"][known], table["dst_wafer"][known]], axis=1), axis=0)
     for source, target in ways.tolist():
