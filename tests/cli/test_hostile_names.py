@@ -37,6 +37,8 @@ QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
         ["export", "{}", "--to", "csv"],
         ["export", "no.h5", "--to", "{}"],
         ["export", "no.h5", "--to", "csv", "--what", "{}"],
+        ["view", "{}"],
+        ["view", "{}.h5"],
     ],
     ids=lambda a: " ".join(a),
 )

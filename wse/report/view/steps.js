@@ -72,7 +72,10 @@ async function stepTable(section) {
     return;
   }
   const holder = el("div");
-  const show = (rows) => holder.replaceChildren(tableOf(COMPARED ? aligned(rows[0], rows[1]) : rows[0]).node);
+  const show = (apart) => {
+    const rows = apart ? all : all.map(together);
+    holder.replaceChildren(tableOf(COMPARED ? aligned(rows[0], rows[1]) : rows[0], apart).node);
+  };
   section.append(
     el(
       "div",
@@ -84,13 +87,13 @@ async function stepTable(section) {
           ["together", "together"],
         ],
         "apart",
-        (value) => show(value === "apart" ? all : all.map(together)),
+        (value) => show(value === "apart"),
         "rows",
       ),
     ),
     holder,
   );
-  show(all);
+  show(true);
 }
 
 // Rows of the same kernel or pattern in ops of the same kind, all layers and places in one.
@@ -121,40 +124,51 @@ function together(rows) {
   return [...found.values()];
 }
 
-function tableOf(rows) {
-  const total = sum(TRACES.flatMap((trace) => Object.values(trace.phases).map((phase) => sum(phase.cycles_by))));
-  const columns_ = COMPARED
-    ? [
-        ...NAME_COLUMNS,
-        LAYER_COLUMN,
-        numberColumn("cycles in A", (row) => row.before),
-        numberColumn("cycles in B", (row) => row.after),
-        numberColumn("B − A", (row) => row.after - row.before),
-        {
-          name: "change",
-          value: (row) => Math.abs(row.after - row.before),
-          text: (row) => change(row.before, row.after),
-          numeric: true,
-        },
-        numberColumn("hops, B − A", (row) => row.hops),
-      ]
-    : [
-        ...NAME_COLUMNS,
-        LAYER_COLUMN,
-        numberColumn("stage", (row) => row.stage, orDash),
-        numberColumn("wafer", (row) => row.wafer, orDash),
-        numberColumn("times", (row) => row.times),
-        numberColumn("cycles", (row) => row.cycles),
-        { name: "share", value: (row) => row.cycles, text: (row) => percent(row.cycles, total), numeric: true },
-        CAUSE_COLUMN,
-        numberColumn("words", (row) => row.words),
-        numberColumn("hops", (row) => row.hops),
-        textColumn("PEs", (row) => row.area),
-      ];
+// What sorts the table at first is the column of cycles, or of how much they changed.
+function tableOf(rows, apart) {
+  const columns_ = COMPARED ? changeColumns(apart) : sumColumns(apart);
   const caption = COMPARED
-    ? "Steps of both runs, by op, kernel or pattern and layer: cycles over the run"
+    ? "Steps of both runs, by op and kernel or pattern: cycles over the run"
     : "Steps of the program, summed over the run";
-  return new SortedTable(caption, columns_, rows, searched, 7); // by cycles, or by how much they changed
+  const first = columns_.findIndex((column) => column.name === (COMPARED ? "change" : "cycles"));
+  return new SortedTable(caption, columns_, rows, searched, first);
+}
+
+function sumColumns(apart) {
+  const total = sum(TRACES.flatMap((trace) => Object.values(trace.phases).map((phase) => sum(phase.cycles_by))));
+  const places = [
+    LAYER_COLUMN,
+    numberColumn("stage", (row) => row.stage, orDash),
+    numberColumn("wafer", (row) => row.wafer, orDash),
+  ];
+  return [
+    ...NAME_COLUMNS,
+    ...(apart ? places : []),
+    numberColumn("times", (row) => row.times),
+    numberColumn("cycles", (row) => row.cycles),
+    numberColumn(
+      "share",
+      (row) => row.cycles,
+      (cycles) => percent(cycles, total),
+    ),
+    CAUSE_COLUMN,
+    numberColumn("words", (row) => row.words),
+    numberColumn("hops", (row) => row.hops),
+    ...(apart ? [textColumn("PEs", (row) => row.area)] : []),
+  ];
+}
+
+function changeColumns(apart) {
+  const amountChanged = (row) => Math.abs(row.after - row.before);
+  return [
+    ...NAME_COLUMNS,
+    ...(apart ? [LAYER_COLUMN] : []),
+    numberColumn("cycles in A", (row) => row.before),
+    numberColumn("cycles in B", (row) => row.after),
+    numberColumn("B − A", (row) => row.after - row.before),
+    { name: "change", value: amountChanged, text: (row) => change(row.before, row.after), numeric: true },
+    numberColumn("hops, B − A", (row) => row.hops),
+  ];
 }
 
 // Rows of two traces that are the same step of the same op, wherever each has it placed.

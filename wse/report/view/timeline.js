@@ -246,20 +246,14 @@ class Timeline {
 
   drawStrip(colours) {
     const { context, width } = sized(this.strip);
-    const [side] = this.sides;
-    if (side.schedule && side.steps) {
-      const lanes = { names: ["all"], lane: new Int32Array(side.schedule.steps) };
-      drawLane(
-        context,
-        rasterised(side.steps, side.schedule, lanes, 0, this.end, Math.floor(width)),
-        0,
-        Math.floor(width),
-        0,
-        4,
-        STRIP - 8,
-        colours,
-      );
-    }
+    const pixels = Math.floor(width),
+      height = (STRIP - 8) / this.sides.length;
+    this.sides.forEach(({ schedule, steps }, at) => {
+      if (!schedule || !steps) return;
+      const lanes = { names: ["all"], lane: new Int32Array(schedule.steps) };
+      const amount = rasterised(steps, schedule, lanes, 0, this.end, pixels);
+      drawLane(context, amount, 0, pixels, 0, 4 + at * height, height - (at ? 0 : 1), colours);
+    });
     const [from, to] = (this.chosen ?? this.window).map((cycle) => (cycle * width) / this.end);
     context.fillStyle = colourOf("veil");
     context.fillRect(0, 0, from, STRIP);
