@@ -297,6 +297,17 @@ def test_everything_is_reached_by_tab_and_shows_its_focus(story: Any) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_theme_is_that_of_the_system_unless_one_is_chosen(story: Any, theme: str) -> None:
+    system = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    other = {"light": "dark", "dark": "light"}[theme]
+    for choice, seen in {"auto": theme, other: other}.items():
+        story.execute_cdp_cmd("Emulation.setEmulatedMedia", system)
+        choose(story, "theme", choice)
+        wait_for(story, f"return document.documentElement.dataset.theme === '{seen}'")
+    story.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
     choose(story, "theme", theme)
     choose(story, "quantity", "links.south")

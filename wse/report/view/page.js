@@ -1,11 +1,15 @@
 // The page: every section made, then a mark that says when it could be used.
 function theme() {
-  const choice = document.getElementById("theme");
-  choice.addEventListener("change", () => {
-    document.documentElement.dataset.theme = choice.value;
+  const choice = document.getElementById("theme"),
+    system = matchMedia("(prefers-color-scheme: dark)");
+  const apply = () => {
+    document.documentElement.dataset.theme =
+      choice.value === "auto" ? (system.matches ? "dark" : "light") : choice.value;
     redrawAll();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  };
+  choice.addEventListener("change", apply);
+  system.addEventListener("change", apply);
+  apply();
 }
 
 async function start() {
