@@ -89,7 +89,11 @@ def test_rows_as_json_csv_plot_and_page_with_a_hostile_name(wse: Wse, hostile: P
         read = list(csv.DictReader(file))
     assert set(read[0]) <= set(COLUMNS)
     for row, line in zip(report["rows"], read, strict=True):
-        assert {name: text for name, text in line.items() if text} == {n: _text(v) for n, v in row.items()}
+        told = {name: text for name, text in line.items() if text}
+        told["reason"] = (
+            told["reason"].removeprefix("'") if "reason" in told else ""
+        )  # it begins with an option's dashes
+        assert told == {"reason": "", **{n: _text(v) for n, v in row.items()}}
     assert is_png((empty / "c.png").read_bytes())
     page = Page((empty / "c.html").read_text(encoding="utf-8"))
     assert "script" not in page.tags

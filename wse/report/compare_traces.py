@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from rich.console import Console
+
 from wse.report.compare_table import print_rows
-from wse.report.terminal import console_on, count, heading, lines, plain_table, show, shown
+from wse.report.terminal import console_on, count, heading, lines, plain_table, short, show, shown
 
 MOST: Final = 12  # changes of a kind that are shown
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
-UNITS: Final = {"cycle": "cycles", "word": "words", "wavelet-hop": "wavelet hops"}
+UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}  # a heading says it
+EXACT_BELOW: Final = 100_000_000
 HEADER: Final = ("", "first", "second", "change", "")
 
 
@@ -23,13 +26,20 @@ def print_traces(report: dict[str, Any], stream: TextIO) -> None:
     heading(console, "Speed")
     print_rows(console, report["rows"])
     for phase, changes in report["changes"].items():
-        heading(console, CHANGED[phase], "the largest of each kind first")
-        table = plain_table(header=True)
-        for name in HEADER:
-            table.add_column(name, justify="right" if name else "left", no_wrap=True)
-        for cells in change_cells(changes):
-            table.add_row(*cells)
-        show(console, table)
+        heading(console, CHANGED[phase], "in cycles; the largest of each kind first")
+        print_changes(console, changes)
+
+
+def print_changes(
+    console: Console, changes: Sequence[dict[str, Any]], kinds: Mapping[str, str] = KINDS, most: int = MOST
+) -> None:
+    """A table of changes, under a heading that says they are cycles where no other unit stands."""
+    table = plain_table(header=True)
+    for name in HEADER:
+        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name), overflow="fold")
+    for cells in change_cells(changes, kinds, most):
+        table.add_row(*cells)
+    show(console, table)
 
 
 def runs(report: dict[str, Any]) -> list[str]:
@@ -48,16 +58,23 @@ def change_cells(
         for change in mine:
             yield (
                 f"{'  ' if told else ''}{shown(change['name'])}",
-                count(change["first"]),
-                count(change["second"]),
-                f"{'+' if change['change'] > 0 else ''}{count(change['change'])}",
+                _amount(change["first"]),
+                _amount(change["second"]),
+                f"{'-' if change['change'] < 0 else '+'}{_amount(abs(change['change']))}",
                 _relative(change),
             )
 
 
+def _amount(number: float) -> str:
+    """A number in full, unless it is so long that a line had no room for it."""
+    return count(number) if number < EXACT_BELOW else short(number)
+
+
 def _relative(change: dict[str, Any]) -> str:
     """The unit of a change, and the change as a share of what it was."""
-    unit = UNITS.get(change["unit"], change["unit"])
+    told = [UNITS.get(change["unit"], change["unit"])]
     if "only_in" in change:
-        return f"{unit}, only in the {change['only_in']}"
-    return f"{unit}, {change['fraction']:+.1%}".replace("%", " %") if "fraction" in change else str(unit)
+        told.append(f"only in the {change['only_in']}")
+    elif "fraction" in change:
+        told.append(f"{change['fraction']:+.1%}".replace("%", " %"))
+    return ", ".join(part for part in told if part)

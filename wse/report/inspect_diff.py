@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from wse.report.compare_traces import HEADER, change_cells
+from wse.report.compare_traces import print_changes
 from wse.report.placement_lines import USES
 from wse.report.terminal import count, heading, lines, plain_table, show, shown
 
@@ -35,13 +35,11 @@ def print_diff(console: Console, facts: dict[str, Any]) -> None:
         lines(console, [("none", "")])
     for phase, changes in facts["changes"].items():
         what = "all of them together" if phase == "prefill" else "a mean one of each"
-        heading(console, PHASES[phase], f"{what}; the largest change of each kind first")
-        _print_changes(console, changes, KINDS)
+        heading(console, PHASES[phase], f"in cycles, {what}; the largest change of each kind first")
+        _changes(console, changes, KINDS)
     heading(console, "SRAM of the fullest PE", "bytes by use that changed")
     if facts["sram"]:
-        _print_changes(
-            console, [{**row, "name": USES.get(row["name"], row["name"])} for row in facts["sram"]], {"sram": ""}
-        )
+        _changes(console, [{**row, "name": USES.get(row["name"], row["name"])} for row in facts["sram"]], {"sram": ""})
     else:
         lines(console, [("none", "")])
     only = [(f"ops only in the {side}", _names(names)) for side, names in facts["only"].items() if names]
@@ -59,13 +57,8 @@ def _print_settings(console: Console, settings: list[dict[str, Any]]) -> None:
     show(console, table)
 
 
-def _print_changes(console: Console, changes: list[dict[str, Any]], kinds: dict[str, str]) -> None:
-    table = plain_table(header=True)
-    for name in HEADER:
-        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name), overflow="fold")
-    for cells in change_cells(changes, kinds, MOST):
-        table.add_row(*cells)
-    show(console, table)
+def _changes(console: Console, changes: list[dict[str, Any]], kinds: dict[str, str]) -> None:
+    print_changes(console, changes, kinds, MOST)
     left = sum(max(0, sum(change["kind"] == kind for change in changes) - MOST) for kind in kinds)
     if left:
         lines(console, [(f"and {count(left)} more", "--csv FILE or --json: all of them")])
