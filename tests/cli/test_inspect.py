@@ -284,3 +284,21 @@ def test_a_run_that_goes_on_is_told_to_be_incomplete(wse: Wse, empty: Path) -> N
         assert "incomplete" in wse("inspect", "on.h5.partial", "--check").out
     finally:
         writer.close(complete=False)
+
+
+@pytest.mark.parametrize("defects", [[], ["--defects", "0.02"]], ids=["whole", "dead PEs"])
+def test_a_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list[str]) -> None:
+    placed = ["--wafer", "wse2", "--mesh", "8x8", "--prompt-len", "3", "--new-tokens", "4", *defects]
+    said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
+    facts = json.loads(wse("inspect", "e.h5", "--json").out)
+    assert facts["decode"]["cycles_per_pass"] == pytest.approx(said["decode"]["cycles_per_token"], rel=1e-3)
+    assert facts["generated_tokens"] == 4
+    tokens = json.loads(wse("inspect", "e.h5", "--tokens", "--json").out)["tokens"]
+    assert all({"id", "text"}.isdisjoint(token) for token in tokens)
+    pe = json.loads(wse("inspect", "e.h5", "--pe", "0,0", "--json").out)["pe"]
+    assert pe["busy_cycles"] > 0
+    assert ("links" in pe) == (not defects)
+    for view in (["--steps"], ["--by", "token"], ["--links"], ["--tree"], ["--diff", "e.h5"], ["--check"]):
+        seen = wse("inspect", "e.h5", *view)
+        assert seen.code == 0, seen.err
+    assert wse("inspect", "e.h5", "--tokens").out.count("generated") == 4

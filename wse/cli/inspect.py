@@ -13,7 +13,7 @@ from wse.errors import BadInput
 
 
 def inspect(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run wrote.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run or wse estimate wrote.")],
     tree: Annotated[bool, typer.Option("--tree", help="Show the ops of each layer, with their cycles.")] = False,  # noqa: FBT002
     steps: Annotated[bool, typer.Option("--steps", help="Show the costliest steps, or by --sort.")] = False,  # noqa: FBT002
     sort: Annotated[

@@ -11,6 +11,7 @@ from wse.report.placement_lines import print_sram
 from wse.report.terminal import COLOURS, count, heading, lines, percent, plain_table, several, show, shown
 
 FOR: Final = {"kv": "KV cache"}
+ALONG: Final = {"row": "its row", "col": "its column", "both": "row and column"}
 LEAST_GAP: Final = 16
 """Bytes between buffers that are told as free; fewer only let the next one begin at a whole word."""
 
@@ -108,9 +109,10 @@ def _while(buffer: dict[str, Any]) -> str:
     if first == last:
         return first
     (_, of_first, op), (_, of_last, other) = (_parts(name) for name in (first, last))
-    if op and op == other:
-        return f"{op} of layers {of_first} to {of_last}"
-    return f"{first} to {last}"
+    if not op or not other:
+        return f"{first} to {last}"
+    layers = f"layer {of_first}" if of_first == of_last else f"layers {of_first} to {of_last}"
+    return f"{op if op == other else f'{op} to {other}'} of {layers}"
 
 
 def _parts(name: str) -> tuple[str, str, str]:
@@ -120,15 +122,21 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def _print_routes(console: Console, routes: list[dict[str, Any]]) -> None:
-    """A row a colour; patterns that share it, one after another in time, in one cell."""
-    table = plain_table(header=True)
-    for name in ("colour", "along", "pattern", "stage"):
-        table.add_column(name, justify="right" if name == "colour" else "left", no_wrap=name != "pattern")
-    along = {"row": "its row", "col": "its column", "both": "row and column"}
+    """Patterns that share a colour, one after another in time, in one cell; colours with the same as one row."""
+    told: list[tuple[int, int, tuple[str, str, str]]] = []
     for colour in dict.fromkeys(route["colour"] for route in routes):
         mine = [route for route in routes if route["colour"] == colour]
-        axes = dict.fromkeys(along.get(route["axis"], "") for route in mine)
+        axes = dict.fromkeys(ALONG.get(route["axis"], "") for route in mine)
         patterns = dict.fromkeys(shown(route["pattern"]) for route in mine)
         stages = dict.fromkeys(str(route["stage"]) if route["stage"] >= 0 else "between stages" for route in mine)
-        table.add_row(str(colour), " and ".join(axes), ", ".join(patterns), ", ".join(stages))
+        cells = " and ".join(axes), ", ".join(patterns), ", ".join(stages)
+        if told and told[-1][1:] == (colour - 1, cells):
+            told[-1] = told[-1][0], colour, cells
+        else:
+            told.append((colour, colour, cells))
+    table = plain_table(header=True)
+    for name in ("colours", "along", "pattern", "stage"):
+        table.add_column(name, justify="right" if name == "colours" else "left", no_wrap=name != "pattern")
+    for first, last, cells in told:
+        table.add_row(str(first) if first == last else f"{first} to {last}", *cells)
     show(console, table)

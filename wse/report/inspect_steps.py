@@ -33,7 +33,8 @@ def print_step_rows(console: Console, steps: list[dict[str, Any]], order: str) -
     cause = order.removesuffix("-cycles") if order not in ("cycles", "words", "hops", "start") else ""
     extra = f"of {cause}" if cause else "first start" if order == "start" else ""
     traffic = [name for name in ("words", "hops") if console.width >= 90 or order == name]
-    names = ["phase", "op", "kernel or pattern", "times", "cycles", *([extra] if extra else []), *traffic, "mostly"]
+    mostly = ["mostly"] if console.width >= 90 or len(traffic) + bool(extra) == 0 else []
+    names = ["phase", "op", "kernel or pattern", "times", "cycles", *([extra] if extra else []), *traffic, *mostly]
     table = plain_table(header=True)
     for name in names:
         left = name in ("phase", "op", "kernel or pattern", "mostly")
@@ -49,7 +50,7 @@ def print_step_rows(console: Console, steps: list[dict[str, Any]], order: str) -
             count(step["cycles"]),
             *([count(value)] if extra else []),
             *(short(step[name]) for name in traffic),
-            max(by, key=lambda each: by[each]),
+            *(max(by, key=lambda each: by[each]) for _ in mostly),
         )
     if steps:
         show(console, table)

@@ -60,7 +60,7 @@ def _settings(header: Facts, tokens: Facts) -> dict[str, Any]:
         "seed": header["seed"],
         "complete": header["complete"],
     }
-    options = {f"option {name}": value for name, value in header["options"].items()}
+    options = {f"option {name}": value for name, value in header["options"].items() if name not in given}
     return {**given, **options, **{f"version of {name}": value for name, value in header["versions"].items()}}
 
 
