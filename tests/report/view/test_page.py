@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -28,8 +29,10 @@ LIMIT_BYTES = 8_000_000
 def unpacked(packed: dict[str, Any], blobs: list[str]) -> np.ndarray:
     """What the page's script makes of a packed array, with numpy."""
     values = np.frombuffer(zlib.decompress(base64.b64decode(blobs[packed["blob"]])), "<" + packed["type"])
-    values = values.reshape(packed["shape"])
-    return values if packed["type"] == "f8" else np.cumsum(values, axis=0, dtype=values.dtype)
+    starts = np.array(packed.get("starts", range(packed["shape"][0])), int)
+    values = values.reshape(len(starts), *packed["shape"][1:])
+    whole = values if packed["type"] == "f8" else np.cumsum(values, axis=0, dtype=values.dtype)
+    return np.repeat(whole, np.diff(starts, append=packed["shape"][0]), axis=0)
 
 
 def data_of(page: bytes) -> dict[str, Any]:
@@ -54,6 +57,16 @@ def test_arrays_come_back(values: np.ndarray) -> None:
     np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
     assert pack(values.copy()) == packed
     assert len(pack.blobs) == 1
+
+
+@pytest.mark.parametrize("most", [3, 2**40])
+def test_rows_that_repeat_are_held_once(most: int) -> None:
+    values = np.repeat(np.array([[1, 2], [0, most], [1, 2]]), [5, 1, 7], axis=0)
+    pack = Packer()
+    packed = pack(values)
+    assert packed is not None
+    assert packed["starts"] == [0, 5, 6]
+    np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
 
 
 def test_what_has_no_room_is_left_out_and_what_is_small_still_goes_in() -> None:

@@ -25,11 +25,20 @@ async function inflate(packed) {
   for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const values = new ARRAYS[packed.type](await new Response(stream).arrayBuffer());
-  if (packed.type !== "f8") {
-    const row = packed.shape.length > 1 ? packed.shape[1] : 1;
-    for (let at = row; at < values.length; at++) values[at] += values[at - row];
-  }
-  return values;
+  const row = packed.shape.length > 1 ? packed.shape[1] : 1;
+  if (packed.type !== "f8") for (let at = row; at < values.length; at++) values[at] += values[at - row];
+  return packed.starts ? repeated(values, packed.starts, packed.shape[0], row) : values;
+}
+
+// Rows that begin at `starts`, each held until the next begins.
+function repeated(values, starts, rows, row) {
+  const all = new values.constructor(rows * row);
+  starts.forEach((start, at) => {
+    const end = (starts[at + 1] ?? rows) * row,
+      held = values.subarray(at * row, (at + 1) * row);
+    for (let to = start * row; to < end; to += row) all.set(held, to);
+  });
+  return all;
 }
 
 async function columns(packed) {

@@ -1,5 +1,8 @@
 """Arrays as the page holds them: differences along the first axis, deflated, in base64; equal ones once.
 
+Of a plane most of whose rows are as the row before, as those of a wafer are, only the others are held, and ``starts``
+says which they are: so that the page need not inflate what it can copy.
+
 The page undoes it with the browser's own DecompressionStream (RFC 1950) and one addition an element.
 """
 
@@ -17,6 +20,8 @@ ROOM_BYTES: Final = 7_400_000
 """Of all packed arrays of a page, in base64: what stays below 8 MB with the rest of it."""
 TYPES: Final = ("u1", "u2", "u4")
 WIDE: Final = "f8"
+FEW: Final = 2
+"""Rows of a plane to each that differs from the one before, at least, for them to be few."""
 
 
 class Packer:
@@ -34,18 +39,27 @@ class Packer:
         plain = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
         key = hashlib.sha256(f"{dtype}{plain.shape}".encode() + plain.tobytes()).digest()
         if key not in self._known:
-            told = plain
-            if dtype != WIDE and len(plain) > 1:
-                told = plain.copy()
-                told[1:] -= plain[:-1]
+            starts = _starts_of_runs(plain)
+            told = plain if starts is None else plain[starts]
+            if dtype != WIDE and len(told) > 1:
+                told = np.concatenate([told[:1], told[1:] - told[:-1]])
             blob = base64.b64encode(zlib.compress(told.tobytes(), 6)).decode()
             if len(blob) > self.room_bytes:
                 return None
             self.room_bytes -= len(blob)
             self.blobs.append(blob)
             facts = {"type": dtype, "shape": list(plain.shape), "most": most, "least": least}
-            self._known[key] = {"blob": len(self.blobs) - 1, **facts}
+            runs = {} if starts is None else {"starts": starts.tolist()}
+            self._known[key] = {"blob": len(self.blobs) - 1, **facts, **runs}
         return self._known[key]
+
+
+def _starts_of_runs(values: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
+    """The rows that differ from the row before, if they are few; None otherwise."""
+    if values.ndim != 2 or len(values) < FEW:
+        return None
+    starts = np.concatenate([[0], 1 + np.flatnonzero((values[1:] != values[:-1]).any(axis=1))])
+    return starts if len(starts) * FEW <= len(values) else None
 
 
 def _narrowest(least: int, most: int) -> str:
