@@ -22,7 +22,8 @@ def view(
 ) -> None:
     """Write one HTML page about a trace: maps of the wafers, a token's timeline, cycles by layer and cause, steps.
 
-    It needs no network and no other file. Keys: ? on the page lists them.
+    It needs no network and no other file; its keys are told beside each picture. Every pictured number is in words or a
+    table too.
 
     Examples:
 
