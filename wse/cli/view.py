@@ -13,7 +13,9 @@ from wse.cli import options as opt
 def view(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE [TRACE]", help="A file that wse run wrote; with a second, both side by side."),
+        typer.Argument(
+            metavar="TRACE [TRACE]", help="A file of wse run or wse estimate; with a second, both side by side."
+        ),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="The page; one that is there is replaced.")
@@ -22,8 +24,7 @@ def view(
 ) -> None:
     """Write one HTML page about a trace: maps of the wafers, a token's timeline, cycles by layer and cause, steps.
 
-    It needs no network and no other file; its keys are told beside each picture. Every pictured number is in words or a
-    table too.
+    It needs no network and no other file; its keys are told beside each picture, whose main facts are also in words.
 
     Examples:
 
