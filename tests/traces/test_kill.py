@@ -1,12 +1,10 @@
-"""A run that is killed, or whose disk is full, leaves a trace that reads up to the last flush."""
+"""A writer that is killed, or whose disk is full, leaves a trace that reads up to the last flush."""
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -72,25 +70,6 @@ def check_up_to(partial, safe):
         assert len(trace.steps()["op"]) == trace.column("schedules/steps")[trace.column("passes/schedule")].sum()
         if safe:
             assert trace.column("links/words").shape == (1, 4, 40, 30)
-
-
-@pytest.mark.slow
-def test_killed_at_twenty_random_points(tmp_path):
-    draw = random.Random(6)
-    for number in range(20):
-        target = tmp_path / f"{number}.h5"
-        target.write_bytes(b"older")
-        run = start(target)
-        assert run.stdout.readline() == "ready\n", run.stderr.read()
-        time.sleep(draw.random() * (0.1 if number % 2 else 0.6))
-        run.kill()
-        lines = [line for line in run.communicate()[0].splitlines() if line.isdigit()]
-        assert target.read_bytes() == b"older"
-        partial = tmp_path / f"{number}.h5.partial"
-        if partial.exists():
-            check_up_to(partial, int(lines[-1]) if lines else 0)
-        else:
-            assert not lines, "killed before the file was there, yet rows were safe"
 
 
 def test_a_trace_can_be_read_while_it_is_written_and_a_killed_one_replaced(tmp_path):

@@ -18,6 +18,8 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.schema import ATTRIBUTES, FIELDS, ROWS, TABLES, Field, RunHeader
 
+_GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
+
 
 def _text(text: str) -> Any:
     """A text as HDF5 stores it in place, with a size that a reader can check before it reads."""
@@ -37,7 +39,7 @@ def empty_trace(header: RunHeader) -> bytes:
                 chunks=schema.chunk_of(field, header),
                 dtype=h5py.string_dtype("utf-8", 128) if field.dtype == schema.TEXT else field.dtype,
                 compression="gzip",
-                compression_opts=4,
+                compression_opts=_GZIP_LEVEL,
                 shuffle=True,
                 fletcher32=True,
             )

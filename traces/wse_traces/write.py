@@ -22,7 +22,8 @@ from wse_traces import schema
 from wse_traces.create import empty_trace, open_for_append
 from wse_traces.errors import TraceError
 from wse_traces.partial import PartialFile
-from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES, Field, RunHeader
+from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES, RunHeader
+from wse_traces.written_column import WrittenColumn, joined
 
 Array = NDArray[Any]
 
@@ -45,13 +46,15 @@ class TraceWriter:
         self._disk = PartialFile(Path(path), empty_trace(header))
         self._failed: TraceError | None = None
         self._rows = dict.fromkeys(TABLES, 0)  # written or waiting
-        self._waiting: dict[str, list[dict[str, Array]]] = {}
+        self._columns = {table: [WrittenColumn.of(f, header) for f in fields] for table, fields in TABLES.items()}
+        self._waiting: dict[str, list[dict[str, Any]]] = {}  # columns as arrays, or as lists of single rows
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()
         self._flush_took_s = 0.0
         self._published = False
         self._file = open_for_append(self._disk.path)
+        self._open = True  # which HDF5 tells too, but slowly
 
     @property
     def path(self) -> Path:
@@ -61,25 +64,21 @@ class TraceWriter:
     def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
         """Append rows to a table, all its columns at once; give the indices of the rows.
 
+        They are written later, so that arrays must not be changed any more.
+
         Raises: ValueError if columns are missing, unknown, of different lengths or out of range.
         """
-        fields = {f.name: f for f in TABLES[table]}
-        if fields.keys() != columns.keys():
-            message = f"table {table!r} has the columns {sorted(fields)}, given: {sorted(columns)}"
+        known = self._columns[table]
+        if len(known) != len(columns) or any(column.name not in columns for column in known):
+            message = f"table {table!r} has the columns {sorted(c.name for c in known)}, given: {sorted(columns)}"
             raise ValueError(message)
-        arrays = {name: _cast(f, columns[name], self.header) for name, f in fields.items()}
+        arrays = {column.name: column.cast(columns[column.name]) for column in known}
         lengths = {name: len(a) for name, a in arrays.items()}
         if len(set(lengths.values())) > 1:
             message = f"columns of table {table!r} have different lengths: {lengths}"
             raise ValueError(message)
-        self._check_usable()
-        count = next(iter(lengths.values()))
-        first = self._rows[table]
-        self._rows[table] += count
         self._waiting.setdefault(table, []).append(arrays)
-        self._waiting_bytes += sum(a.nbytes for a in arrays.values())
-        self._flush_if_due()
-        return range(first, first + count)
+        return self._appended(table, next(iter(lengths.values())), sum(a.nbytes for a in arrays.values()))
 
     def append_names(self, names: Sequence[str]) -> Array:
         """Indices of kernel and pattern names in ``strings/names``; new names are added."""
@@ -173,9 +172,10 @@ class TraceWriter:
         self._check_usable()
         began = time.monotonic()
         try:
-            self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes())
-            for table, parts in self._waiting.items():
-                self._write(table, parts)
+            waiting = {table: joined(self._columns[table], parts) for table, parts in self._waiting.items()}
+            self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes(waiting))
+            for table, columns in waiting.items():
+                self._write(table, columns)
             self._file.flush()
             self._file[ROWS.path][...] = list(self._rows.values())
             self._file.flush()
@@ -195,12 +195,13 @@ class TraceWriter:
 
         Raises: TraceError if the disk refuses. The partial file then holds what was flushed before.
         """
-        if not self._file:
+        if not self._open:
             return self.path
         try:
             self.flush()
             self._file.attrs.modify("complete", np.bool_(complete))
         finally:
+            self._open = False
             self._waiting.clear()
             self._file.close()
             self._disk.trim()
@@ -229,13 +230,28 @@ class TraceWriter:
             if error is not None and error is not second:
                 error.add_note(str(second))
 
-    def _one(self, table: str, row: Mapping[str, object]) -> int:
-        return self.append(table, {name: np.asarray([value]) for name, value in row.items()}).start
+    def _one(self, table: str, row: Mapping[str, Any]) -> int:
+        """Append one row, which is a matter of every token: together with other single rows it becomes arrays later."""
+        parts, known = self._waiting.setdefault(table, []), self._columns[table]
+        if not parts or not isinstance(parts[-1][known[0].name], list):
+            parts.append({column.name: [] for column in known})
+        for column in known:
+            parts[-1][column.name].append(column.checked(row[column.name]))
+        return self._appended(table, 1, sum(column.row_bytes for column in known)).start
+
+    def _appended(self, table: str, rows: int, waiting_bytes: int) -> range:
+        """Count rows that wait from now on, and write all that do where it is time to."""
+        self._check_usable()
+        first = self._rows[table]
+        self._rows[table] += rows
+        self._waiting_bytes += waiting_bytes
+        self._flush_if_due()
+        return range(first, first + rows)
 
     def _check_usable(self) -> None:
         if self._failed is not None:
             raise self._failed
-        if not self._file:
+        if not self._open:
             message = f"{self.path}: the trace is closed"
             raise ValueError(message)
 
@@ -245,55 +261,30 @@ class TraceWriter:
         if self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause:
             self.flush()
 
-    def _bound_bytes(self) -> int:
+    def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:
         """What a flush adds to the file at most: the rows, the last chunks again, and metadata."""
         again = 0
-        for table, parts in self._waiting.items():
-            for field in TABLES[table]:
-                column = parts[0][field.name]
-                waiting = sum(len(part[field.name]) for part in parts)
-                begun = (self._rows[table] - waiting) % schema.chunk_of(field, self.header)[0]
-                again += begun * column.dtype.itemsize * int(np.prod(column.shape[1:]))
+        for table, arrays in waiting.items():
+            for column in self._columns[table]:
+                if not column.planes:
+                    begun = (self._rows[table] - len(arrays[column.name][0])) % column.chunk_rows
+                    again += begun * column.row_bytes
         return self._waiting_bytes + again + _ROOM_BYTES
 
-    def _write(self, table: str, parts: Sequence[Mapping[str, Array]]) -> None:
-        for field in TABLES[table]:
-            if "row" in field.axes:
-                self._write_planes(field, [plane for part in parts for plane in part[field.name]])
-                continue
-            rows = parts[0][field.name] if len(parts) == 1 else np.concatenate([p[field.name] for p in parts])
-            dataset = self._file[field.path]
-            end = self._rows[table]
+    def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
+        end = self._rows[table]
+        for column in self._columns[table]:
+            dataset = self._file[column.path]
             dataset.resize(end, axis=0)
+            if column.planes:
+                self._write_planes(dataset, end, arrays[column.name])
+                continue
+            (rows,) = arrays[column.name]
             dataset[end - len(rows) : end] = rows.view(dataset.dtype)  # which knows that texts are UTF-8
 
-    def _write_planes(self, field: Field, planes: Sequence[Array]) -> None:
+    @staticmethod
+    def _write_planes(dataset: Any, end: int, planes: Sequence[Array]) -> None:
         """Write as much of each plane as is given; chunks beyond it are never made, and read as 0."""
-        dataset, end = self._file[field.path], self._rows[field.table]
-        dataset.resize(end, axis=0)
         for index, plane in enumerate(planes, start=end - len(planes)):
             rows, cols = plane.shape[-2:]
             dataset[index, ..., :rows, :cols] = plane
-
-
-def _cast(field: Field, values: ArrayLike, header: RunHeader) -> Array:
-    """Values in the dtype and row shape of a dataset, or less of the mesh. Raises: ValueError if that changes them."""
-    if field.dtype == schema.TEXT:
-        encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
-        longest = max(map(len, encoded), default=0)
-        if longest > np.dtype(schema.TEXT).itemsize:
-            message = f"{field.path}: a text of {longest} B, at most {np.dtype(schema.TEXT).itemsize} B fit"
-            raise ValueError(message)
-        return np.array(encoded, schema.TEXT)
-    given = np.asarray(values)
-    array = given.astype(field.dtype)
-    needed = schema.shape_of(field, header)
-    whole = len(needed) - 2 if "row" in field.axes else len(needed)  # axes of which nothing may be left out
-    fits = array.ndim == 1 + len(needed) and array.shape[1 : 1 + whole] == needed[:whole]
-    if not fits or any(size > most for size, most in zip(array.shape[1 + whole :], needed[whole:], strict=True)):
-        message = f"{field.path}: rows of shape {array.shape[1:]}, needed: {needed}"
-        raise ValueError(message)
-    if array.dtype != given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, given):
-        message = f"{field.path}: values that {array.dtype} cannot hold"
-        raise ValueError(message)
-    return array

@@ -23,7 +23,7 @@ from wse.studies.record_experts import ExpertRecord
 from wse.studies.record_header import encodable
 from wse.studies.record_links import write_layer_links
 from wse.studies.record_program import write_program
-from wse.studies.record_steps import Busy, Columns, busy_cycles, crossing_columns, step_columns
+from wse.studies.record_steps import Busy, Columns, busy_cycles, cost_columns, crossing_columns, place_columns
 from wse_traces.schema import RunHeader
 from wse_traces.write import TraceWriter
 
@@ -37,6 +37,7 @@ class Recorder:
         """Raises TraceError when the path cannot be written."""
         self._program = program
         self._schedules: dict[Hashable, int] = {}
+        self._places: dict[int, Columns] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._last: tuple[npt.NDArray[np.float64], Columns, Busy] | None = None
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
@@ -56,7 +57,9 @@ class Recorder:
         phase = self._program.phases[phase_index]
         same = (id(phase.fixed), phase.begins, slots, key)
         if same not in self._schedules:
-            steps = step_columns(self._program, phase, cost, self.writer.append_names)
+            if id(phase.fixed) not in self._places:
+                self._places[id(phase.fixed)] = place_columns(self._program, phase, self.writer.append_names)
+            steps = self._places[id(phase.fixed)] | cost_columns(cost)
             name = "decode" if phase.name == "decode" else "prefill"
             self._schedules[same] = self.writer.append_schedule(
                 steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
@@ -84,15 +87,8 @@ class Recorder:
             pairs: How many tokens of one of them chose each expert.
             wall_s: How long the emulator took for each.
         """
-        count = len(uses)
-        index = self.writer.append(
-            "pass",
-            {
-                "schedule": np.full(count, schedule),
-                "start_cycle": np.array(starts, np.float64).astype(np.int64),
-                "wall_s": np.full(count, wall_s),
-            },
-        )
+        rows = [self.writer.append_pass(schedule=schedule, start_cycle=int(at), wall_s=wall_s) for at in starts]
+        count, index = len(rows), range(rows[0], rows[-1] + 1)
         for use in uses:
             self._runs[phase_index, *use] += 1
         crossings, busy = self._crossed_and_busy(phase_index, cost)
@@ -122,8 +118,8 @@ class Recorder:
         rows = len(each["bytes"])
         at_once = max(1, MOST_ROWS // max(rows, 1))
         for first in range(passes.start, passes.stop, at_once) if rows else ():
-            some = np.arange(first, min(first + at_once, passes.stop))
-            columns = {name: np.tile(column, len(some)) for name, column in each.items()}
+            some = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
+            columns = each if len(some) == 1 else {name: np.tile(column, len(some)) for name, column in each.items()}
             self.writer.append("crossing", {**columns, "pass": np.repeat(some, rows)})
 
     def _count_busy(self, busy: Busy, times: int) -> None:

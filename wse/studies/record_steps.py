@@ -22,30 +22,38 @@ Busy = list[tuple[int, int, int, int]]
 """Stage, first row of the mesh, one past the last, and the cycles that PEs there compute."""
 
 
-def step_columns(
-    program: Program, phase: Phase, cost: PhaseCost, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
-) -> Columns:
-    """Columns of the table of steps, one row a step; ``index_names`` gives the indices of names in the trace."""
+def place_columns(program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]) -> Columns:
+    """Columns of the table of steps that are the same for all runs of a phase.
+
+    ``index_names`` gives the indices of names in the trace.
+    """
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[phase.stage]
     wafer, row, col, rows, cols = stages.T
     ranged = np.isin(phase.kind, (Kind.COMPUTE, Kind.LINE))  # of the region's rows, those that take part
-    by_cause = cost.by_cause.astype(np.int64)
-    return {
+    columns = {
         "op": phase.op,
         "stage": phase.stage,
         "layer": np.array(program.op_layers, np.int32)[phase.op],
         "wafer": wafer,
-        "kind": np.array([KIND_CODES[kind] for kind in Kind])[phase.kind],
         "name": index_names(_names(program, phase)),
+        "row": row + np.where(ranged, phase.fixed[:, 0], 0),
+        "col": col,
+        "rows": np.where(ranged, phase.fixed[:, 1], rows),
+        "cols": cols,
+    }
+    kinds = np.array([KIND_CODES[kind] for kind in Kind], np.uint8)
+    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds[phase.kind]}
+
+
+def cost_columns(cost: PhaseCost) -> Columns:
+    """Those that differ from run to run, one row a step as well."""
+    by_cause = cost.by_cause.astype(np.int64)
+    return {
         "start_cycle": cost.start.astype(np.int64),
         "cycles": by_cause.sum(axis=1),
         "cycles_by": by_cause,
         "words": cost.words,
         "hops": cost.hops,
-        "row": row + np.where(ranged, phase.fixed[:, 0], 0),
-        "col": col,
-        "rows": np.where(ranged, phase.fixed[:, 1], rows),
-        "cols": cols,
     }
 
 
@@ -56,8 +64,8 @@ def crossing_columns(program: Program, phase: Phase, cost: PhaseCost) -> Columns
     steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
     crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
     return {
-        "src_wafer": sources,
-        "dst_wafer": targets,
+        "src_wafer": sources.astype(np.int32),
+        "dst_wafer": targets.astype(np.int32),
         "bytes": cost.bytes[steps] // np.bincount(steps)[steps] if len(steps) else steps,
         "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
     }

@@ -1,0 +1,87 @@
+"""What traces cost; ``pytest tests/benchmarks/test_trace_speed.py -s`` prints it.
+
+Goals: a trace of a 1,000-token run of the bundled model, and of a 240-token run of stories15m on 48x48 PEs, below 30 MB
+each, and no more than 5 % of the run without it; that of a full-wafer estimate below 40 MB, and written in 2 s. Runs
+with a trace and without take turns. Seconds are those of the processor, so that what else the machine does counts
+little, and the ratio is the middle one of all pairs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from wse.studies.choose import compiled
+from wse.studies.estimate import estimate
+from wse.studies.estimate_request import EstimateRequest
+from wse.studies.request import Request, prepare
+from wse.studies.run import run
+from wse_traces import open_trace
+
+STORIES = Path(__file__).parents[2] / "shared" / "models" / "stories15m"
+MODELS = {
+    "story, 1,000 tokens": (Request(prompt="Once upon a time", max_new_tokens=1000), None),
+    "stories15m, 240 tokens on 48x48": (Request(model=str(STORIES), mesh="48x48", max_new_tokens=240), STORIES),
+}
+PAIRS, RUN_MB, SLOWER = 5, 30, 1.05
+ESTIMATE_MB, ESTIMATE_S = 40, 2.0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_trace_of_a_run(name: str, tmp_path: Path) -> None:
+    request, needed = MODELS[name]
+    if needed is not None and not needed.is_dir():
+        pytest.skip(f"{needed} is missing")
+    prepared = replace(prepare(request), end_ids=())  # the model may not end its text
+    program = compiled(prepared)
+    path = tmp_path / "run.h5"
+    run(prepared, program, trace=path)  # kernels compile
+    pairs = [
+        (cpu_s(partial(run, prepared, program)), cpu_s(partial(run, prepared, program, trace=path)))
+        for _ in range(PAIRS)
+    ]
+    ratios, size_mb = sorted(traced / plain for plain, traced in pairs), path.stat().st_size / 1e6
+    plain_s, traced_s = (min(each) for each in zip(*pairs, strict=True))
+    say(
+        f"{name}: {size_mb:.2f} MB (goal {RUN_MB}); {plain_s:.2f} s without, {traced_s:.2f} s with at the least; "
+        f"x{ratios[PAIRS // 2]:.3f} in the middle, x{ratios[0]:.3f} to x{ratios[-1]:.3f} (goal {SLOWER})"
+    )
+    with open_trace(path) as trace:
+        assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.max_new_tokens
+    assert size_mb < RUN_MB
+    assert ratios[PAIRS // 2] < SLOWER
+
+
+def cpu_s(call: Callable[[], object]) -> float:
+    """Seconds of the processor that a call takes."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def say(line: str) -> None:
+    """Print what was measured."""
+    sys.stdout.write(f"\n{line}\n")
+
+
+@pytest.mark.parametrize("wafer", ["wse2", "wse3"])
+@pytest.mark.parametrize("model", ["llama-3-8b", "llama-3.1-70b"])
+def test_a_trace_of_an_estimate(model: str, wafer: str, tmp_path: Path) -> None:
+    path = tmp_path / "estimate.h5"
+    request = EstimateRequest(model=model, wafer=wafer)
+    plain_s, traced_s = (
+        min(cpu_s(partial(estimate, request, trace=trace)) for _ in range(3)) for trace in (None, path)
+    )
+    with open_trace(path) as trace:
+        wafers = trace.header.wafers
+    size_mb, written_s = path.stat().st_size / 1e6, traced_s - plain_s
+    least = f"{plain_s:.2f} s without, {written_s:.2f} s more with (goal {ESTIMATE_S} a wafer)"
+    say(f"{model} on {wafers} {wafer}: {size_mb:.2f} MB (goal {ESTIMATE_MB}); {least}")
+    assert size_mb < ESTIMATE_MB
+    assert written_s < ESTIMATE_S * wafers

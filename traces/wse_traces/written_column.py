@@ -1,0 +1,111 @@
+"""What a writer knows of a dataset: the type and shape that its rows must have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wse_traces import schema
+from wse_traces.schema import Field, RunHeader
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenColumn:
+    """A dataset as rows are appended to it.
+
+    Attributes:
+        path, name: In the file, and within its table.
+        dtype: Of its elements.
+        shape: Of a row.
+        planes: Whether a row covers the mesh; then less of it may be given.
+        chunk_rows: Rows of a chunk.
+        least, most: What a whole number of it may be.
+    """
+
+    path: str
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    planes: bool
+    chunk_rows: int
+    least: int
+    most: int
+
+    @classmethod
+    def of(cls, field: Field, header: RunHeader) -> Self:
+        """That of a field of the schema, in a file with this header."""
+        dtype = np.dtype(field.dtype)
+        limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+        return cls(
+            path=field.path,
+            name=field.name,
+            dtype=dtype,
+            shape=schema.shape_of(field, header),
+            planes="row" in field.axes,
+            chunk_rows=schema.chunk_of(field, header)[0],
+            least=int(limits.min) if limits else 0,
+            most=int(limits.max) if limits else 0,
+        )
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def checked(self, value: Any) -> Any:
+        """One row of it. Raises: ValueError if it is a whole number that the type cannot hold."""
+        if self.most and not self.shape and not self.least <= value <= self.most:
+            message = f"{self.path}: values that {self.dtype} cannot hold"
+            raise ValueError(message)
+        return value
+
+    def cast(self, values: ArrayLike) -> Array:
+        """Rows in the type and shape, or less of the mesh. Raises: ValueError if that would change them."""
+        if self.dtype.kind == "S":
+            return self._texts(values)
+        given = np.asarray(values)
+        array = given.astype(self.dtype, copy=False)
+        if array.shape[1:] != self.shape or not array.ndim:
+            self._check_shape(array.shape)
+        if array.dtype != given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, given):
+            message = f"{self.path}: values that {array.dtype} cannot hold"
+            raise ValueError(message)
+        return array
+
+    def _texts(self, values: ArrayLike) -> Array:
+        if isinstance(values, np.ndarray) and values.dtype == self.dtype:
+            return values
+        encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
+        longest = max(map(len, encoded), default=0)
+        if longest > self.dtype.itemsize:
+            message = f"{self.path}: a text of {longest} B, at most {self.dtype.itemsize} B fit"
+            raise ValueError(message)
+        return np.array(encoded, self.dtype)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse a shape that is not that of rows, nor of a part of the mesh."""
+        whole = len(self.shape) - 2 if self.planes else len(self.shape)  # axes of which nothing may be left out
+        fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + whole] == self.shape[:whole]
+        if not fits or any(size > most for size, most in zip(shape[1 + whole :], self.shape[whole:], strict=True)):
+            message = f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}"
+            raise ValueError(message)
+
+
+def joined(columns: Sequence[WrittenColumn], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Array]]:
+    """All parts of a table by column: one array, or of planes one for each. A part has arrays, or lists of rows."""
+    found = {}
+    for column in columns:
+        given = (part[column.name] for part in parts)
+        arrays = [column.cast(rows) if isinstance(rows, list) else rows for rows in given]
+        if column.planes:
+            found[column.name] = [plane for array in arrays for plane in array]
+        else:
+            found[column.name] = arrays if len(arrays) == 1 else [np.concatenate(arrays)]
+    return found
