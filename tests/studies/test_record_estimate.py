@@ -18,7 +18,7 @@ from wse.serving.economics import load_economics
 from wse.studies.choose import compiled
 from wse.studies.estimate import estimate, report_of, timed
 from wse.studies.estimate_request import EstimateRequest, PreparedEstimate
-from wse.studies.record_estimate import write_estimate
+from wse.studies.record.estimate import write_estimate
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import Trace, open_trace, problems, schema

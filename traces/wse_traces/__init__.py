@@ -6,8 +6,8 @@ lazily, ``validate`` lists all that is wrong with it. Needs numpy and h5py, and 
 
 from wse_traces.column import Column
 from wse_traces.errors import TraceError
+from wse_traces.header import RunHeader
 from wse_traces.read import Trace, open_trace
-from wse_traces.schema import RunHeader
 from wse_traces.validate import problems
 from wse_traces.write import TraceWriter
 

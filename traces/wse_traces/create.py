@@ -16,7 +16,8 @@ import h5py
 import numpy as np
 
 from wse_traces import schema
-from wse_traces.schema import ATTRIBUTES, FIELDS, ROWS, TABLES, Field, RunHeader
+from wse_traces.header import ATTRIBUTES, RunHeader
+from wse_traces.schema import FIELDS, ROWS, TABLES, Field
 
 _GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from wse_traces.schema import ADDED_TABLES, ATTRIBUTES, AXIS_LABELS, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
+from wse_traces.header import ATTRIBUTES
+from wse_traces.schema import ADDED_TABLES, AXIS_LABELS, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
 
 PARSER = """\
 import h5py

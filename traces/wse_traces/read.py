@@ -11,7 +11,8 @@ from wse_traces import schema
 from wse_traces.distinct import distinct_rows
 from wse_traces.errors import TraceError
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
-from wse_traces.schema import BY_PATH, TABLES, RunHeader
+from wse_traces.header import RunHeader
+from wse_traces.schema import BY_PATH, TABLES
 from wse_traces.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
 
 __all__ = ["LIMIT_BYTES", "Array", "Columns", "Trace", "open_trace"]

@@ -7,8 +7,10 @@ Planes are the exception: their first axis is ``wafer`` and each is a table of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
 VERSION: Final = 1
@@ -53,52 +55,6 @@ class Field:
         """The column's name within its table."""
         return self.path.rsplit("/", 1)[1]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunHeader:
-    """What is known before the first step: root attributes, and the ``run`` group's JSON attributes."""
-
-    created_by: str
-    model: str
-    wafer: str
-    mapping: str
-    seed: int
-    program_digest: str
-    wafers: int
-    rows: int
-    cols: int
-    clock_hz: float
-    options: Mapping[str, object] = field(default_factory=dict)
-    versions: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """One attribute of the root, or of a group where ``path`` says so."""
-
-    name: str
-    kind: type[object]
-    doc: str
-    path: str = "/"
-
-
-ATTRIBUTES: Final = (
-    Attribute("format", str, "always `wse-trace`"),
-    Attribute("version", int, "of this schema: 1"),
-    Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
-    Attribute("created_by", str, "program and version that wrote the file"),
-    Attribute("model", str, "name of the model"),
-    Attribute("wafer", str, "name of the wafer"),
-    Attribute("mapping", str, "name of the mapping"),
-    Attribute("seed", int, "of weights that are drawn and of sampling"),
-    Attribute("program_digest", str, "hexadecimal digest of the compiled Program"),
-    Attribute("wafers", int, "number of wafers"),
-    Attribute("rows", int, "rows of PEs on each wafer"),
-    Attribute("cols", int, "columns of PEs on each wafer"),
-    Attribute("clock_hz", float, "cycles per second of the wafer"),
-    Attribute("options", str, "JSON object: the options of the run", "run"),
-    Attribute("versions", str, "JSON object: the versions of what made it", "run"),
-)
 
 # Axes whose length is fixed. `row` and `col` have the lengths of the mesh; every other axis is a table.
 FIXED_AXES: Final[Mapping[str, int]] = {

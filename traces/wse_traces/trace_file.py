@@ -24,9 +24,10 @@ from wse_traces.chunks import Box, read_box
 from wse_traces.column import Column
 from wse_traces.elements import values_of
 from wse_traces.errors import TraceError
+from wse_traces.header import RunHeader
 from wse_traces.lookup import READ_ERRORS, reason_of
 from wse_traces.open_file import open_file
-from wse_traces.schema import BY_PATH, FIELDS, TABLES, Field, RunHeader
+from wse_traces.schema import BY_PATH, FIELDS, TABLES, Field
 
 Array = NDArray[Any]
 Columns = dict[str, Array]

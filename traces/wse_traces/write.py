@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from wse_traces import schema
 from wse_traces.create import empty_trace, open_for_append
 from wse_traces.errors import TraceError
+from wse_traces.header import RunHeader
 from wse_traces.partial import PartialFile
-from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES, RunHeader
+from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
 from wse_traces.written_column import WrittenColumn, joined
 
 Array = NDArray[Any]

@@ -79,9 +79,9 @@ def run(
     from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
     from wse.studies.choose import compiled
-    from wse.studies.record_request import recorded_ops
+    from wse.studies.record.keeper import check_policy
+    from wse.studies.record.ops import recorded_ops
     from wse.studies.request import prepare
-    from wse.studies.trace_keeper import check_policy
     from wse.studies.trace_path import check_trace_path
 
     request = opt.request(

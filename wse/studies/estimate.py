@@ -91,7 +91,7 @@ def estimate(
 
         report["sensitivity"] = sensitivity_facts(report, others, estimated)
     if trace is not None:
-        from wse.studies.record_estimate import write_estimate  # HDF5 is slow to load
+        from wse.studies.record.estimate import write_estimate  # HDF5 is slow to load
 
         on_piece(pieces.index("trace"), len(pieces), "trace")
         report["trace"] = str(trace)

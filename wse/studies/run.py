@@ -31,9 +31,9 @@ from wse.studies.facts import (
     system_facts,
     wafer_facts,
 )
-from wse.studies.record_run import RunRecorder
+from wse.studies.record.keeper import STOP, TraceKeeper
+from wse.studies.record.run import RunRecorder
 from wse.studies.request import Prepared, checkpoint_of
-from wse.studies.trace_keeper import STOP, TraceKeeper
 from wse.studies.wavelet_log import check_loggable, log_wavelets
 from wse_traces.errors import TraceError
 

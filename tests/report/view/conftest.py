@@ -19,6 +19,7 @@ from wse_traces import RunHeader, TraceWriter
 SCRIPT = "<script>window.owned=1</script>"
 IMAGE = '"><img src=x onerror="window.owned=1">'
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
+TWO = GOLDEN / "story-two-wafers.h5"
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -64,6 +65,12 @@ def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         return browser
 
     return show
+
+
+@pytest.fixture
+def story(opened: Callable[..., Any]) -> Any:
+    """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
+    return opened(TWO, again=False)
 
 
 def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:

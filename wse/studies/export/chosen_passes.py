@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
+from wse.studies.inspect.number_range import number_range
 from wse_traces.read import Array, Trace
 
 MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
 LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
-_RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,20 +33,8 @@ class Chosen:
 
 
 def token_range(text: str) -> tuple[int, int]:
-    """The first and the last token that ``--tokens FROM-TO`` names.
-
-    Raises:
-        BadInput: it is no range, or ends before it begins.
-    """
-    found = _RANGE.fullmatch(text)
-    if found is None:
-        message = f"--tokens {text!r}: give the first and the last token as FROM-TO, such as 0-15"
-        raise BadInput(message)
-    first, last = (int(number) for number in found.groups())
-    if last < first:
-        message = f"--tokens {text}: it ends before it begins; give the smaller token first"
-        raise BadInput(message)
-    return first, last
+    """The first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
+    return number_range("--tokens", text, what="token", example="0-15")
 
 
 def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
+from wse.studies.inspect.number_range import number_range
 from wse.studies.inspect.opened import Facts
 from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
@@ -15,24 +15,11 @@ from wse_traces.schema import DIRECTIONS, MOVES, PHASES
 
 MOST_MOVES: Final = 500_000  # replayed at once: as JSON some 100 bytes each
 _SHOWN: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
-_RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def cycle_range(text: str) -> tuple[int, int]:
-    """The first and the last cycle that ``--cycles FROM-TO`` names.
-
-    Raises:
-        BadInput: it is no range, or ends before it begins.
-    """
-    found = _RANGE.fullmatch(text)
-    if found is None:
-        message = f"--cycles {text!r}: give the first and the last cycle as FROM-TO, such as 100-120"
-        raise BadInput(message)
-    first, last = (int(number) for number in found.groups())
-    if last < first:
-        message = f"--cycles {text}: it ends before it begins; give the smaller cycle first"
-        raise BadInput(message)
-    return first, last
+    """The first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
+    return number_range("--cycles", text, what="cycle", example="100-120")
 
 
 def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Facts:

@@ -1,6 +1,6 @@
 """A trace of what a Program does: itself and its mapping at the start, then passes, then totals.
 
-Written by a run as it goes on (`record_run`) and by an estimate at its end (`record_estimate`).
+Written by a run as it goes on (`run`) and by an estimate at its end (`estimate`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from wse.fabric.routed import Pairs
 from wse.program import Program
 from wse.studies.clock import Clock
 from wse.studies.expert_load import ExpertLoad
-from wse.studies.record_experts import ExpertRecord
-from wse.studies.record_header import encodable
-from wse.studies.record_links import write_layer_links
-from wse.studies.record_program import write_program
-from wse.studies.record_steps import Busy, Columns, busy_cycles, cost_columns, crossing_columns, place_columns
-from wse_traces.schema import RunHeader
+from wse.studies.record.experts import ExpertRecord
+from wse.studies.record.header import encodable
+from wse.studies.record.links import write_layer_links
+from wse.studies.record.program import write_program
+from wse.studies.record.steps import Busy, Columns, busy_cycles, cost_columns, crossing_columns, place_columns
+from wse_traces.header import RunHeader
 from wse_traces.write import TraceWriter
 
 MOST_ROWS = 1 << 14  # of crossings at once

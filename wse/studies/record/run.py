@@ -10,8 +10,8 @@ from wse.execute.outputs import Values
 from wse.fabric.phase_cost import CacheUse, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.program import Program
-from wse.studies.record import Recorder
-from wse.studies.record_header import trace_header
+from wse.studies.record.header import trace_header
+from wse.studies.record.recorder import Recorder
 from wse.studies.request import Prepared
 
 

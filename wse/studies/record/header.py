@@ -9,7 +9,7 @@ import numpy as np
 import wse
 from wse.program import Program
 from wse.studies.placement_request import Placeable
-from wse_traces.schema import RunHeader
+from wse_traces.header import RunHeader
 
 
 def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:

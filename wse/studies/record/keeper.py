@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from wse.errors import UnknownName
-from wse.studies.record_run import RunRecorder
+from wse.studies.record.run import RunRecorder
 from wse_traces.errors import TraceError
 
 STOP: Final = "stop"

@@ -24,8 +24,8 @@ from wse.studies.clock import Clock, Timed
 from wse.studies.expert_load import ExpertLoad
 from wse.studies.facts import Report
 from wse.studies.placement_request import Placeable
-from wse.studies.record import MOST_ROWS, Recorder
-from wse.studies.record_header import trace_header
+from wse.studies.record.header import trace_header
+from wse.studies.record.recorder import MOST_ROWS, Recorder
 from wse_traces.errors import TraceError
 
 NO_TOKEN = -1
