@@ -16,14 +16,23 @@ STORY = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
 @pytest.mark.parametrize(
     ("command", "least", "shown"),
-    [("run", 4, "Placement"), ("estimate", 3, "What limits a token"), ("view", 3, ".html: ")],
+    [
+        ("run", 4, "Placement"),
+        ("compile", 1, "Placement"),
+        ("estimate", 3, "What limits a token"),
+        ("view", 3, ".html: "),
+        ("models", 1, "story"),
+        ("wafers", 1, "wse2"),
+        ("mappings", 1, "region"),
+    ],
 )
 def test_the_examples_of_the_help_work(wse: Wse, empty: Path, command: str, least: int, shown: str) -> None:
+    """Where text is generated, with fewer tokens."""
     for name in ("wse-run", "before", "after"):
         shutil.copy(STORY, empty / f"{name}.h5")
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)
     assert len(examples) >= least
     for example in examples:
-        outcome = wse(*shlex.split(example))
+        outcome = wse(*shlex.split(example), *(["--max-new-tokens", "3"] if command == "run" else []))
         assert outcome.code == 0, (example, outcome.err)
         assert shown in outcome.out

@@ -78,22 +78,6 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 0
 
 
-def test_every_example_of_every_help_works(wse: Wse) -> None:
-    """Each line of a help that begins with ``wse`` is pasted, with fewer tokens where it generates."""
-    import shlex
-
-    commands = ["run", "compile", "inspect", "models", "wafers", "mappings"]
-    for command in commands:
-        lines = [line.strip() for line in wse(command, "--help").out.split("\n")]
-        examples = [shlex.split(line)[1:] for line in lines if line.startswith(f"wse {command}")]
-        assert examples, command
-        for example in examples:
-            short = ["--max-new-tokens", "3"] if command == "run" else []
-            outcome = wse(*example, *short)
-            assert outcome.code == 0, (example, outcome)
-            assert outcome.out
-
-
 def test_no_arguments_print_the_help(wse: Wse) -> None:
     assert wse().out == wse("--help").out
     assert "wse run" in wse().out
