@@ -11,7 +11,7 @@ from wse.cli import options as opt
 
 
 def export(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run wrote.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run or wse estimate wrote.")],
     to: Annotated[
         str, typer.Option("--to", metavar="FORMAT", help="perfetto, csv, parquet, png, json, simulator-log.")
     ],
