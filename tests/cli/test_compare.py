@@ -182,3 +182,12 @@ def test_a_file_that_is_no_trace(wse: Wse, empty: Path) -> None:
     (empty / "a.h5").write_bytes(b"not HDF5" * 100)
     line = wse("compare", "a.h5", GOLDEN / "story.h5").refusal()
     assert "a.h5" in line
+
+
+def test_a_trace_that_is_compared_is_never_written_over(wse: Wse, empty: Path) -> None:
+    trace = empty / "a.h5"
+    trace.write_bytes((GOLDEN / "story.h5").read_bytes())
+    for option in ("--csv", "--png", "--html"):
+        line = wse("compare", "a.h5", GOLDEN / "story.h5", option, "./a.h5").refusal()
+        assert line == f"wse: {option} ./a.h5: is one of the files that are read; give another name"
+    assert trace.read_bytes() == (GOLDEN / "story.h5").read_bytes()

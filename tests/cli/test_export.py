@@ -10,6 +10,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import h5py
 import pytest
 
 from tests.cli.conftest import Wse, files_below
@@ -75,7 +76,7 @@ def test_json_says_what_was_written(wse: Wse, story: Path) -> None:
         ("--to perfetto -o ''", "-o '': the path is empty; give the name of a file"),
         ("--to csv -o ''", "-o '': the path is empty; give the name of a folder"),
         ("--to perfetto -o .", "-o '.': is a folder; give a file name"),
-        ("--to perfetto -o wse-run.h5", "-o wse-run.h5: is the trace itself; give another name"),
+        ("--to perfetto -o wse-run.h5", "-o wse-run.h5: is one of the files that are read; give another name"),
         ("--to json -o no/x.json", "-o no/x.json: no is no folder; make it, or give another name"),
         ("--to png -o no/x", "-o no/x: no is no folder; make it, or give another name"),
         ("--to png -o map.png", "-o map.png: png makes several files; give the name of a folder for them"),
@@ -96,6 +97,19 @@ def test_what_is_no_trace_is_told(wse: Wse, empty: Path) -> None:
         for to in ("perfetto", "csv", "png", "json"):
             assert told in wse("export", name, "--to", to, "-o", "out").refusal()
     assert files_below(empty) == {"x.h5"}
+    for to in ("perfetto", "json"):
+        assert wse("export", "missing.h5", "--to", to, "-o", "x.h5").refusal() == "wse: missing.h5: no such file"
+
+
+@pytest.mark.parametrize("to", ["perfetto", "json", "csv", "parquet"])
+def test_a_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
+    if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        pytest.skip("pyarrow is not installed")
+    with h5py.File(story, "r+") as file:
+        del file["steps/cycles"]
+    line = wse("export", story.name, "--to", to, "-o", "out").refusal()
+    assert line.startswith("wse: wse-run.h5: steps/cycles: missing")
+    assert files_below(empty) == {"wse-run.h5"}
 
 
 def test_without_pyarrow_parquet_says_what_to_install(wse: Wse, story: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,6 +179,11 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["--steps", "--csv", "no/x.csv"], ["--csv no/x.csv", "no is no folder"]),
     (["--steps", "--csv", ""], ["--csv ''", "the path is empty"]),
     (["--steps", "--csv", "."], ["--csv '.'", "is a folder"]),
+    (["--steps", "--csv", "t.h5"], ["--csv t.h5: is one of the files that are read; give another name"]),
+    (
+        ["--diff", str(GOLDEN / "story.h5"), "--csv", str(GOLDEN / "story.h5")],
+        ["story.h5: is one of the files that are read"],
+    ),
     (["--cycles", "10-20"], ["--cycles 10-20", "has cycles 0 to 5"]),
 ]
 

@@ -51,7 +51,7 @@ def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
         (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is no folder; make it, or give another name"),
         (["a.h5", "-o", ""], "--output '': the path is empty; give a file name"),
         (["a.h5", "-o", "/dev/full"], "--output /dev/full: cannot be written (No space left on device)"),
-        (["a.h5", "-o", "a.h5"], "--output a.h5: is one of the traces; give another name"),
+        (["a.h5", "-o", "a.h5"], "--output a.h5: is one of the files that are read; give another name"),
         (["a.h5", "--with"], "view: unknown option '--with'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

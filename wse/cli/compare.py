@@ -83,7 +83,7 @@ def compare(
     from wse.studies.compare.traces import check_traces, compare_traces, is_trace
     from wse.studies.estimate_request import EstimateRequest
 
-    files = check_files(csv=csv, png=png, html=html)
+    files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
         _refuse_others(context_)

@@ -96,7 +96,8 @@ def inspect(
     )
     if csv is not None:
         check_csv(request.view)
-    file = None if csv in (None, "-") else output_path("--csv", str(csv))
+    read = [path for path in (request.trace, request.diff) if path is not None]
+    file = None if csv in (None, "-") else output_path("--csv", str(csv), inputs=read)
     if csv == "-" and json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)

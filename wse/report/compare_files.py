@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,13 +17,14 @@ from wse.studies.compare.rows import COLUMNS
 Report = dict[str, Any]
 
 
-def check_files(**files: str | None) -> dict[str, Path]:
+def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
     """The paths of the options that were given, by kind.
 
     Raises:
-        BadInput: a path is empty or a folder, or its folder is missing.
+        BadInput: a path is empty, a folder or one of what is ``compared``, or its folder is missing.
     """
-    return {kind: output_path(f"--{kind}", text) for kind, text in files.items() if text is not None}
+    inputs = [Path(each) for each in compared]
+    return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
 
 
 def write_files(report: Report, files: dict[str, Path]) -> None:

@@ -54,10 +54,7 @@ def write_export(request: ExportRequest, heard: Heard) -> Facts:
 def _check_place(request: ExportRequest) -> None:
     out = request.out
     if request.to not in FOLDERS:
-        output_path("-o", str(out))
-        if out.exists() and out.samefile(request.trace):
-            message = f"-o {out}: is the trace itself; give another name"
-            raise BadInput(message)
+        output_path("-o", str(out), inputs=[request.trace])
         return
     if out.suffix == f".{request.to}":
         message = f"-o {out}: {request.to} makes several files; give the name of a folder for them"

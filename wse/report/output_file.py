@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from wse.errors import BadInput
+from wse_traces.errors import TraceError
 
 _LONGEST: Final = 50  # characters of a name that the file beside it begins with, at most 200 bytes of the 255 there are
 
 
-def output_path(option: str, text: str, *, suffix: str = "", kind: str = "") -> Path:
+def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
     """The path that an option names; ``suffix`` and what ``kind`` of file it is for where only one will do.
 
     Raises:
-        BadInput: the path does not end in ``suffix``, is empty or a folder, or its folder is missing.
+        BadInput: the path does not end in ``suffix``, is empty, a folder or one of the ``inputs``, which are read, or
+            its folder is missing.
     """
     path = Path(text)
     if suffix and path.suffix != suffix:
@@ -30,6 +32,9 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "") -> 
         raise BadInput(message)
     if not path.parent.is_dir():
         message = f"{option} {text}: {path.parent} is no folder; make it, or give another name"
+        raise BadInput(message)
+    if path.exists() and any(each.exists() and path.samefile(each) for each in inputs):
+        message = f"{option} {text}: is one of the files that are read; give another name"
         raise BadInput(message)
     return path
 
@@ -87,9 +92,11 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _told(option: str, path: Path) -> Iterator[None]:
-    """What the operating system refuses, as a user's error."""
+    """What the operating system refuses, as a user's error; not what is wrong with a trace that is read meanwhile."""
     try:
         yield
+    except TraceError:
+        raise
     except OSError as error:
         message = f"{option} {path}: cannot be written ({error.strerror or error}); give another name"
         raise BadInput(message) from error

@@ -11,7 +11,6 @@ from typing import Any, Final
 import jinja2
 import matplotlib as mpl
 
-from wse.errors import BadInput
 from wse.report.as_json import as_json
 from wse.report.output_file import output_path
 from wse.report.view.pack import Packer
@@ -52,11 +51,7 @@ def page_path(text: str, traces: list[Path]) -> Path:
     Raises:
         BadInput: no file can be there, or one of the traces is.
     """
-    path = output_path("--output", text)
-    if path.resolve() in [trace.resolve() for trace in traces]:
-        message = f"--output {text}: is one of the traces; give another name"
-        raise BadInput(message)
-    return path
+    return output_path("--output", text, inputs=traces)
 
 
 def view_page(paths: list[Path]) -> bytes:
