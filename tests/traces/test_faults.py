@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, open_trace, problems, schema
+from wse_traces.header import ATTRIBUTES
 
 
 def read_steps(path):
@@ -60,7 +61,7 @@ def test_newer_version(copy):
     assert "version 2; this program reads version 1; install a newer wse" in message_of(copy)
 
 
-@pytest.mark.parametrize("name", [a.name for a in schema.ATTRIBUTES if a.path == "/"])
+@pytest.mark.parametrize("name", [a.name for a in ATTRIBUTES if a.path == "/"])
 def test_missing_attribute(copy, name):
     with h5py.File(copy, "r+") as file:
         del file.attrs[name]
@@ -243,3 +244,12 @@ def test_schedules_beyond_the_steps_are_refused(copy, begin, count):
             with pytest.raises(TraceError, match="schedules: rows beyond the 18 of steps; make the trace again"):
                 read()
     assert any(line.startswith(("schedules/first_step[1]", "schedules/steps[1]")) for line in problems(copy))
+
+
+def test_a_problem_of_the_header_is_listed_once(copy):
+    with h5py.File(copy, "r+") as file:
+        file.attrs.modify("rows", np.int64(0))
+        file.attrs.modify("clock_hz", -1.0)
+    size, clock = problems(copy)
+    assert "0x5 PEs" in size
+    assert "'clock_hz' is -1.0" in clock

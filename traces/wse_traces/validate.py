@@ -54,7 +54,8 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
         with open_trace(path, limit_bytes=limit_bytes) as trace:
             return list(_problems(trace))
     except TraceError as error:
-        return [str(error), *_header_lines(Path(path))]
+        first = str(error)
+        return [first, *(line for line in _header_lines(Path(path)) if line.removeprefix("/: ") not in first)]
 
 
 def _header_lines(path: Path) -> list[str]:
