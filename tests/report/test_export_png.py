@@ -66,14 +66,15 @@ def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Pa
                 assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
 
 
-def test_stages_are_outlined_but_not_where_pes_are_dead(tmp_path: Path) -> None:
-    whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram")["wafer-0-sram"]
-    dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram")["wafer-0-sram"]
+def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Path) -> None:
+    whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram,east")
+    dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram,busy,east")
     scale = export_png.LARGEST // ROWS
     edge = export_png.LEFT + scale  # the left side of column 1, where the stage begins
     row = export_png.TOP + int(2.25 * scale)
-    assert (whole[row, edge - 2 : edge + 3, :3].min(axis=1) > 0.9).any()
-    assert (dead[row, edge - 2 : edge + 3, :3].min(axis=1) < 0.9).all()
+    for picture in (*whole.values(), dead["wafer-0-sram"], dead["wafer-0-busy"]):
+        assert (picture[row, edge - 2 : edge + 3, :3].min(axis=1) > 0.9).any()
+    assert (dead["wafer-0-east"][row, edge - 2 : edge + 3, :3].min(axis=1) < 0.9).all()
 
 
 def test_a_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def print_pe(console: Console, facts: dict[str, Any]) -> None:
     """Print what a trace says of one PE."""
     pe = facts["pe"]
     heading(console, f"PE at row {pe['row']}, column {pe['col']}", f"wafer {pe['wafer']} of {shown(facts['trace'])}")
-    lines(console, [("stage", _stage(pe)), *_busy(pe)])
+    lines(console, [("stage", _stage(pe)), *_busy(pe), *_no_links(pe)])
     if "links" in pe:
         _print_links(console, pe["links"])
     if "sram" in pe:
@@ -52,6 +52,13 @@ def _busy(pe: dict[str, Any]) -> list[tuple[str, str]]:
         return [("busy", "not told: it is counted at the end of a run")]
     share = f", {percent(pe['busy_fraction'])} of the run" if "busy_fraction" in pe else ""
     return [("busy", f"computes in {count(pe['busy_cycles'])} of {count(pe['run_cycles'])} cycles{share}")]
+
+
+def _no_links(pe: dict[str, Any]) -> list[tuple[str, str]]:
+    """Why there are none; busy times are recorded when links are."""
+    if "links" in pe or "busy_cycles" not in pe:
+        return []
+    return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
 
 
 def _print_links(console: Console, links: dict[str, Any]) -> None:

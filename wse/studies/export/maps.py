@@ -39,8 +39,8 @@ class WaferMap:
         unit: What they are counted in.
         values: int64 ``[row, col]``.
         most: The largest value that can be; 0 where nothing limits it.
-        outlines: The stages on the wafer; none where PEs are dead, since stages are then in rows and columns of the
-            mesh that programs see and not of the wafer.
+        outlines: The stages on the wafer; none on maps of links where PEs are dead, since links are then in rows and
+            columns of the wafer, and stages, as all else, in those of the mesh that programs see.
     """
 
     kind: str
@@ -84,10 +84,11 @@ def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
         TraceError: the trace is damaged.
     """
     for wafer in range(trace.header.wafers):
-        outlines = () if "defects" in trace.header.options else _outlines(trace, wafer)
+        outlines = _outlines(trace, wafer)
         for kind in kinds:
             if wafer < trace.rows(_plane_of(kind)):
-                yield WaferMap(kind, wafer, *_values(trace, kind, wafer), outlines)
+                elsewhere = kind not in _PLANES and "defects" in trace.header.options
+                yield WaferMap(kind, wafer, *_values(trace, kind, wafer), () if elsewhere else outlines)
 
 
 def _plane_of(kind: str) -> str:
