@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wse.errors import BadTrace
 from wse.report.as_json import as_json
 from wse.report.progress import COMPILING, progress_on
 from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, seconds, shown, stream_text
@@ -72,9 +73,25 @@ class Terminal(io.StringIO):
 def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
-        stream_text(stream)("a\x1b[2J\nb\tc")
+        with stream_text(stream) as write:
+            write("a\x1b[2J\nb\tc")
     assert terminal.getvalue() == "a\\x1b[2J\nb\tc"
     assert file.getvalue() == "a\x1b[2J\nb\tc"
+
+
+@pytest.mark.parametrize("error", [BadTrace("full"), KeyboardInterrupt()])
+@pytest.mark.parametrize(("text", "left"), [("", ""), ("a b", "a b\n"), ("a\n", "a\n")])
+def test_an_error_begins_on_a_line_of_its_own(error: BaseException, text: str, left: str) -> None:
+    stream = io.StringIO()
+
+    def end() -> None:
+        with stream_text(stream) as write:
+            write(text)
+            raise error
+
+    with pytest.raises(type(error)):
+        end()
+    assert stream.getvalue() == left
 
 
 def test_json_is_strict() -> None:

@@ -126,7 +126,7 @@ def run(
 
     from wse.studies.run import run as execute
 
-    with progress_on(sys.stderr, COMPILING) as on_ready:
+    with progress_on(sys.stderr, COMPILING) as on_ready, stream_text(sys.stdout) as on_text:
         report = execute(
             prepared,
             program,
@@ -134,7 +134,7 @@ def run(
             trace_policy=trace_policy,
             record=ops,
             wavelets=wavelets,
-            on_text=(lambda text: None) if json else stream_text(sys.stdout),
+            on_text=(lambda text: None) if json else on_text,
             on_warning=lambda message: opt.warn(sys.stderr, message),
             on_ready=on_ready,
         )

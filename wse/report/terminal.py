@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TextIO, cast
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from wse.errors import WseError
 
 WIDEST: Final = 100
 INDENT: Final = 2
@@ -73,17 +76,29 @@ def shown_text(text: str) -> str:
     return "".join(c if c in "\n\t" else shown(c) for c in text)
 
 
-def stream_text(stream: TextIO) -> Callable[[str], None]:
-    """A function that writes text at once; on a terminal, with control characters other than line ends visible."""
-    visible = stream.isatty()
+@contextmanager
+def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
+    """A function that writes text at once; on a terminal, with control characters other than line ends visible.
+
+    Where an error or Ctrl-C ends the text, what is said of it begins on a line of its own.
+    """
+    visible, last = stream.isatty(), "\n"
 
     def write(text: str) -> None:
+        nonlocal last
         if visible:
             text = shown_text(text)
         stream.write(text)
         stream.flush()
+        last = text[-1:] or last
 
-    return write
+    try:
+        yield write
+    except (WseError, KeyboardInterrupt):
+        if last != "\n":
+            stream.write("\n")
+            stream.flush()
+        raise
 
 
 def heading(console: Console, text: str, note: str = "") -> None:
