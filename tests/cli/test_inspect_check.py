@@ -1,0 +1,102 @@
+"""``wse inspect`` of files that are no sound traces, and ``--check``: all that is wrong, in lines with places."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+
+from tests.cli.conftest import Wse
+from tests.traces.conftest import write
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with every table filled."""
+    return write(tmp_path_factory.mktemp("written") / "t.h5")
+
+
+@pytest.fixture
+def trace(written: Path, empty: Path) -> str:
+    """A copy of it here."""
+    shutil.copy(written, empty / "t.h5")
+    return "t.h5"
+
+
+FILES: list[tuple[str, str]] = [
+    ("text.h5", "not an HDF5 file, so no trace"),
+    ("other.h5", "attribute 'format' is missing"),
+    ("newer.h5", "version 2"),
+    ("cut.h5", "truncated or damaged"),
+    ("lacks.h5", "steps/cycles: missing, or not a dataset of this file"),
+]
+
+
+@pytest.fixture
+def bad_files(written: Path, empty: Path) -> Path:
+    """Files that are no sound traces, each in its own way."""
+    (empty / "text.h5").write_text("no trace at all")
+    with h5py.File(empty / "other.h5", "w") as file:
+        file["x"] = [1]
+    for name in ("newer.h5", "lacks.h5"):
+        shutil.copy(written, empty / name)
+    with h5py.File(empty / "newer.h5", "r+") as file:
+        file.attrs.modify("version", 2)
+    with h5py.File(empty / "lacks.h5", "r+") as file:
+        del file["steps/cycles"]
+        del file["graph/edges/src"]
+    whole = written.read_bytes()
+    (empty / "cut.h5").write_bytes(whole[: len(whole) // 2])
+    return empty
+
+
+@pytest.mark.parametrize(("name", "says"), FILES)
+def test_a_file_that_is_no_sound_trace(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+    for view in ([], ["--steps"], ["--by", "op"]):
+        line = wse("inspect", name, *view).refusal()
+        assert name in line
+        assert says in line
+
+
+@pytest.mark.parametrize(("name", "says"), FILES)
+def test_a_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+    seen = wse("inspect", name, "--check")
+    assert (seen.code, seen.err) == (2, "")
+    first, *problems = seen.out.splitlines()
+    assert first == f"{name}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    assert any(says in problem for problem in problems)
+    asked = wse("inspect", name, "--check", "--json")
+    facts = json.loads(asked.out)
+    assert (asked.code, facts["sound"]) == (2, False)
+    assert [f"  {problem}" for problem in facts["problems"]] == problems
+
+
+def test_a_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> None:
+    with h5py.File(bad_files / "lacks.h5", "r+") as file:
+        file["steps/op"][2] = 77
+        file["placement/stages/rows"][1] = 100
+    problems = json.loads(wse("inspect", "lacks.h5", "--check", "--json").out)["problems"]
+    paths = [problem.partition(":")[0] for problem in problems]
+    assert {"steps/cycles", "graph/edges/src", "placement/stages/row[1]"} <= set(paths)
+
+
+def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
+    seen = wse("inspect", trace, "--check")
+    assert seen.code == 0
+    assert seen.out.count("\n") == 1
+    assert seen.out.startswith("t.h5: sound: trace format 1, ")
+    facts = json.loads(wse("inspect", trace, "--check", "--json").out)
+    with h5py.File(trace) as file:
+        datasets: list[str] = []
+        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
+        rows = int(file["run/rows"][()].sum())
+    assert (facts["sound"], facts["problems"]) == (True, [])
+    assert (facts["datasets"], facts["rows"]) == (len(datasets), rows)
+
+
+def test_a_check_of_no_file_is_an_error(wse: Wse, empty: Path) -> None:
+    assert "none.h5: no such file" in wse("inspect", "none.h5", "--check").refusal()
+    assert "not a regular file" in wse("inspect", ".", "--check").refusal()
