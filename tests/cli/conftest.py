@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.helpers import write_model
+from tests.traces.conftest import write
 from wse.cli import main
 
 
@@ -63,6 +65,19 @@ def tiny(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny"
     folder.mkdir()
     return write_model(folder)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with every table filled."""
+    return write(tmp_path_factory.mktemp("written") / "t.h5")
+
+
+@pytest.fixture
+def trace(written: Path, empty: Path) -> str:
+    """A copy of it here."""
+    shutil.copy(written, empty / "t.h5")
+    return "t.h5"
 
 
 def files_below(folder: Path) -> set[str]:

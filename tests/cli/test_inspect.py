@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Wse
-from tests.traces.conftest import HEADER, write
+from tests.traces.conftest import HEADER
 from wse_traces import TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
@@ -40,19 +39,6 @@ VIEWS = [
 ]
 TABLES = [view for view in VIEWS if view and view[1:] not in (["--sort", "start"], ["layer"], ["wafer"])]
 HOSTILE = "\x1b[31m<script>\n=1+2[bold]"
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with every table filled."""
-    return write(tmp_path_factory.mktemp("written") / "t.h5")
-
-
-@pytest.fixture
-def trace(written: Path, empty: Path) -> str:
-    """A copy of it here."""
-    shutil.copy(written, empty / "t.h5")
-    return "t.h5"
 
 
 def names_of(view: list[str]) -> str:

@@ -10,21 +10,6 @@ import h5py
 import pytest
 
 from tests.cli.conftest import Wse
-from tests.traces.conftest import write
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with every table filled."""
-    return write(tmp_path_factory.mktemp("written") / "t.h5")
-
-
-@pytest.fixture
-def trace(written: Path, empty: Path) -> str:
-    """A copy of it here."""
-    shutil.copy(written, empty / "t.h5")
-    return "t.h5"
-
 
 FILES: list[tuple[str, str]] = [
     ("text.h5", "not an HDF5 file, so no trace"),

@@ -14,9 +14,8 @@ import sys
 from collections.abc import Sequence
 
 INTERRUPTED = 130
-OBJECTS_BETWEEN_COLLECTIONS = (
-    50_000  # a compiled model is many small objects that live on, which 700 looks through often
-)
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Python's 700 would go often through the many small objects of a compiled model, which live on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,13 +34,13 @@ def view(
       wse view before.h5 after.h5 -o both.html
     """
     from wse.report.as_json import as_json
-    from wse.report.output_file import write_output
+    from wse.report.output_file import output_path, write_output
     from wse.report.terminal import console_on, shown
-    from wse.report.view.page import page_path, view_page
+    from wse.report.view.page import view_page
     from wse.studies.view.gather import check_names
 
     paths = check_names(traces)
-    path = page_path(output, paths)
+    path = output_path("--output", output, inputs=paths)
     page = view_page(paths)
     write_output("--output", path, page)
     if json:

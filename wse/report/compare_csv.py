@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
+from wse.report.csv_text import csv_text
 from wse.report.terminal import shown
-
-FORMULA: Final = ("=", "+", "-", "@")
-"""What begins a formula in a spreadsheet."""
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     """The rows under those of ``columns`` that any of them has; a cell without a value is empty.
 
-    Numbers are written so that they read back the same; texts are on one line, and an apostrophe goes before one that
-    a spreadsheet would take for a formula (owasp.org/www-community/attacks/CSV_Injection).
+    Numbers are written so that they read back the same; texts are what ``csv_text`` makes of them.
     """
     used = [name for name in columns if any(name in row for row in rows)]
     text = io.StringIO()
@@ -30,6 +27,5 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        text = shown(value)
-        return f"'{text}" if text.startswith(FORMULA) else text
+        return csv_text(value)
     return repr(value) if isinstance(value, float) else shown(value)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.report.as_json import as_json
+from wse.report.csv_text import csv_text
 from wse.studies.export.tables import FlatTable
 
 COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
 RUN_FILE: Final = "run.json"
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(
@@ -38,18 +38,8 @@ def write_csv(
     return [f"{table.name}.csv" for table in tables] + ["columns.csv", RUN_FILE]
 
 
-def as_text(value: str) -> str:
-    """A text as one cell, which no spreadsheet takes for a formula.
-
-    >>> as_text("=1+1"), as_text("once"), as_text("a\\n")
-    ("'=1+1", 'once', 'a\\\\n')
-    """
-    guarded = f"'{value}" if value.startswith(_FORMULA) else value
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in guarded)
-
-
 def _cells(values: Any) -> list[Any]:
-    return [as_text(value) for value in values] if isinstance(values, list) else values.tolist()
+    return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
 
 
 def _columns(tables: Sequence[FlatTable]) -> str:
@@ -60,5 +50,5 @@ def _columns(tables: Sequence[FlatTable]) -> str:
         for column in table.columns:
             dtype = "text" if column.is_text else column.dtype
             names = (" ".join(column.labels), column.refers, column.path, column.doc)
-            writer.writerow([f"{table.name}.csv", column.name, column.unit, dtype, *map(as_text, names)])
+            writer.writerow([f"{table.name}.csv", column.name, column.unit, dtype, *map(csv_text, names)])
     return text.getvalue()

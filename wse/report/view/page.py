@@ -12,7 +12,6 @@ import jinja2
 import matplotlib as mpl
 
 from wse.report.as_json import as_json
-from wse.report.output_file import output_path
 from wse.report.view.pack import Packer
 from wse.studies.facts import Report
 from wse.studies.view.gather import view_trace
@@ -43,15 +42,6 @@ SCRIPTS: Final = (
 )
 """In this order they are one module; each uses only what stands before it."""
 COLOUR_MAP: Final = "viridis"
-
-
-def page_path(text: str, traces: list[Path]) -> Path:
-    """Where the page is written.
-
-    Raises:
-        BadInput: no file can be there, or one of the traces is.
-    """
-    return output_path("--output", text, inputs=traces)
 
 
 def view_page(paths: list[Path]) -> bytes:

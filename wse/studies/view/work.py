@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from wse.studies.facts import Report
+from wse.studies.inspect.work import Work
 from wse.studies.view.packing import Array, Pack, checked, packed_columns
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import CAUSES, PHASES
 
-EVERY: Final = 1 << 62
 MOST_PLACES: Final = 12_000
 """Rows of the page's table of steps, costliest first; a sort takes a few milliseconds."""
 
@@ -30,7 +30,8 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     ops = trace.texts("graph/ops/kind")
     numbers: dict[str, int] = {}
     kind_of = np.array([numbers.setdefault(kind, len(numbers)) for kind in ops] + [-1], np.int64)
-    places = trace.top_steps(n=EVERY)
+    work = Work(trace)
+    places = work.steps
     checked(path, "steps/op", places["op"], len(ops))
     checked(path, "steps/name", places["name"], trace.rows("name"))
     checked(path, "steps/stage", places["stage"], trace.rows("stage"))
@@ -38,7 +39,7 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     op_kind = kind_of[places["op"]]
     by_cause = np.stack([places[f"{cause}_cycles"] for cause in CAUSES], axis=1)
     return {
-        "phases": _phases(trace, places, by_cause),
+        "phases": _phases(work),
         "op_names": trace.texts("graph/ops/name"),
         "op_kinds": kind_of[:-1].tolist(),
         "kinds": list(numbers),
@@ -49,21 +50,19 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     }
 
 
-def _phases(trace: Trace, places: Columns, by_cause: Array) -> Report:
-    """By phase: passes, cycles of all steps by cause, words and hops."""
-    phase_of = trace.column("schedules/phase")
-    executed = phase_of[checked(trace.path, "passes/schedule", trace.column("passes/schedule"), len(phase_of))]
-    found = {}
-    for code, phase in enumerate(PHASES):
-        mine = places["phase"] == code
-        if passes := int((executed == code).sum()):
-            found[phase] = {
-                "passes": passes,
-                "cycles_by": by_cause[mine].sum(axis=0).tolist(),
-                "words": int(places["words"][mine].sum()),
-                "hops": int(places["hops"][mine].sum()),
-            }
-    return found
+def _phases(work: Work) -> Report:
+    """By phase that ran: passes, cycles of all steps by cause, words and hops."""
+    sums = work.sums(np.zeros(len(work.steps["phase"]), np.int64), 1)
+    return {
+        phase: {
+            "passes": work.passes[phase],
+            "cycles_by": sums.by[code, 0].tolist(),
+            "words": int(sums.words[code, 0]),
+            "hops": int(sums.hops[code, 0]),
+        }
+        for code, phase in enumerate(PHASES)
+        if work.passes[phase]
+    }
 
 
 def _work(places: Columns, op_kind: Array, by_cause: Array) -> list[Report]:
