@@ -3,8 +3,7 @@
 Goals: a trace of a 1,000-token run of the bundled model, and of a 240-token run of stories15m on 48x48 PEs, below 30 MB
 each, and no more than 5 % of the run without it; that of a full-wafer estimate below 40 MB, and written in 2 s. Runs
 with a trace and without take turns. Seconds are those of the processor, so that what else the machine does counts
-little, and the ratio is the middle one of all pairs. The bundled model misses it: a token takes 2 ms, and nearly every
-one has steps of its own, since another number of rows passes a cache entry up, which take 0.2 to 0.3 ms to write.
+little; it only adds, so that the least of each side is the measure, and the middle of all pairs is told beside it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 MODELS = {
-    "story, 1,000 tokens": (Request(prompt="Once upon a time", max_new_tokens=1000), None, 1.2),
+    "story, 1,000 tokens": (Request(prompt="Once upon a time", max_new_tokens=1000), None, 1.1),
     "stories15m, 240 tokens on 48x48": (Request(model=str(STORIES), mesh="48x48", max_new_tokens=240), STORIES, 1.1),
 }
-PAIRS, RUN_MB, SLOWER = 5, 30, 1.05
+PAIRS, RUN_MB, SLOWER = 11, 30, 1.05
 ESTIMATE_MB, ESTIMATE_S = 40, 2.0
 
 
@@ -50,13 +49,14 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path) -> None:
     ratios, size_mb = sorted(traced / plain for plain, traced in pairs), path.stat().st_size / 1e6
     plain_s, traced_s = (min(each) for each in zip(*pairs, strict=True))
     say(
-        f"{name}: {size_mb:.2f} MB (goal {RUN_MB}); {plain_s:.2f} s without, {traced_s:.2f} s with at the least; "
-        f"x{ratios[PAIRS // 2]:.3f} in the middle, x{ratios[0]:.3f} to x{ratios[-1]:.3f} (goal {SLOWER})"
+        f"{name}: {size_mb:.2f} MB (goal {RUN_MB}); {plain_s:.2f} s without and {traced_s:.2f} s with at the least, "
+        f"x{traced_s / plain_s:.3f} (goal {SLOWER}); of pairs x{ratios[PAIRS // 2]:.3f} in the middle, "
+        f"x{ratios[0]:.3f} to x{ratios[-1]:.3f}"
     )
     with open_trace(path) as trace:
         assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.max_new_tokens
     assert size_mb < RUN_MB
-    assert ratios[PAIRS // 2] < most
+    assert traced_s / plain_s < most
 
 
 def cpu_s(call: Callable[[], object]) -> float:

@@ -20,7 +20,7 @@ from wse.studies.compare.rows import COLUMNS
 SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
 """A name that would be a tag in a page and mathematics in a plot."""
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 
 
 @pytest.fixture

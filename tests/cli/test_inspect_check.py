@@ -14,7 +14,7 @@ from tests.cli.conftest import Wse
 FILES: list[tuple[str, str]] = [
     ("text.h5", "not an HDF5 file, so no trace"),
     ("other.h5", "attribute 'format' is missing"),
-    ("newer.h5", "version 2"),
+    ("newer.h5", "version 3"),
     ("cut.h5", "truncated or damaged"),
     ("lacks.h5", "steps/cycles: missing, or not a dataset of this file"),
 ]
@@ -29,7 +29,7 @@ def bad_files(written: Path, empty: Path) -> Path:
     for name in ("newer.h5", "lacks.h5"):
         shutil.copy(written, empty / name)
     with h5py.File(empty / "newer.h5", "r+") as file:
-        file.attrs.modify("version", 2)
+        file.attrs.modify("version", 3)
     with h5py.File(empty / "lacks.h5", "r+") as file:
         del file["steps/cycles"]
         del file["graph/edges/src"]
@@ -72,7 +72,7 @@ def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
     seen = wse("inspect", trace, "--check")
     assert seen.code == 0
     assert seen.out.count("\n") == 1
-    assert seen.out.startswith("t.h5: sound: trace format 1, ")
+    assert seen.out.startswith("t.h5: sound: trace format 2, ")
     facts = json.loads(wse("inspect", trace, "--check", "--json").out)
     with h5py.File(trace) as file:
         datasets: list[str] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Wse
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 SHOWN = {
     "": "Costliest steps",
     "--steps": "those with the most cycles of launch first",
@@ -18,7 +18,7 @@ SHOWN = {
     "--pe": "SRAM map",
     "--tokens": "emulated in",
     "--diff": "Settings",
-    "--check": ": sound: trace format 1",
+    "--check": ": sound: trace format 2",
     "--cycles": "Moves",
 }
 

@@ -18,6 +18,7 @@ import json, os, random, signal, sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
 from wse.studies.choose import compiled
+from wse.studies.record import run as recording
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
 from wse_traces import write
@@ -38,7 +39,8 @@ def start(name):
         flushed(writer)
         os.write(theirs, b"%d\\n" % writer._rows["token"])
     write.TraceWriter.flush = flush
-    write._BUFFER_BYTES = 8 << 10  # a flush every token or so
+    write._BUFFER_BYTES = 1 << 9  # a flush every token or so
+    recording.MOST_PASSES = 1
     run(prepared, program, trace=folder / name)
     os._exit(0)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome, Wse
+from wse.studies.record import run
 from wse_traces import open_trace, problems, write
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -48,7 +49,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are written as they come, so that a full disk is found while the run goes on."""
-    monkeypatch.setattr(write, "_BUFFER_BYTES", 16 * KIB)
+    monkeypatch.setattr(write, "_BUFFER_BYTES", KIB // 4)
+    monkeypatch.setattr(run, "MOST_PASSES", 1)
 
 
 def left_whole(target: Path, before: bytes) -> int:

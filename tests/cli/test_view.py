@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 

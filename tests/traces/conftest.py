@@ -28,6 +28,7 @@ HEADER = RunHeader(
 PROMPT, GENERATED = 3, 9
 SLOTS = 4  # of KV cache on a PE: a new schedule each time that one more is used
 HOPS = 20  # of each cycle of a step
+SHIFTED = [3, 5, 7]  # words that single passes send besides
 TEXTS = ["Once", " upon", " a", " t", "ime", " \xe9", "!"]
 
 
@@ -114,8 +115,9 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
             )
             crossing = {"pass": [run], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
             trace.append("crossing", crossing)
+        trace.append("shift", {"pass": [2, 2, run], "step": [0, 3, 0], "words": SHIFTED, "hops": SHIFTED})
         rest = [np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer for wafer in range(2)]
-        rest[0][0, 0, 0] += clock * HOPS - sum(words.sum() for words in rest)
+        rest[0][0, 0, 0] += clock * HOPS + sum(SHIFTED) - sum(words.sum() for words in rest)
         for wafer in range(2):
             trace.append_plane("links/words", rest[wafer].copy())
             trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))

@@ -11,9 +11,9 @@ from wse_traces.header import ATTRIBUTES
 
 
 def read_steps(path):
-    """Read what a summary and a table of steps read."""
+    """Read what tables of steps read."""
     with open_trace(path) as trace:
-        trace.summary()
+        trace.top_steps()
         trace.steps()
 
 
@@ -57,8 +57,8 @@ def test_truncated(copy, length):
 
 def test_newer_version(copy):
     with h5py.File(copy, "r+") as file:
-        file.attrs.modify("version", np.int64(2))
-    assert "version 2; this program reads version 1; install a newer wse" in message_of(copy)
+        file.attrs.modify("version", np.int64(3))
+    assert "version 3; this program reads versions 1 to 2; install a newer wse" in message_of(copy)
 
 
 @pytest.mark.parametrize("name", [a.name for a in ATTRIBUTES if a.path == "/"])
@@ -240,7 +240,7 @@ def test_schedules_beyond_the_steps_are_refused(copy, begin, count):
     with h5py.File(copy, "r+") as file:
         file["schedules/first_step"][1], file["schedules/steps"][1] = begin, count
     with open_trace(copy) as trace:
-        for read in (trace.steps, lambda: trace.steps(5), trace.summary, trace.top_steps):
+        for read in (trace.steps, lambda: trace.steps(5), trace.top_steps):
             with pytest.raises(TraceError, match="schedules: rows beyond the 18 of steps; make the trace again"):
                 read()
     assert any(line.startswith(("schedules/first_step[1]", "schedules/steps[1]")) for line in problems(copy))

@@ -15,7 +15,7 @@ from wse_traces import TraceWriter, open_trace, schema
 ROOT = Path(__file__).parents[2]
 FLIPPER = ROOT / "tests/support/trace_flips.py"
 GOLDEN = sorted((ROOT / "traces/golden").glob("v*/*.h5"))
-FLIPS = 1400  # in all golden traces together
+FLIPS = 2800  # in all golden traces together
 
 
 def outcomes(trace, scratch, *, seed, flips):

@@ -45,7 +45,12 @@ from wse_traces import TraceWriter, open_trace, problems
         ("tokens/text_end", -1, 3, "tokens/text_end[11]: before the end of the row above"),
         # what moves
         ("crossings/dst_wafer", 2, -1, "crossings/dst_wafer[2]: -1, the one that sends"),
-        ("steps/hops", 0, 0, "links/words: 15,600 words on all links, the steps that were executed have 15,400 hops"),
+        ("steps/hops", 0, 0, "links/words: 15,615 words on all links, the steps that were executed have 15,415 hops"),
+        ("shifts/hops", 0, 4, "links/words: 15,615 words on all links, the steps that were executed have 15,616 hops"),
+        ("shifts/step", 1, 5, "shifts/step[1]: 5, the schedule of its pass has 5 steps"),
+        ("shifts/step", 1, 0, "shifts/step[0]: step 0 of pass 2 is there 2 times, needed: once"),
+        ("shifts/step", 1, -1, "shifts/step[1]: -1, needed: at least 0"),
+        ("shifts/pass", 2, 99, "shifts/pass[2]: 99, needed: an index into 9 rows of 'pass'"),
         ("experts/tokens", 0, 6, "experts/tokens: 6 to expert 0 of layer 0, its passes sent 5"),
         ("experts/layer", 0, -1, "experts/layer[0]: -1, needed: at least 0"),
     ],

@@ -55,8 +55,11 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     return parsed
 
 
-def header_of(file: Any, path: Path) -> tuple[RunHeader, bool]:
-    """The header, and whether the run was completed. Raises: TraceError if this is no trace for us."""
+def header_of(file: Any, path: Path) -> tuple[RunHeader, int, bool]:
+    """The header, the version of the schema, and whether the run was completed.
+
+    Raises: TraceError if this is no trace for us.
+    """
     try:
         root = object_of(file, "/")
         name, version = attribute_of(root, "format", str), attribute_of(root, "version", int)
@@ -66,15 +69,16 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, bool]:
     except READ_ERRORS as error:
         message = f"{path}: truncated or damaged ({reason_of(error)}); make the trace again"
         raise TraceError(message) from error
-    if name == schema.FORMAT and version != schema.VERSION:
+    if name == schema.FORMAT and not 1 <= version <= schema.VERSION:
         remedy = "install a newer wse to read it" if version > schema.VERSION else "it is damaged, make it again"
-        message = f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}"
+        message = f"{path}: a trace of version {version}; this program reads versions 1 to {schema.VERSION}; {remedy}"
         raise TraceError(message)
     values, problems = header_problems(file)
     if problems:
         message = f"{path}: {problems[0]}; not a trace or a damaged one, make it again"
         raise TraceError(message)
-    return RunHeader(**{name: values[name] for name in RunHeader.__dataclass_fields__}), values["complete"]
+    header = RunHeader(**{name: values[name] for name in RunHeader.__dataclass_fields__})
+    return header, version, values["complete"]
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:

@@ -9,6 +9,7 @@ from wse_traces.schema import ADDED_TABLES, AXIS_LABELS, FIELDS, FORMAT, ROWS, T
 
 PARSER = """\
 import h5py
+import numpy as np
 
 
 def steps_of_token(path, token):
@@ -17,13 +18,18 @@ def steps_of_token(path, token):
     except OSError:  # the run goes on or was killed
         f = h5py.File(path, "r", swmr=True, locking=False)
     with f:
-        assert f.attrs["format"] == b"wse-trace" and f.attrs["version"] == 1
+        assert f.attrs["format"] == b"wse-trace" and f.attrs["version"] <= 2
         counts = f["run/rows"]
         rows = dict(zip(counts.attrs["labels"].decode().split(","), counts[:].tolist()))
         one = f["tokens/pass"][: rows["token"]][token]
         schedule, start = f["passes/schedule"][one], f["passes/start_cycle"][one]
         first, count = f["schedules/first_step"][schedule], f["schedules/steps"][schedule]
         steps = {name: column[first : first + count] for name, column in f["steps"].items()}
+        if "shift" in rows:  # a file of version 1 has none
+            shifts = {name: column[: rows["shift"]] for name, column in f["shifts"].items()}
+            own = shifts["pass"] == one
+            for name in ("words", "hops"):
+                np.add.at(steps[name], shifts["step"][own], shifts[name][own])
         return {**steps, "start_cycle": steps["start_cycle"] + start}
 """
 
@@ -41,9 +47,10 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 
 1. The root attributes `format` (`{FORMAT}`) and `version` MUST be checked first. A reader of version
    {VERSION} MUST refuse a higher version. Within a version datasets and attributes may be added, so a reader
-   MUST ignore what it does not know; none is removed, and none changes its meaning.
+   MUST ignore what it does not know; none is removed, and none changes its meaning. What a reader of version
+   {VERSION} makes of a file holds for one of version 1 too, in which `steps` alone say what is sent.
 2. All datasets below are present, also where nothing was recorded: they then have no rows. Those of
-   {{added}} came later and are missing in older files, which means the same.
+   {{added}} are missing in files from before them, which means the same.
 3. The first axis of a dataset names its table. The columns of one table have the same length, and
    `run/rows` holds the number of rows of each table, in the order of its attribute `labels`. In an
    unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
@@ -55,7 +62,9 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    complete was stopped in the moment before it was renamed: nothing of it is missing.
 5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
    execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
-   start at `passes/start_cycle` plus their own `start_cycle`. `tokens/pass` says which pass read or
+   start at `passes/start_cycle` plus their own `start_cycle`. How many rows of a region pass a cache entry up differs
+   from token to token, and changes no cycle: what a pass's shifts send is the words and hops of the step and, where
+   there is one, those of the row of `shifts` with this pass and step. `tokens/pass` says which pass read or
    generated a token: prompt tokens have the pass of their chunk, and the first generated one that of the last chunk.
 6. `steps/cycles_by` adds up to `steps/cycles` in every row. Steps MAY overlap in time: the cycles of a pass
    are in `schedules/cycles`, those of a token in `tokens/cycles`.
@@ -77,7 +86,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    estimate has the passes and tokens that would be: ids are -1, texts are empty, no time is taken by the emulator, and
    `routed` has no rows, since tokens are taken to choose experts as evenly as they can. Decoded tokens with as many
    cache slots in use share a schedule, whose words and hops of cache shifts are those of the mean token, rounded down;
-   the last of them has one of its own that holds what is left, so that the sums over all tokens are exact.
+   `shifts` has what is left as the last of them, so that the sums over all tokens are exact.
 13. `tensors` hold what ops made in a pass, where that was asked for: read from the SRAM of the PEs as the op ended and
    put together without padding, in the type that it had there (bfloat16 as float32, which changes no value). The axes
    are tokens of the pass, in decode one of each sequence, and then by kind of op: `hidden` of the residual stream after
@@ -90,7 +99,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 
-## A reader in 15 lines
+## A reader in 21 lines
 
 The steps of one token, with absolute start cycles:
 

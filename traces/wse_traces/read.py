@@ -10,8 +10,8 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.distinct import distinct_rows
 from wse_traces.errors import TraceError
+from wse_traces.executed import cache_shifts, check_index, executed_steps, schedule_rows
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
-from wse_traces.header import RunHeader
 from wse_traces.schema import BY_PATH, TABLES
 from wse_traces.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
 
@@ -27,7 +27,7 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
     """Open a trace, complete or not; no single read takes more than ``limit_bytes``.
 
-    >>> trace = open_trace("traces/golden/v1/story.h5")
+    >>> trace = open_trace("traces/golden/v2/story.h5")
     >>> trace.header.model, trace.complete, trace.rows("token")
     ('story', True, 18)
 
@@ -52,7 +52,7 @@ class Trace(TraceFile):
         into ``op`` or ``name`` is beside it (``op_text``). A plane has a row for each element:
         ``trace.frame("links/words")``; from tables with other columns planes are left out.
 
-        >>> trace = open_trace("traces/golden/v1/story.h5")
+        >>> trace = open_trace("traces/golden/v2/story.h5")
         >>> print(trace.frame("edge", 0, 2, kind="pandas"))
            src   src_text  dst                 dst_text
         0    0  embedding    1  layers.0.attention_norm
@@ -84,43 +84,22 @@ class Trace(TraceFile):
         ``phase``, ``kv_slots``, ``schedule``, ``pass`` and ``token`` (the first that the pass
         generated; -1: none). The tokens of a prompt share the steps of the pass that read them.
         """
-        passes, schedules, tokens = self.table("pass"), self.table("schedule"), self.table("token")
+        tokens, passes = self.table("token"), len(self.column("passes/schedule"))
+        check_index(self, tokens["pass"][tokens["pass"] != schema.NONE], passes, "tokens/pass")
         if token is None:
-            chosen = np.arange(self.rows("pass"))
+            chosen = np.arange(passes)
         elif 0 <= token < self.rows("token"):
             chosen = tokens["pass"][token : token + 1]
             chosen = chosen[chosen >= 0]
         else:
             message = f"{self.path}: no token {token}; the trace has the tokens 0 to {self.rows('token') - 1}"
             raise TraceError(message)
-        schedule = self._taken(passes["schedule"], chosen, "tokens/pass")
-        counts = self._taken(schedules["steps"], schedule, "passes/schedule")
-        begin, most = schedules["first_step"][schedule], self.rows("step")
-        if ((begin < 0) | (counts < 0) | (begin > most - counts)).any():
-            message = f"{self.path}: schedules: rows beyond the {most} of steps; make the trace again"
-            raise TraceError(message)
-        size = int(counts.sum()) * 256
-        if size > self.limit_bytes:
-            message = f"{self.path}: {size:,} B of steps, the limit is {self.limit_bytes:,} B; ask for one token"
-            raise TraceError(message)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = within + np.repeat(begin, counts)
-        if token is None or not len(rows):
-            columns = {name: column[rows] for name, column in self.table("step").items()}
-        else:
-            columns = self.table("step", int(rows[0]), int(rows[-1]) + 1)
-        columns["start_cycle"] = columns["start_cycle"] + np.repeat(passes["start_cycle"][chosen], counts)
-        first = np.full(self.rows("pass"), schema.NONE, "<i8")
+        columns = executed_steps(self, chosen)
+        first = np.full(passes, schema.NONE, "<i8")
         generated = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
         first[tokens["pass"][generated]] = generated
-        per_pass = {
-            "token": first[chosen] if token is None else np.full(len(chosen), token),
-            "pass": chosen,
-            "schedule": schedule,
-            "phase": schedules["phase"][schedule],
-            "kv_slots": schedules["kv_slots"][schedule],
-        }
-        return {**{name: np.repeat(c, counts) for name, c in per_pass.items()}, **columns}
+        made = first[columns["pass"]] if token is None else np.full(len(columns["pass"]), token)
+        return {"token": made, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
         """The ``n`` costliest steps of the program, summed over the run, largest first.
@@ -145,43 +124,20 @@ class Trace(TraceFile):
         np.add.at(sums["times"], group, times)
         for name, cost in costs.items():
             np.add.at(sums[name], group, cost * times)
+        shifts = cache_shifts(self)
+        for name in ("words", "hops"):
+            np.add.at(sums[name], group[shifts["row"]], shifts[name])
         sums[_START] = np.full(len(places), np.iinfo("<i8").max, "<i8")
         np.minimum.at(sums[_START], group, steps[_START] + self._first_starts())
         order = np.argsort(sums[by] if by == _START else -sums[by], kind="stable")[:n]
         named = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
-    def summary(self) -> dict[str, object]:
-        """What is in the trace, as plain values: header, rows of each table, totals over the run."""
-        executed, owner = self._executed(), self._schedule_of_steps()
-        times = np.append(executed, 0)[owner]
-        cycles_by = (self.column("steps/cycles_by") * times[:, np.newaxis]).sum(axis=0)
-        totals = {name: int((self.column(f"steps/{name}") * times).sum()) for name in ("cycles", "words", "hops")}
-        header = {name: getattr(self.header, name) for name in RunHeader.__dataclass_fields__}
-        return {
-            "format": schema.FORMAT,
-            "version": schema.VERSION,
-            "complete": self.complete,
-            **header,
-            "rows_of": dict(self._rows),
-            "step_totals": totals,
-            "cycles_by": dict(zip(schema.CAUSES, cycles_by.tolist(), strict=True)),
-            "token_cycles": int(self.column("tokens/cycles").sum()),
-            "crossing_bytes": int(self.column("crossings/bytes").sum()),
-        }
-
-    def _taken(self, column: Array, index: Array, where: str) -> Array:
-        """``column[index]``. Raises: TraceError if an index is out of range."""
-        if len(index) and not 0 <= index.min() <= index.max() < len(column):
-            message = f"{self.path}: {where}: indices out of the {len(column)} rows they refer to"
-            raise TraceError(message)
-        return column[index]
-
     def _executed(self) -> Array:
         """How many times each schedule was executed."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
-        self._taken(np.empty(count, "u1"), schedule, "passes/schedule")
+        check_index(self, schedule, count, "passes/schedule")
         return np.bincount(schedule, minlength=count)
 
     def _first_starts(self) -> Array:
@@ -193,12 +149,8 @@ class Trace(TraceFile):
 
     def _schedule_of_steps(self) -> Array:
         """The schedule that each row of the table of steps belongs to, -1: none yet."""
-        first, count = self.column("schedules/first_step"), self.column("schedules/steps")
-        rows = len(self.column("steps/cycles"))
-        if len(first) and (first.min() < 0 or count.min() < 0 or (first > rows - count).any()):
-            message = f"{self.path}: schedules: rows beyond the {rows} of steps; make the trace again"
-            raise TraceError(message)
-        owner = np.full(rows, schema.NONE, "<i8")
+        first, count = schedule_rows(self)
+        owner = np.full(self.rows("step"), schema.NONE, "<i8")
         for index, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
             owner[start : start + length] = index
         return owner

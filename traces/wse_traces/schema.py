@@ -1,4 +1,4 @@
-"""Trace schema, version 1: one literal a dataset. FORMAT.md is generated from this module.
+"""Trace schema, version 2: one literal a dataset. FORMAT.md is generated from this module.
 
 A dataset's first axis names its *table*: all datasets with that axis are columns of one table and grow together.
 Planes are the exception: their first axis is ``wafer`` and each is a table of its own, empty where it was not recorded.
@@ -13,7 +13,7 @@ from typing import Final
 from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
-VERSION: Final = 1
+VERSION: Final = 2
 
 USES: Final = ("code", "weights", "kv", "activations", "buffers", "free")
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
@@ -141,6 +141,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("passes/schedule", "<i4", ("pass",), "index", "schedule that was executed", refers="schedule"),
     Field("passes/start_cycle", "<i8", ("pass",), "cycle", "start, counted from the start of the run"),
     Field("passes/wall_s", "<f8", ("pass",), "s", "time that the emulator took"),
+    Field("shifts/pass", "<i4", ("shift",), "index", "pass whose cache shift it is", refers="pass"),
+    Field("shifts/step", "<i8", ("shift",), "index", "step, counted from the first of the pass's schedule"),
+    Field("shifts/words", "<i8", ("shift",), "word", "words that it sends in this pass besides those of the schedule"),
+    Field("shifts/hops", "<i8", ("shift",), "wavelet-hop", "links that the wavelets of these cross"),
     Field("tokens/id", "<i4", ("token",), "id", "id in the vocabulary, -1: not known"),
     Field("tokens/is_prompt", "u1", ("token",), "code", "read or generated", labels=("generated", "prompt")),
     Field("tokens/sequence", "<i4", ("token",), "index", "sequence of the batch that it belongs to"),
@@ -232,8 +236,8 @@ FIELDS: Final[tuple[Field, ...]] = (
 TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
-# Tables that version 1 was given after its first files: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source")
+# Tables that are younger than the first files of version 1: where one is missing it has no rows.
+ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

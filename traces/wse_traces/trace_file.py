@@ -45,7 +45,7 @@ class TraceFile:
         with ExitStack() as stack:
             self.file = stack.enter_context(open_file(path))
             self.header: RunHeader
-            self.header, self.complete = header_of(self.file, path)
+            self.header, self.version, self.complete = header_of(self.file, path)
             self._rows = row_counts(self.file, path)
             self._datasets: dict[str, Any] = {}
             self._stack = stack.pop_all()
@@ -54,7 +54,7 @@ class TraceFile:
         """The names of all tables, also of those that were not recorded and have no rows.
 
         >>> from wse_traces import open_trace
-        >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
+        >>> open_trace("traces/golden/v2/story.h5").tables()[3:6]
         ['edge', 'stage', 'sram/bytes_per_pe']
         """
         return list(TABLES)
@@ -63,7 +63,7 @@ class TraceFile:
         """The paths of the columns of a table. Raises: TraceError if there is no such table.
 
         >>> from wse_traces import open_trace
-        >>> open_trace("traces/golden/v1/story.h5").columns("edge")
+        >>> open_trace("traces/golden/v2/story.h5").columns("edge")
         ['graph/edges/src', 'graph/edges/dst']
         """
         return [field.path for field in self._fields(table)]
@@ -81,7 +81,7 @@ class TraceFile:
         """A column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
 
         >>> from wse_traces import open_trace
-        >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
+        >>> cycles = open_trace("traces/golden/v2/story.h5")["tokens/cycles"]
         >>> cycles
         <Column tokens/cycles (18,) int64 in cycle: from the token before it to this one, 0 in a prompt>
         >>> cycles[:7].tolist()

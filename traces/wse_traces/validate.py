@@ -30,6 +30,7 @@ _TOGETHER: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]],
     (("stage", "buffer"), validate_place.buffer_problems),
     (("step",), validate_time.step_problems),
     (("step", "schedule"), validate_time.schedule_problems),
+    (("schedule", "pass", "shift"), validate_time.shift_problems),
     (("schedule", "pass", "token"), validate_time.token_problems),
     (("tensor",), validate_place.tensor_problems),
     *(((table, sliced), partial(validate_place.ragged_problems, ends=ends)) for table, ends, sliced in RAGGED),
@@ -37,7 +38,7 @@ _TOGETHER: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]],
     (("wavelet",), validate_links.wavelet_problems),
     (("pattern",), validate_links.pattern_problems),
     (("pattern", "placed_layer", "links/words"), validate_links.placed_problems),
-    (("step", "schedule", "pass", "links/words"), validate_links.hop_problems),
+    (("step", "schedule", "pass", "shift", "links/words"), validate_links.hop_problems),
     (("routed", "expert_load"), validate_links.expert_problems),
 )
 
@@ -47,7 +48,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
     What columns say together is judged where each alone is sound.
 
-    >>> problems("traces/golden/v1/story.h5")
+    >>> problems("traces/golden/v2/story.h5")
     []
     """
     try:

@@ -82,7 +82,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
         return  # told where schedules are
     times = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
     until = np.concatenate([[0], np.cumsum(trace.column("steps/hops"))])
-    hops = int(((until[begin + count] - until[begin]) * times).sum())
+    hops = int(((until[begin + count] - until[begin]) * times).sum() + trace.column("shifts/hops").sum())
     if words != hops:
         yield f"links/words: {words:,} words on all links, the steps that were executed have {hops:,} hops"
 

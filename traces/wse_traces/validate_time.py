@@ -55,6 +55,22 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
         yield f"schedules/cycles[{row}]: {columns['cycles'][row]}, its last step ends in cycle {last[row]}"
 
 
+def shift_problems(trace: Trace) -> Iterator[str]:
+    """A cache shift is a step of the schedule of its pass, and there once."""
+    shifts = trace.table("shift")
+    steps = trace.column("schedules/steps")[trace.column("passes/schedule")[shifts["pass"]]]
+    wrong = shifts["step"] >= steps
+    if wrong.any():
+        row = first_row(wrong)
+        yield f"shifts/step[{row}]: {shifts['step'][row]}, the schedule of its pass has {steps[row]} steps"
+    place = np.stack([shifts["pass"], shifts["step"]], axis=1)
+    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        row = first[first_row(times > 1)]
+        of, step = place[row]
+        yield f"shifts/step[{row}]: step {step} of pass {of} is there {times.max()} times, needed: once"
+
+
 def token_problems(trace: Trace) -> Iterator[str]:
     """A token has a place of its own, and took from the end of the pass of the one before it to that of its own."""
     tokens, passes = trace.table("token"), trace.table("pass")

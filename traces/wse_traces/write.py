@@ -24,7 +24,7 @@ from wse_traces.errors import TraceError
 from wse_traces.header import RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
-from wse_traces.written_column import WrittenColumn, joined
+from wse_traces.written_column import WrittenColumn, WrittenDataset, joined
 
 Array = NDArray[Any]
 
@@ -55,6 +55,7 @@ class TraceWriter:
         self._flush_took_s = 0.0
         self._published = False
         self._file = open_for_append(self._disk.path)
+        self._datasets: dict[str, WrittenDataset] = {}
         self._open = True  # which HDF5 tells too, but slowly
 
     @property
@@ -70,16 +71,16 @@ class TraceWriter:
         Raises: ValueError if columns are missing, unknown, of different lengths or out of range.
         """
         known = self._columns[table]
-        if len(known) != len(columns) or any(column.name not in columns for column in known):
+        if {column.name for column in known} != columns.keys():
             message = f"table {table!r} has the columns {sorted(c.name for c in known)}, given: {sorted(columns)}"
             raise ValueError(message)
         arrays = {column.name: column.cast(columns[column.name]) for column in known}
-        lengths = {name: len(a) for name, a in arrays.items()}
-        if len(set(lengths.values())) > 1:
-            message = f"columns of table {table!r} have different lengths: {lengths}"
+        lengths = [len(array) for array in arrays.values()]
+        if min(lengths) != max(lengths):
+            message = f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"
             raise ValueError(message)
         self._waiting.setdefault(table, []).append(arrays)
-        return self._appended(table, next(iter(lengths.values())), sum(a.nbytes for a in arrays.values()))
+        return self._appended(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
 
     def append_names(self, names: Sequence[str]) -> Array:
         """Indices of kernel and pattern names in ``strings/names``; new names are added."""
@@ -273,19 +274,11 @@ class TraceWriter:
         return self._waiting_bytes + again + _ROOM_BYTES
 
     def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
+        """Append what waits; of planes as much as is given: chunks beyond it are never made, and read as 0."""
         end = self._rows[table]
         for column in self._columns[table]:
-            dataset = self._file[column.path]
-            dataset.resize(end, axis=0)
-            if column.planes:
-                self._write_planes(dataset, end, arrays[column.name])
-                continue
-            (rows,) = arrays[column.name]
-            dataset[end - len(rows) : end] = rows.view(dataset.dtype)  # which knows that texts are UTF-8
-
-    @staticmethod
-    def _write_planes(dataset: Any, end: int, planes: Sequence[Array]) -> None:
-        """Write as much of each plane as is given; chunks beyond it are never made, and read as 0."""
-        for index, plane in enumerate(planes, start=end - len(planes)):
-            rows, cols = plane.shape[-2:]
-            dataset[index, ..., :rows, :cols] = plane
+            if column.path not in self._datasets:
+                self._datasets[column.path] = WrittenDataset(self._file, column)
+            dataset, given = self._datasets[column.path], arrays[column.name]
+            pieces = [plane[np.newaxis] for plane in given] if column.planes else given
+            dataset.append(pieces, end)

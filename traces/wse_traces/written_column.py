@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import h5py
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -72,6 +73,8 @@ class WrittenColumn:
         if self.dtype.kind == "S":
             return self._texts(values)
         given = np.asarray(values)
+        if given.dtype == self.dtype and given.shape[1:] == self.shape and given.ndim:
+            return given
         array = given.astype(self.dtype, copy=False)
         if array.shape[1:] != self.shape or not array.ndim:
             self._check_shape(array.shape)
@@ -97,6 +100,24 @@ class WrittenColumn:
         if not fits or any(size > most for size, most in zip(shape[1 + whole :], self.shape[whole:], strict=True)):
             message = f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}"
             raise ValueError(message)
+
+
+class WrittenDataset:
+    """The dataset of a column in a file that grows; HDF5's low-level interface, as a flush writes a hundred of them."""
+
+    def __init__(self, file: Any, column: WrittenColumn) -> None:
+        self._id = h5py.h5d.open(file.id, column.path.encode())
+        self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
+
+    def append(self, pieces: Sequence[Array], end: int) -> None:
+        """Grow to ``end`` rows, the last of which are ``pieces``; of a row that covers the mesh less may be given."""
+        self._id.set_extent((end, *self._shape))
+        row = end - sum(map(len, pieces))
+        for piece in pieces:
+            space = self._id.get_space()
+            space.select_hyperslab((row,) + (0,) * len(self._shape), piece.shape)
+            self._id.write(h5py.h5s.create_simple(piece.shape), space, np.ascontiguousarray(piece), self._type)
+            row += len(piece)
 
 
 def joined(columns: Sequence[WrittenColumn], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Array]]:

@@ -206,6 +206,7 @@ class _Session:
         if not self.clock.decode.runs:
             phase = program.prefill[-1]
             lengths = [phase.cached]
+        recorder.write_waiting()  # the pass that the log refers to
         logged = log_wavelets(
             recorder.writer,
             program,

@@ -42,11 +42,11 @@ def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     with open_trace(TWO) as trace:
         held = trace.column("sram/bytes_per_pe", 1, 2)[0, 1]
         names = trace.texts("sram/buffers/name")
-    col = next(c for c in range(9) if f"PE 0, {c}\n" in told)
+    col = next(c for c in range(8) if f"PE 0, {c}\n" in told)
     assert f"SRAM: weights: {held[0, col]:,} B" in told
-    assert f"tile 0, {col % 4} of 9×4" in told
+    assert f"tile 0, {col} of 4×8" in told
     assert "op gate_up" in told
-    assert "layer 4" in told
+    assert "layers 2–3" in told
     assert any(f"largest buffer: {name}, " in told for name in names)
 
 
@@ -54,7 +54,7 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
     choose(story, "wafer-number", "0")
     choose(story, "quantity", "sram")
     settled(story)
-    over(story, found(story, "#map-A"), 0.5, 0.5).click().perform()
+    over(story, found(story, "#map-A"), 0.55, 0.55).click().perform()
     wait_for(story, "return document.querySelector('#pe h3')?.textContent.startsWith('PE 4, 4 of wafer 0')")
     with open_trace(TWO) as trace:
         table = trace.table("buffer")
@@ -71,7 +71,7 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
 def test_arrow_keys_move_the_cursor_and_plus_zooms(story: Any) -> None:
     choose(story, "wafer-number", "0")
     canvas = found(story, "#map-A")
-    over(story, canvas, 0.5, 0.5).click().perform()
+    over(story, canvas, 0.55, 0.55).click().perform()
     canvas.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
     wait_for(story, "return document.querySelector('#pe h3').textContent.startsWith('PE 6, 5 ')")
     canvas.send_keys(Keys.SHIFT, Keys.ARROW_LEFT)
@@ -117,8 +117,8 @@ def test_the_table_sorts_and_searches(story: Any) -> None:
     assert column(3) == sorted(names[at] for at in places["name"])[:50]
     heads[7].click()
     field = found(story, "#search")
-    field.send_keys("swiglu decode layer 3")
-    mine = (places["name"] == names.index("swiglu")) & (places["phase"] == 1) & (places["layer"] == 3)
+    field.send_keys("activate decode layer 3")
+    mine = (places["name"] == names.index("activate")) & (places["phase"] == 1) & (places["layer"] == 3)
     assert column(8) == [f"{cycles:,}" for cycles in places["cycles"][mine]]
     field.clear()
     field.send_keys("no such step")
@@ -202,14 +202,14 @@ def test_layers_together_are_one_row_of_the_table(story: Any) -> None:
     choose(story, "rows", "together")
     with open_trace(TWO) as trace:
         steps, names, kinds = trace.steps(), trace.texts("strings/names"), trace.texts("graph/ops/kind")
-    mine = (steps["name"] == names.index("swiglu")) & (steps["phase"] == 1)
+    mine = (steps["name"] == names.index("activate")) & (steps["phase"] == 1)
     (row,) = [
         row
         for row in story.execute_script(
             "const rows = [...document.querySelectorAll('#steps-table tbody tr')];"
             "return rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
         )
-        if row[0] == "decode" and row[2] == "swiglu"
+        if row[0] == "decode" and row[2] == "activate"
     ]
     assert row[1] == kinds[steps["op"][mine][0]]
     assert row[3:5] == [str(mine.sum()), f"{steps['cycles'][mine].sum():,}"]

@@ -18,12 +18,16 @@ def executed_steps(path: Path) -> list[Step]:
         columns = {name: column[()].tolist() for name, column in file["steps"].items()}
         passes = {name: column[()].tolist() for name, column in file["passes"].items()}
         schedules = {name: column[()].tolist() for name, column in file["schedules"].items()}
+        shifts = [file[f"shifts/{name}"][()].tolist() for name in ("pass", "step", "words", "hops")]
+        sent = {(index, step): (words, hops) for index, step, words, hops in zip(*shifts, strict=True)}
         names = [name.decode() for name in file["graph/ops/name"][()]]
     found = []
     for index, schedule in enumerate(passes["schedule"]):
         first = schedules["first_step"][schedule]
         for row in range(first, first + schedules["steps"][schedule]):
             step = {name: column[row] for name, column in columns.items()}
+            words, hops = sent.get((index, row - first), (0, 0))
+            step |= {"words": step["words"] + words, "hops": step["hops"] + hops}
             phase = ("prefill", "decode")[schedules["phase"][schedule]]
             op = names[step["op"]] if step["op"] >= 0 else ""
             start = passes["start_cycle"][index] + step["start_cycle"]

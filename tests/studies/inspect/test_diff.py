@@ -14,7 +14,7 @@ from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
 from wse.studies.inspect.request import InspectRequest, inspected
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
@@ -51,7 +51,7 @@ def test_settings_and_sram() -> None:
     assert settings["mapping"] == ("region", "pipeline")
     assert settings["wafers"] == (1, 2)
     assert settings["decode passes"] == (5, 2)
-    assert {"model", "mesh", "option dtype", "option software"}.isdisjoint(settings)
+    assert {"model", "option dtype", "option software"}.isdisjoint(settings)
     sram = {row["name"]: row for row in found["sram"]}
     assert sum(row["change"] for row in sram.values()) == 0
     assert sram["kv"]["unit"] == "B"

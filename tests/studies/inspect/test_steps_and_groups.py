@@ -19,7 +19,7 @@ from wse.studies.inspect.steps import ORDERS
 from wse_traces.distinct import distinct_rows
 from wse_traces.schema import CAUSES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 SUMS = ("cycles", "words", "hops")
 
 

@@ -91,7 +91,7 @@ def test_what_is_printed_fits_80_columns(
 
 
 def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    golden = Path(__file__).parents[3] / "traces" / "golden" / "v1"
+    golden = Path(__file__).parents[3] / "traces" / "golden" / "v2"
     assert main(["inspect", str(golden / "story.h5"), "--tree"]) == 0
     assert "each of layers 0 to 4" in capsys.readouterr().out
     assert main(["inspect", str(golden / "story-two-wafers.h5"), "--tree"]) == 0

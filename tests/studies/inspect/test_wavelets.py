@@ -27,7 +27,7 @@ from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 Move = tuple[int, ...]
 
 

@@ -21,9 +21,24 @@ function stepAt(side, shown, x, y) {
   return found;
 }
 
+// What a step sends in the pass of the token: as in all passes with these steps, and by cache shifts of its own.
+function sentBy(side, at) {
+  const { steps, shifts, trace, token } = side;
+  let words = steps.words[at],
+    hops = steps.hops[at];
+  const [from, to] = trace.tokens[token].shifts;
+  for (let row = from; row < to; row++) {
+    if (shifts.step[row] !== at) continue;
+    words += shifts.words[row];
+    hops += shifts.hops[row];
+  }
+  return { words, hops };
+}
+
 // What there is to say of a step, the most telling first.
 function stepLines(side, at) {
   const { trace, steps } = side;
+  const { words, hops } = sentBy(side, at);
   const causes = DATA.causes
     .map((cause, index) => [cause, steps.cycles_by[at * DATA.causes.length + index]])
     .filter(([, cycles]) => cycles);
@@ -39,8 +54,8 @@ function stepLines(side, at) {
     [kind, layerName(steps.layer[at]), stageName(trace, steps.stage[at]), wafer].join(", "),
     `${whole(steps.cycles[at])} cycles (${time}) from cycle ${whole(steps.start_cycle[at])}`,
     causes.map(([cause, cycles]) => `${cause} ${whole(cycles)}`).join(", "),
-    steps.words[at]
-      ? `${whole(steps.words[at])} words (${amount(4 * steps.words[at], "B")}), ${whole(steps.hops[at])} hops`
+    words
+      ? `${whole(words)} words (${amount(4 * words, "B")}), ${whole(hops)} hops`
       : "no words moved",
     `on ${steps.rows[at]}×${steps.cols[at]} PEs from row ${steps.row[at]}, column ${steps.col[at]}`,
   ];

@@ -122,7 +122,10 @@ class Timeline {
   }
 
   async load() {
-    for (const side of this.sides) side.steps = await columns(side.trace.steps);
+    for (const side of this.sides) {
+      side.steps = await columns(side.trace.steps);
+      side.shifts = await columns(side.trace.shifts ?? {});
+    }
     for (const side of this.sides) this.choose(side, side.token, false);
     this.show(0, this.end);
   }

@@ -11,42 +11,31 @@ from wse.studies.export.events import Slice, Track
 from wse.studies.export.lanes import Lanes
 from wse.studies.facts import Report
 from wse.studies.inspect.opened import named
+from wse_traces.executed import executed_steps
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 
 BYTES_PER_WORD = 4
 _ROWS_AT_ONCE = 4096
+_BOUNDED = ("steps/start_cycle", "steps/cycles", "steps/words", "steps/hops", "shifts/words", "shifts/hops")
 _LANES_A_STAGE = 1000  # in the order of tracks
 
 
-def executed_steps(trace: Trace, passes: Array) -> Columns:
+def ordered_steps(trace: Trace, passes: Array) -> Columns:
     """The steps of some passes in order of their start, which is counted from the start of the run.
 
-    The columns of ``steps``, and ``pass``, ``phase`` and ``kv_slots``. ``passes`` are those of ``chosen_passes``, whose
-    schedules have steps.
+    The columns of ``wse_traces.executed.executed_steps``. ``passes`` are those of ``chosen_passes``, whose schedules
+    have steps.
 
     Raises:
         BadTrace: a time or a traffic is out of range.
         TraceError: the trace is damaged.
     """
-    schedules, total = trace.table("schedule"), trace.rows("step")
-    schedule = trace.column("passes/schedule")[passes]
-    first, counts = schedules["first_step"][schedule], schedules["steps"][schedule]
-    lowest = int(first.min(initial=total))
-    table = trace.table("step", lowest, max(lowest, int((first + counts).max(initial=0))))
-    for name in ("start_cycle", "cycles", "words", "hops"):
-        check_range(trace, f"steps/{name}", table[name], LATEST_CYCLE)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = within + np.repeat(first - lowest, counts)
-    start = np.repeat(trace.column("passes/start_cycle")[passes], counts) + table["start_cycle"][rows]
-    order = np.argsort(start, kind="stable")
-    steps = {name: column[rows[order]] for name, column in table.items()}
-    of_pass = {"pass": passes, "phase": schedules["phase"][schedule], "kv_slots": schedules["kv_slots"][schedule]}
-    return {
-        **steps,
-        "start_cycle": start[order],
-        **{name: np.repeat(column, counts)[order] for name, column in of_pass.items()},
-    }
+    for path in _BOUNDED:
+        check_range(trace, path, trace.column(path), LATEST_CYCLE)
+    steps = executed_steps(trace, passes)
+    order = np.argsort(steps["start_cycle"], kind="stable")
+    return {name: column[order] for name, column in steps.items()}
 
 
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:

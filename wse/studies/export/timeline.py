@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wse.studies.export.chosen_passes import Chosen
 from wse.studies.export.events import Event
-from wse.studies.export.step_slices import executed_steps, step_slices
+from wse.studies.export.step_slices import ordered_steps, step_slices
 from wse.studies.export.token_slices import pass_slices, token_slices
 from wse.studies.export.traffic_counts import crossing_counts, link_counts
 from wse_traces.read import Trace
@@ -19,7 +19,7 @@ def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
         BadTrace: a time or a traffic is out of range.
         TraceError: the trace is damaged.
     """
-    steps = executed_steps(trace, chosen.passes)
+    steps = ordered_steps(trace, chosen.passes)
     yield from pass_slices(trace, chosen)
     yield from token_slices(trace, chosen)
     yield from step_slices(trace, steps)

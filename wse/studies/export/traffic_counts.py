@@ -17,7 +17,7 @@ _DECIMALS = 6  # a rate below that is the rest of a sum of floats
 def link_counts(steps: Columns) -> Iterator[Count]:
     """Words that enter a link in a cycle, of all links of a wafer: each step's hops, evenly over its cycles.
 
-    ``steps`` are as ``executed_steps`` gives them. A counter holds until its next value.
+    ``steps`` are as ``ordered_steps`` gives them. A counter holds until its next value.
     """
     taking = (steps["cycles"] > 0) & (steps["wafer"] >= 0)
     for wafer in np.unique(steps["wafer"][taking & (steps["hops"] > 0)]).tolist():

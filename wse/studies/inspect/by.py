@@ -10,6 +10,7 @@ import numpy as np
 from wse.errors import UnknownName
 from wse.studies.inspect.opened import Facts
 from wse.studies.inspect.work import Work
+from wse_traces.executed import cache_shifts
 from wse_traces.read import Array
 from wse_traces.schema import CAUSES, PHASES
 
@@ -92,7 +93,10 @@ def _tokens(work: Work) -> list[Facts]:
     phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")
     first, steps = trace.column("schedules/first_step"), trace.column("schedules/steps")
     ends = np.stack([first, first + steps], axis=1)
-    sums = {name: _between(trace.column(f"steps/{name}"), ends) for name in ("words", "hops", "cycles_by")}
+    sums = {name: _between(trace.column(f"steps/{name}"), ends)[schedule] for name in ("words", "hops", "cycles_by")}
+    shifts = cache_shifts(trace)
+    for name in ("words", "hops"):
+        np.add.at(sums[name], shifts["pass"], shifts[name])
     of_pass = np.unique(tokens["pass"], return_index=True, return_counts=True)
     served = {index: (at, count) for index, at, count in zip(*(each.tolist() for each in of_pass), strict=True)}
     found: list[Facts] = []
@@ -100,7 +104,7 @@ def _tokens(work: Work) -> list[Facts]:
         if phase[of] >= len(PHASES):
             continue
         token, count = served.get(index, (-1, 0))
-        by = sums["cycles_by"][of]
+        by = sums["cycles_by"][index]
         found.append(
             {
                 "phase": PHASES[phase[of]],
@@ -110,8 +114,8 @@ def _tokens(work: Work) -> list[Facts]:
                 "pass": index,
                 "start_cycle": int(start[index]),
                 "cycles": int(cycles[of]),
-                "words": int(sums["words"][of]),
-                "hops": int(sums["hops"][of]),
+                "words": int(sums["words"][index]),
+                "hops": int(sums["hops"][index]),
                 "mostly": CAUSES[int(by.argmax())] if by.any() else "",
             }
         )

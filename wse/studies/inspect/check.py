@@ -9,7 +9,7 @@ from wse.studies.inspect.opened import Facts
 from wse_traces.errors import TraceError
 from wse_traces.lookup import dataset_of
 from wse_traces.read import open_trace
-from wse_traces.schema import FIELDS, ROWS, TABLES, VERSION
+from wse_traces.schema import FIELDS, ROWS, TABLES
 from wse_traces.validate import problems
 
 
@@ -30,5 +30,5 @@ def check_facts(path: Path) -> Facts:
         with open_trace(path) as trace:
             rows = sum(trace.rows(table) for table in TABLES)
             held = sum(dataset_of(trace.file, field.path) is not None for field in (ROWS, *FIELDS))
-            facts |= {"complete": trace.complete, "version": VERSION, "datasets": held, "rows": rows}
+            facts |= {"complete": trace.complete, "version": trace.version, "datasets": held, "rows": rows}
     return facts

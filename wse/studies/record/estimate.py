@@ -2,12 +2,12 @@
 
 Tokens with as many cache slots in use are timed once and share a schedule. They differ in the rows that pass a cache
 entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less than a
-word for each token, is in a schedule of the last of them, so that sums over tokens are those of all links.
+word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,13 @@ class _Passes:
         phase, users, position = len(self._program.phases) - 1, np.arange(self._program.batch), self._lengths.copy()
         waited = self._now - self._ended  # for the prompts of later users
         for each in alike:
-            done: list[int] = []
-            for uses, moved in self._shared(each):
-                words, hops = moved.T
-                cost = replace(each.cost, words=each.cost.words + words, hops=each.cost.hops + hops)
-                schedule = self._recorder.schedule(phase, cost, each.slots, moved.tobytes())
-                done += self._passes(phase, schedule, cost, uses)
+            uses = [self._use() for _ in range(each.tokens)]
+            shifts = self._fabric.shifted(each.slots, [rows for _, passing in uses for rows in passing])
+            mean, over = np.divmod(shifts, each.tokens)
+            cost = replace(each.cost, words=each.cost.words + mean[:, 0], hops=each.cost.hops + mean[:, 1])
+            schedule = self._recorder.schedule(phase, cost, each.slots, ())
+            done = self._passes(phase, schedule, cost, uses)
+            self._recorder.write_shifts(phase, done[-1], *over.T[:, np.newaxis])
             for first in range(0, each.tokens, MOST_ROWS):
                 some = np.array(done[first : first + MOST_ROWS])
                 for user in users.tolist():
@@ -96,17 +97,11 @@ class _Passes:
                 position += len(some)
                 waited[:] = 0
 
-    def _shared(self, alike: AlikeTokens) -> Iterator[tuple[list[CacheUse], I64]]:
-        """Tokens that share a schedule: what each depends on, and words and hops of the shifts of one of them."""
-        uses = []
-        for _ in range(alike.tokens):
-            uses.append(self._fabric.cache_use(self._lengths.tolist()))
-            self._lengths += 1
-        moved = self._fabric.shifted(alike.slots, [rows for _, passing in uses for rows in passing])
-        mean = moved // alike.tokens
-        if alike.tokens > 1:
-            yield uses[:-1], mean
-        yield uses[-1:], moved - mean * (alike.tokens - 1)
+    def _use(self) -> CacheUse:
+        """What the next token of each user depends on."""
+        use = self._fabric.cache_use(self._lengths.tolist())
+        self._lengths += 1
+        return use
 
     def _passes(self, phase_index: int, schedule: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
         """Passes of one schedule, from now on; their indices."""

@@ -11,12 +11,7 @@ from wse_traces.write import TraceWriter
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
-    """Ops, stages, buffers and colours of a Program, before anything runs."""
-    writer.append(
-        "op",
-        {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages},
-    )
-    writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
+    """Stages, ops, buffers and colours of a Program, before anything runs; what is referred to before what refers."""
     used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
     placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
     placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
@@ -33,6 +28,9 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
         "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
+    ops: dict[str, Any] = {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages}
+    writer.append("op", ops)
+    writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
     _write_buffers(writer, p)
     _write_routes(writer, p)
 

@@ -6,7 +6,8 @@ Written by a run as it goes on (`run`) and by an estimate at its end (`estimate`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.layer_links import layer_links
+from wse.fabric.link_map import I64
 from wse.fabric.phase_cost import CacheUse, PhaseCost
 from wse.fabric.routed import Pairs
 from wse.program import Program
@@ -23,11 +25,12 @@ from wse.studies.record.experts import ExpertRecord
 from wse.studies.record.header import encodable
 from wse.studies.record.links import write_layer_links
 from wse.studies.record.program import write_program
-from wse.studies.record.steps import Busy, Columns, busy_cycles, cost_columns, crossing_columns, place_columns
+from wse.studies.record.steps import Busy, Columns, PhaseSteps
 from wse_traces.header import RunHeader
 from wse_traces.write import TraceWriter
 
 MOST_ROWS = 1 << 14  # of crossings at once
+NO_STEPS = np.zeros(0, np.int64)
 
 
 class Recorder:
@@ -37,7 +40,7 @@ class Recorder:
         """Raises TraceError when the path cannot be written."""
         self._program = program
         self._schedules: dict[Hashable, int] = {}
-        self._places: dict[int, Columns] = {}
+        self._steps: dict[int, PhaseSteps] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._last: tuple[npt.NDArray[np.float64], Columns, Busy] | None = None
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
@@ -52,14 +55,22 @@ class Recorder:
     def __exit__(self, *details: Any) -> None:
         self.writer.__exit__(*details)
 
-    def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable) -> int:
-        """The index of a schedule; written once for each ``key`` of phases that have the same steps."""
+    def steps(self, phase_index: int) -> PhaseSteps:
+        """The steps of a phase, which chunks of a prompt may share."""
+        phase = self._program.phases[phase_index]
+        if id(phase.fixed) not in self._steps:
+            self._steps[id(phase.fixed)] = PhaseSteps(self._program, phase, self.writer.append_names)
+        return self._steps[id(phase.fixed)]
+
+    def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
+        """The index of a schedule; written once for each ``key`` of phases that have the same steps.
+
+        What the steps ``apart`` send is left out, as it differs from pass to pass.
+        """
         phase = self._program.phases[phase_index]
         same = (id(phase.fixed), phase.begins, slots, key)
         if same not in self._schedules:
-            if id(phase.fixed) not in self._places:
-                self._places[id(phase.fixed)] = place_columns(self._program, phase, self.writer.append_names)
-            steps = self._places[id(phase.fixed)] | cost_columns(cost)
+            steps = self.steps(phase_index).columns(cost, apart)
             name = "decode" if phase.name == "decode" else "prefill"
             self._schedules[same] = self.writer.append_schedule(
                 steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
@@ -74,7 +85,7 @@ class Recorder:
         uses: Sequence[CacheUse],
         starts: Sequence[float],
         pairs: Pairs,
-        wall_s: float = 0.0,
+        walls: Iterable[float] = repeat(0.0),
     ) -> range:
         """Passes of one schedule after each other; their indices.
 
@@ -85,9 +96,12 @@ class Recorder:
             uses: Of each, what its traffic depends on.
             starts: The cycle that each starts in.
             pairs: How many tokens of one of them chose each expert.
-            wall_s: How long the emulator took for each.
+            walls: How many seconds the emulator took for each.
         """
-        rows = [self.writer.append_pass(schedule=schedule, start_cycle=int(at), wall_s=wall_s) for at in starts]
+        rows = [
+            self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
+            for start, wall_s in zip(starts, walls, strict=False)
+        ]
         count, index = len(rows), range(rows[0], rows[-1] + 1)
         for use in uses:
             self._runs[phase_index, *use] += 1
@@ -96,6 +110,15 @@ class Recorder:
         self._count_busy(busy, count)
         self.experts.count(phase_index, pairs, count)
         return index
+
+    def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
+        """What cache shifts of passes send besides what their schedule says: int64 ``[passes, steps]``, each."""
+        shifting = self.steps(phase_index).shifting
+        passes, which = (words | hops)[:, shifting].nonzero()
+        if len(passes):
+            at = passes, shifting[which]
+            sent = {"step": at[1], "words": words[at], "hops": hops[at]}
+            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), **sent})
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
         """Totals by link, by layer and link, by PE and by expert, and the report."""
@@ -109,9 +132,8 @@ class Recorder:
     def _crossed_and_busy(self, phase_index: int, cost: PhaseCost) -> tuple[Columns, Busy]:
         """What one run sends between wafers and where it computes, kept for passes whose cycles are the same array."""
         if self._last is None or self._last[0] is not cost.by_cause:
-            phase = self._program.phases[phase_index]
-            crossed, busy = crossing_columns(self._program, phase, cost), busy_cycles(self._program, phase, cost)
-            self._last = cost.by_cause, crossed, busy
+            steps = self.steps(phase_index)
+            self._last = cost.by_cause, steps.crossings(cost), steps.busy(cost)
         return self._last[1:]
 
     def _write_crossings(self, each: Columns, passes: range) -> None:

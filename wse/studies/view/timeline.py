@@ -9,6 +9,7 @@ import numpy as np
 from wse.errors import BadTrace
 from wse.studies.facts import Report
 from wse.studies.view.packing import Array, Pack, checked, packed_columns
+from wse_traces.executed import cache_shifts
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import PHASES
 
@@ -21,10 +22,11 @@ AREA: Final = ("row", "col", "rows", "cols")
 
 
 def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``tokens`` (a list of small objects), ``schedules`` that the page holds, and ``steps``, their packed columns.
+    """``tokens`` (a list of small objects), ``schedules`` that the page holds, and columns: ``steps`` and ``shifts``.
 
     A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its
-    ``phase`` and ``pass_cycles`` are those of the pass that read or generated it, -1 and 0: none.
+    ``phase`` and ``pass_cycles`` are those of the pass that read or generated it, -1 and 0: none. Its ``shifts`` are
+    rows of ``shifts``, from one to another: what steps send in its pass besides what they send in every one.
 
     Raises:
         BadTrace: a token or pass points nowhere, or a schedule leaves the table of steps.
@@ -49,6 +51,13 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     number = {schedule: at for at, schedule in enumerate(kept)}
     first = np.cumsum([0, *rows]).tolist()
     start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
+    places = {schedule: (first[at], rows[at]) for schedule, at in number.items()}
+    shifts, ends = _shifts(trace, passes["schedule"], places)
+    sent = packed_columns(shifts, pack)
+    if sent is None and kept:
+        notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
+    ends = ends if sent else 0 * ends
+    from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
     return {
         "tokens": [
             {
@@ -62,6 +71,7 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
                 "start_cycle": int(start[i]),
                 "phase": int(phase[i]),
                 "schedule": number.get(int(of_token[i]), -1),
+                "shifts": [int(from_row[i]), int(to_row[i])],
             }
             for i in range(len(tokens["id"]))
         ],
@@ -76,6 +86,7 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
             for at, schedule in enumerate(kept)
         ],
         "steps": packed,
+        "shifts": sent,
     }
 
 
@@ -117,3 +128,23 @@ def _steps(trace: Trace, kept: list[int], rows: list[int]) -> Columns:
         )
         for name in (*SHOWN, *AREA)
     }
+
+
+def _shifts(trace: Trace, schedule_of: Array, kept: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
+    """Cache shifts by pass, where their steps are on the page, and the rows between which those of each pass are.
+
+    ``kept`` has the schedules that are, each with the row of its first step there and how many it has.
+    """
+    shifts = cache_shifts(trace)
+    first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
+    for schedule, place in kept.items():
+        first[schedule], rows[schedule] = place
+    of = schedule_of[shifts["pass"]]
+    mine = np.flatnonzero(shifts["step"] < rows[of])
+    mine = mine[np.argsort(shifts["pass"][mine], kind="stable")]
+    ends = np.searchsorted(shifts["pass"][mine], np.arange(len(schedule_of) + 1))
+    return {
+        "step": first[of[mine]] + shifts["step"][mine],
+        "words": shifts["words"][mine],
+        "hops": shifts["hops"][mine],
+    }, ends
