@@ -3,7 +3,7 @@
 Goals: a trace of a 1,000-token run of the bundled model, and of a 240-token run of stories15m on 48x48 PEs, below 30 MB
 each, and no more than 5 % of the run without it; that of a full-wafer estimate below 40 MB, and written in 2 s. Runs
 with a trace and without take turns. Seconds are those of the processor, so that what else the machine does counts
-little; it only adds, so that the least of each side is the measure, and the middle of all pairs is told beside it.
+little. What it does still only adds, so that the quicker half of each side is compared, and the rest is told beside.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS = {
     "story, 1,000 tokens": (Request(prompt="Once upon a time", max_new_tokens=1000), None, 1.1),
     "stories15m, 240 tokens on 48x48": (Request(model=str(STORIES), mesh="48x48", max_new_tokens=240), STORIES, 1.1),
 }
-PAIRS, RUN_MB, SLOWER = 11, 30, 1.05
+PAIRS, RUN_MB, SLOWER = 16, 30, 1.05
 ESTIMATE_MB, ESTIMATE_S = 40, 2.0
 
 
@@ -47,11 +47,11 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path) -> None:
         for _ in range(PAIRS)
     ]
     ratios, size_mb = sorted(traced / plain for plain, traced in pairs), path.stat().st_size / 1e6
-    plain_s, traced_s = (min(each) for each in zip(*pairs, strict=True))
+    plain_s, traced_s = (sum(sorted(each)[: PAIRS // 2]) / (PAIRS // 2) for each in zip(*pairs, strict=True))
     say(
-        f"{name}: {size_mb:.2f} MB (goal {RUN_MB}); {plain_s:.2f} s without and {traced_s:.2f} s with at the least, "
-        f"x{traced_s / plain_s:.3f} (goal {SLOWER}); of pairs x{ratios[PAIRS // 2]:.3f} in the middle, "
-        f"x{ratios[0]:.3f} to x{ratios[-1]:.3f}"
+        f"{name}: {size_mb:.2f} MB (goal {RUN_MB}); quicker half {plain_s:.2f} s without and {traced_s:.2f} s "
+        f"with, x{traced_s / plain_s:.3f} (goal {SLOWER}); pairs x{ratios[0]:.3f} to x{ratios[-1]:.3f}, "
+        f"x{ratios[PAIRS // 2]:.3f} in the middle"
     )
     with open_trace(path) as trace:
         assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.max_new_tokens

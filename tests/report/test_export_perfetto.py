@@ -203,6 +203,7 @@ def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) ->
         ("steps/start_cycle", -(2**63)),
         ("steps/cycles", 2**60),
         ("steps/hops", -5),
+        ("shifts/words", 2**60),
         ("tokens/cycles", 2**60),
         ("crossings/bytes", -1),
         ("crossings/src_wafer", -7),

@@ -253,3 +253,14 @@ def test_a_problem_of_the_header_is_listed_once(copy):
     size, clock = problems(copy)
     assert "0x5 PEs" in size
     assert "'clock_hz' is -1.0" in clock
+
+
+@pytest.mark.parametrize(("column", "value"), [("pass", -1), ("pass", 9), ("step", -1), ("step", 5)])
+def test_shifts_that_are_nowhere_are_refused(copy, column, value):
+    with h5py.File(copy, "r+") as file:
+        file[f"shifts/{column}"][1] = value
+    with open_trace(copy) as trace:
+        for read in (trace.steps, lambda: trace.steps(5), trace.top_steps):
+            with pytest.raises(TraceError, match=f"shifts/{column}: "):
+                read()
+    assert any(line.startswith(f"shifts/{column}[1]") for line in problems(copy))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,6 @@ from wse_traces.header import ATTRIBUTES, RunHeader
 from wse_traces.schema import FIELDS, ROWS, TABLES, Field
 
 _GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
-
-
-def _text(text: str) -> Any:
-    """A text as HDF5 stores it in place, with a size that a reader can check before it reads."""
-    data = text.encode()
-    return np.array(data, h5py.string_dtype("utf-8", max(1, len(data))))
 
 
 def empty_trace(header: RunHeader) -> bytes:
@@ -53,7 +48,7 @@ def empty_trace(header: RunHeader) -> bytes:
             value = values.get(attribute.name, getattr(header, attribute.name, None))
             if attribute.path != "/":
                 value = json.dumps(value, ensure_ascii=False, sort_keys=True)
-            _write_attribute(file[attribute.path].id, attribute.name, _attribute(value, attribute.kind))
+            _write_attribute(file[attribute.path].id, attribute.name, *_attribute(value, attribute.kind))
     return image.getvalue()
 
 
@@ -67,10 +62,19 @@ def _stored(chunk: tuple[int, ...]) -> Any:
     return properties
 
 
-def _attribute(value: Any, kind: type[object]) -> Any:
-    if kind is str:
-        return _text(value)
-    return np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
+def _attribute(value: Any, kind: type[object]) -> tuple[Any, Any]:
+    """A value and its type in HDF5; a text is stored in place, with a size that a reader can check before it reads."""
+    if kind is not str:
+        array: Any = np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
+        return array, h5py.h5t.py_create(array.dtype, logical=True)
+    data = str(value).encode()
+    return np.array(data), _text_type(max(1, len(data)))
+
+
+@cache
+def _text_type(size_bytes: int) -> Any:
+    """UTF-8 of a fixed size."""
+    return h5py.h5t.py_create(h5py.string_dtype("utf-8", size_bytes), logical=True)
 
 
 def _describe(dataset: Any, field: Field) -> None:
@@ -81,12 +85,11 @@ def _describe(dataset: Any, field: Field) -> None:
     if field.refers:
         texts["refers"] = field.refers
     for name, text in texts.items():
-        _write_attribute(dataset, name, _text(text))
+        _write_attribute(dataset, name, *_attribute(text, str))
 
 
-def _write_attribute(owner: Any, name: str, value: Any) -> None:
-    dtype = h5py.h5t.py_create(value.dtype, logical=True)
-    h5py.h5a.create(owner, name.encode(), dtype, h5py.h5s.create(h5py.h5s.SCALAR)).write(value)
+def _write_attribute(owner: Any, name: str, value: Any, stored: Any) -> None:
+    h5py.h5a.create(owner, name.encode(), stored, h5py.h5s.create(h5py.h5s.SCALAR)).write(value, mtype=stored)
 
 
 def open_for_append(path: Path) -> Any:

@@ -24,7 +24,7 @@ from wse_traces.errors import TraceError
 from wse_traces.header import RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
-from wse_traces.written_column import WrittenColumn, WrittenDataset, joined
+from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, joined
 
 Array = NDArray[Any]
 
@@ -48,7 +48,8 @@ class TraceWriter:
         self._failed: TraceError | None = None
         self._rows = dict.fromkeys(TABLES, 0)  # written or waiting
         self._columns = {table: [WrittenColumn.of(f, header) for f in fields] for table, fields in TABLES.items()}
-        self._waiting: dict[str, list[dict[str, Any]]] = {}  # columns as arrays, or as lists of single rows
+        self._row_bytes = {table: sum(column.row_bytes for column in known) for table, known in self._columns.items()}
+        self._waiting: dict[str, list[Part]] = {}
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()
@@ -234,12 +235,13 @@ class TraceWriter:
 
     def _one(self, table: str, row: Mapping[str, Any]) -> int:
         """Append one row, which is a matter of every token: together with other single rows it becomes arrays later."""
-        parts, known = self._waiting.setdefault(table, []), self._columns[table]
-        if not parts or not isinstance(parts[-1][known[0].name], list):
-            parts.append({column.name: [] for column in known})
-        for column in known:
-            parts[-1][column.name].append(column.checked(row[column.name]))
-        return self._appended(table, 1, sum(column.row_bytes for column in known)).start
+        parts = self._waiting.setdefault(table, [])
+        checked = [column.checked(row[column.name]) for column in self._columns[table]]
+        if parts and isinstance(parts[-1], list):
+            parts[-1].append(checked)
+        else:
+            parts.append([checked])
+        return self._appended(table, 1, self._row_bytes[table]).start
 
     def _appended(self, table: str, rows: int, waiting_bytes: int) -> range:
         """Count rows that wait from now on, and write all that do where it is time to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +16,8 @@ from wse_traces.header import RunHeader
 from wse_traces.schema import Field
 
 Array = NDArray[Any]
+Part = dict[str, Array] | list[list[Any]]
+"""Rows that wait: columns by name, or single rows in the order of the table's columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +122,17 @@ class WrittenDataset:
             row += len(piece)
 
 
-def joined(columns: Sequence[WrittenColumn], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Array]]:
-    """All parts of a table by column: one array, or of planes one for each. A part has arrays, or lists of rows."""
+def joined(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
+    """All parts of a table by column: one array, or of planes one for each."""
+    tables = [
+        dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))
+        if isinstance(part, list)
+        else part
+        for part in parts
+    ]
     found = {}
     for column in columns:
-        given = (part[column.name] for part in parts)
-        arrays = [column.cast(rows) if isinstance(rows, list) else rows for rows in given]
+        arrays = [column.cast(table[column.name]) for table in tables]
         if column.planes:
             found[column.name] = [plane for array in arrays for plane in array]
         else:

@@ -26,6 +26,10 @@ Chosen = Mapping[int, Pairs]
 int64 ``[wafers]``: how many runs chose experts of each wafer."""
 
 
+_Uses = dict[int, tuple[int, list[int]]]
+"""By cache slots in use: how many runs use so many, and the rows that pass an entry up in all of them."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
     """Words on the links of one wafer, the same for some layers in the same place.
@@ -106,6 +110,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.op[steps]], return_inverse=True)
     often = np.zeros((len(layers), len(distinct)), np.int64)
     np.add.at(often, (at, which), 1)
+    by_slots, in_all = _uses(runs)
     stages = [program.stages[stage] for stage in phase.stage[distinct]]
     corners = [
         [
@@ -119,7 +124,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         rectangles=[
             _chosen(fabric, phase, step, pairs, reached)
             if phase.routed[step]
-            else _over_runs(fabric.traffic, phase, step, runs)
+            else _over_runs(fabric.traffic, phase, step, by_slots if phase.per_slot[step].any() else in_all)
             for step in distinct.tolist()
         ],
         often=dict(zip(layers.tolist(), often, strict=True)),
@@ -146,18 +151,23 @@ def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
     return np.concatenate(parts)
 
 
-def _over_runs(traffic: Traffic, phase: Phase, step: int, runs: Counter[CacheUse]) -> I64:
-    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
-    shift, grows = phase.kind[step] == Kind.CACHE_SHIFT, bool(phase.per_slot[step].any())
+def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
+    """What steps depend on that grow with the cache, and what the others do, for which all runs are as one."""
     often: Counter[int] = Counter()
     passing: defaultdict[int, list[int]] = defaultdict(list)
     for (slots, rows), times in runs.items():
-        often[slots if grows else 0] += times
-        passing[slots if grows else 0] += [each for each in rows if each] * times
-    if shift:
-        parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, rows in passing.items() if rows]
+        often[slots] += times
+        passing[slots] += [each for each in rows if each] * times
+    by_slots = {slots: (times, passing[slots]) for slots, times in often.items()}
+    return by_slots, {0: (often.total(), [row for rows in passing.values() for row in rows])}
+
+
+def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
+    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
+    if phase.kind[step] == Kind.CACHE_SHIFT:
+        parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows]
     else:
-        parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, times in often.items()]
+        parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()]
     return _real(np.concatenate([NOTHING, *parts]))
 
 

@@ -1,0 +1,78 @@
+"""A run's passes are written together: the trace is the one that writing each alone gives, up to when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wse.studies.choose import compiled
+from wse.studies.record import run as recording
+from wse.studies.request import Request, prepare
+from wse.studies.run import run
+from wse_traces import open_trace, problems
+from wse_traces.schema import TABLES
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one user": {"prompt": "Once upon a time"},
+    "three users": {"prompts": ("Once", "Once upon a time, there", "Tim")},
+    "two wafers": {"prompt": "Once upon", "wafers": 2},
+    "recorded": {"prompt": "Once", "record": "activations=head"},
+}
+OF_THE_EMULATOR = {"wall_s", "summary"}
+
+
+@pytest.fixture(params=REQUESTS)
+def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+    """Runs a request and gives its trace."""
+    asked = dict(REQUESTS[request.param])
+    record = asked.pop("record", "")
+    prepared = prepare(Request(max_new_tokens=40, **asked))
+    program = compiled(prepared)
+    ops = (len(program.op_names) - 1,) if record else ()
+
+    def trace(name: str) -> Path:
+        run(prepared, program, trace=tmp_path / name, record=ops)
+        return tmp_path / name
+
+    return trace
+
+
+def test_passes_together_are_those_written_alone(
+    traced: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = traced("together.h5")
+    monkeypatch.setattr(recording, "MOST_PASSES", 1)
+    alone = traced("alone.h5")
+    assert problems(together) == problems(alone) == []
+    with open_trace(together) as a, open_trace(alone) as b:
+        assert a.rows("shift") > 0
+        assert a.rows("schedule") < a.rows("pass") / 3
+        for table in TABLES:
+            one, other = a.table(table), b.table(table)
+            for name in one.keys() - OF_THE_EMULATOR:
+                np.testing.assert_array_equal(one[name], other[name], err_msg=f"{table}/{name}")
+
+
+def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    heard: list[str] = []
+
+    def stop(text: str) -> None:
+        heard.append(text)
+        if len(heard) == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
+    partial = tmp_path / "run.h5.partial"
+    assert problems(partial) == []
+    with open_trace(partial) as trace:
+        generated = (trace.column("tokens/is_prompt") == 0).sum()
+        assert not trace.complete
+        assert generated == len(heard) - 2  # the prompt was heard first, the last token is not written yet
+        assert trace.rows("pass") > generated
