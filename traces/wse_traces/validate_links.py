@@ -9,7 +9,7 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.layers import layer_link_words
 from wse_traces.read import Trace
-from wse_traces.validate_time import first_row
+from wse_traces.validate_time import first_row, repeated
 
 
 def wavelet_problems(trace: Trace) -> Iterator[str]:
@@ -25,10 +25,8 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
             row = first_row(wrong)
             yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
     link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
-    _, first, times = np.unique(link, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = first[first_row(times > 1)]
-        yield f"wavelets/cycle[{row}]: {times.max()} wavelets on one link in cycle {columns['cycle'][row]}"
+    for row, times in repeated(link):
+        yield f"wavelets/cycle[{row}]: {times} wavelets on one link in cycle {columns['cycle'][row]}"
 
 
 def pattern_problems(trace: Trace) -> Iterator[str]:
@@ -51,12 +49,9 @@ def placed_problems(trace: Trace) -> Iterator[str]:
     """A layer is once on a wafer, within the mesh; in a complete trace the layers add up to the words on links."""
     columns = trace.table("placed_layer")
     sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
-    place = np.stack([columns["layer"], columns["wafer"]], axis=1)
-    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = first[first_row(times > 1)]
-        layer, wafer = place[row]
-        yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times.max()} times, needed: once"
+    for row, times in repeated(np.stack([columns["layer"], columns["wafer"]], axis=1)):
+        layer, wafer = columns["layer"][row], columns["wafer"][row]
+        yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times} times, needed: once"
     leaves = False
     for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
         start, count = columns[name].astype("<i8"), size[columns["pattern"]]

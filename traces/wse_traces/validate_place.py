@@ -9,15 +9,14 @@ import numpy as np
 from wse_traces.elements import ELEMENT_BYTES
 from wse_traces.read import Array, Trace
 from wse_traces.schema import BY_PATH, RAGGED
-from wse_traces.validate_time import first_row
+from wse_traces.validate_time import first_row, repeated
 
 
 def op_problems(trace: Trace) -> Iterator[str]:
     """The name of an op is its own."""
-    names, at, times = np.unique(trace.column("graph/ops/name"), return_index=True, return_counts=True)
-    if (times > 1).any():
-        which = first_row(times > 1)
-        yield f"graph/ops/name[{at[which]}]: {times[which]} ops are called {names[which].decode()!r}, needed: one"
+    names = trace.column("graph/ops/name")
+    for row, times in repeated(names):
+        yield f"graph/ops/name[{row}]: {times} ops are called {names[row].decode()!r}, needed: one"
 
 
 def edge_problems(trace: Trace) -> Iterator[str]:

@@ -17,6 +17,14 @@ def first_row(wrong: Any) -> int:
     return int(np.flatnonzero(wrong)[0])
 
 
+def repeated(values: Any) -> Iterator[tuple[int, int]]:
+    """The first row of values, or row of rows, that is there more than once, and how often; nothing where none is."""
+    _, first, times = np.unique(values, axis=0, return_index=True, return_counts=True)
+    if (times > 1).any():
+        which = first_row(times > 1)
+        yield int(first[which]), int(times[which])
+
+
 def step_problems(trace: Trace) -> Iterator[str]:
     """The causes of every step add up to its cycles."""
     by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
@@ -63,23 +71,17 @@ def shift_problems(trace: Trace) -> Iterator[str]:
     if wrong.any():
         row = first_row(wrong)
         yield f"shifts/step[{row}]: {shifts['step'][row]}, the schedule of its pass has {steps[row]} steps"
-    place = np.stack([shifts["pass"], shifts["step"]], axis=1)
-    _, first, times = np.unique(place, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = first[first_row(times > 1)]
-        of, step = place[row]
-        yield f"shifts/step[{row}]: step {step} of pass {of} is there {times.max()} times, needed: once"
+    for row, times in repeated(np.stack([shifts["pass"], shifts["step"]], axis=1)):
+        of, step = shifts["pass"][row], shifts["step"][row]
+        yield f"shifts/step[{row}]: step {step} of pass {of} is there {times} times, needed: once"
 
 
 def token_problems(trace: Trace) -> Iterator[str]:
     """A token has a place of its own, and took from the end of the pass of the one before it to that of its own."""
     tokens, passes = trace.table("token"), trace.table("pass")
-    place = np.stack([tokens["sequence"], tokens["position"]], axis=1)
-    _, at, times = np.unique(place, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        row = at[first_row(times > 1)]
-        sequence, position = place[row]
-        yield f"tokens/position[{row}]: sequence {sequence} has {times.max()} tokens at {position}, needed: one"
+    for row, times in repeated(np.stack([tokens["sequence"], tokens["position"]], axis=1)):
+        sequence, position = tokens["sequence"][row], tokens["position"][row]
+        yield f"tokens/position[{row}]: sequence {sequence} has {times} tokens at {position}, needed: one"
     prompt = tokens["is_prompt"] == 1
     wrong = prompt & (tokens["cycles"] != 0)
     if wrong.any():

@@ -12,7 +12,7 @@ import pytest
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.studies.view import timeline, work
+from wse.studies.view import memory, timeline, work
 from wse.studies.view.gather import check_names, view_trace
 from wse_traces import open_trace
 
@@ -99,6 +99,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
     whole = view_trace(TRACES[1], kept)
     longest = max(schedule["steps"] for schedule in whole["schedules"])
     monkeypatch.setattr(work, "MOST_PLACES", 10)
+    monkeypatch.setattr(memory, "MOST_ROWS", 30)
     monkeypatch.setattr(timeline, "MOST_STEPS", longest)
     facts = view_trace(TRACES[1], kept)
     np.testing.assert_array_equal(facts["places"]["cycles"], whole["places"]["cycles"][:10])
@@ -107,6 +108,10 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
         f"The table has the 10 costliest of {len(whole['places']['cycles'])} steps, with {share:.1f} % of all cycles."
         in facts["notes"]
     )
+    assert len(facts["buffers"]) == len(facts["routes"]) == 30
+    cut = f"Of {len(whole['buffers'])} buffers the page has the first 30; see wse inspect --pe."
+    assert cut in facts["notes"]
+    assert any(note.startswith(f"Of {len(whole['routes'])} colours in use") for note in facts["notes"])
     (schedule,) = facts["schedules"]
     slowest = max((token for token in whole["tokens"] if token["phase"] == 1), key=lambda token: token["cycles"])
     assert schedule["cycles"] == whole["schedules"][slowest["schedule"]]["cycles"]

@@ -57,7 +57,7 @@ def _facts(trace: Trace, pack: Pack) -> Report:
         notes.append("The run goes on or was stopped: this is what it had written up to its last flush.")
     return {
         **_header(trace),
-        **memory_facts(trace),
+        **memory_facts(trace, notes),
         **work_facts(trace, pack, notes),
         **timeline_facts(trace, pack, notes),
         **plane_facts(trace, pack, notes),

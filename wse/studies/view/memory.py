@@ -16,7 +16,7 @@ MOST_ROWS: Final = 20_000
 """Buffers and routes of the page at most: those of some hundred stages."""
 
 
-def memory_facts(trace: Trace) -> Report:
+def memory_facts(trace: Trace, notes: list[str]) -> Report:
     """``stages``, ``buffers`` (with ``live`` as names of ops), ``routes``; each a list of small objects.
 
     Raises:
@@ -25,6 +25,9 @@ def memory_facts(trace: Trace) -> Report:
     stages = trace.table("stage")
     ops, names = trace.texts("graph/ops/name"), trace.texts("strings/names")
     buffers, routes = trace.table("buffer", 0, MOST_ROWS), trace.table("route", 0, MOST_ROWS)
+    for what, table in (("buffers", "buffer"), ("colours in use", "route")):
+        if trace.rows(table) > MOST_ROWS:
+            notes.append(f"Of {trace.rows(table):,} {what} the page has the first {MOST_ROWS:,}; see wse inspect --pe.")
     count = trace.rows("stage")
     checked(trace.path, "sram/buffers/stage", buffers["stage"], count)
     checked(trace.path, "routes/stage", routes["stage"], count)
