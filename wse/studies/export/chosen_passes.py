@@ -9,6 +9,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse.studies.inspect.number_range import number_range
+from wse_traces.executed import schedule_rows
 from wse_traces.read import Array, Trace
 
 MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
@@ -42,18 +43,15 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
 
     Raises:
         BadInput: there is no such token, or the passes of the tokens have too many steps.
-        BadTrace: the first pass alone has too many steps, a pass belongs to no schedule, a schedule has steps that the
-            trace does not have, or a time is none.
+        BadTrace: the first pass alone has too many steps, a pass belongs to no schedule, or a time is none.
         TraceError: the trace is damaged.
     """
     token_pass = trace.column("tokens/pass")
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
-    counts, steps = trace.column("schedules/steps"), trace.rows("step")
+    _, counts = schedule_rows(trace)
     check_range(trace, "passes/schedule", schedule, len(counts))
     check_range(trace, "passes/start_cycle", start, LATEST_CYCLE)
     check_range(trace, "schedules/cycles", trace.column("schedules/cycles"), LATEST_CYCLE)
-    check_range(trace, "schedules/steps", counts, steps + 1)
-    check_range(trace, "schedules/first_step", trace.column("schedules/first_step"), steps + 1 - counts)
     if tokens is None:
         passes = np.argsort(start, kind="stable")
     else:
@@ -79,7 +77,7 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
     return Chosen(passes[:kept], np.flatnonzero(shown), count, len(passes) - kept)
 
 
-def check_range(trace: Trace, path: str, values: Array, end: int | Array, *, start: int = 0) -> None:
+def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
     """Raise BadTrace for a value below ``start`` or not below ``end``; before sums of them, which could overflow."""
     wrong = (values < start) | (values >= end)
     if wrong.any():
