@@ -13,8 +13,9 @@ from wse.studies.choose import compiled
 from wse.studies.record import run as recording
 from wse.studies.request import Request, prepare
 from wse.studies.run import run
-from wse_traces import open_trace, problems
+from wse_traces import open_trace, problems, write
 from wse_traces.schema import TABLES
+from wse_traces.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "one user": {"prompt": "Once upon a time"},
@@ -76,3 +77,62 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
         assert not trace.complete
         assert generated == len(heard) - 2  # the prompt was heard first, the last token is not written yet
         assert trace.rows("pass") > generated
+
+
+@pytest.mark.parametrize("wafers", [1, 2])
+def test_at_every_flush_passes_are_there_with_all_they_send(
+    wafers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kill at any moment would leave, against the whole run."""
+    monkeypatch.setattr(recording, "MOST_PASSES", 8)
+    monkeypatch.setattr(write, "_BUFFER_BYTES", 1)
+    left: list[Path] = []
+    flushed = TraceWriter.flush
+
+    def flush(writer: TraceWriter) -> None:
+        flushed(writer)
+        left.append(tmp_path / f"{len(left)}.h5.partial")
+        left[-1].write_bytes(writer.path.read_bytes())
+
+    monkeypatch.setattr(TraceWriter, "flush", flush)
+    prepared = prepare(Request(prompt="Once", max_new_tokens=24, wafers=wafers))
+    run(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+    with open_trace(tmp_path / "run.h5") as whole:
+        assert whole.rows("shift") > 0
+        steps, crossed = whole.steps(), whole.column("crossings/pass")
+        passes = set()
+        for path in left:
+            with open_trace(path) as trace:
+                found, last = trace.steps(), trace.rows("pass")
+                for name in ("pass", "cycles", "words", "hops"):
+                    np.testing.assert_array_equal(found[name], steps[name][steps["pass"] < last], err_msg=name)
+                assert trace.rows("crossing") == (crossed < last).sum()
+                passes.add(last)
+    assert len(passes) > 3
+
+
+def test_passes_whose_writing_is_interrupted_are_left_out_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    monkeypatch.setattr(recording, "MOST_PASSES", 8)
+    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    wrote = recording.RunRecorder.write_shifts
+
+    def stop(recorder: recording.RunRecorder, phase: int, first_pass: int, *sent: Any) -> None:
+        if first_pass > 16:
+            raise KeyboardInterrupt
+        wrote(recorder, phase, first_pass, *sent)
+
+    monkeypatch.setattr(recording.RunRecorder, "write_shifts", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+    monkeypatch.undo()
+    run(prepared, compiled(prepared), trace=tmp_path / "whole.h5")
+    partial = tmp_path / "run.h5.partial"
+    assert problems(partial) == []
+    with open_trace(partial) as trace, open_trace(tmp_path / "whole.h5") as whole:
+        last, steps = trace.rows("pass"), whole.steps()
+        assert last >= 16
+        for name in ("words", "hops"):
+            np.testing.assert_array_equal(trace.steps()[name], steps[name][steps["pass"] < last])

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,7 +55,7 @@ class TraceWriter:
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()
         self._flush_took_s = 0.0
-        self._published = False
+        self._published = self._together = False
         self._file = open_for_append(self._disk.path)
         self._datasets: dict[str, WrittenDataset] = {}
         self._open = True  # which HDF5 tells too, but slowly
@@ -82,6 +83,19 @@ class TraceWriter:
             raise ValueError(message)
         self._waiting.setdefault(table, []).append(arrays)
         return self._appended(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Rows of several tables that readers find all of or none; an error drops them, and nothing may follow it."""
+        before, rows, self._waiting, self._together = self._waiting, self._rows.copy(), {}, True
+        try:
+            yield
+            for table, parts in self._waiting.items():
+                before.setdefault(table, []).extend(parts)
+            rows = self._rows
+        finally:
+            self._waiting, self._rows, self._together = before, rows, False
+        self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:
         """Indices of kernel and pattern names in ``strings/names``; new names are added."""
@@ -262,7 +276,7 @@ class TraceWriter:
     def _flush_if_due(self) -> None:
         now = time.monotonic()
         pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_SHARE, _FLUSH_SHARE * (now - self._started))
-        if self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause:
+        if not self._together and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
             self.flush()
 
     def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:

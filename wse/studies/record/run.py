@@ -111,7 +111,8 @@ class RunRecorder(Recorder):
         ran, tokens = self._ran, self._tokens
         self._ran, self._tokens, self._wrote_at = [], [], time.monotonic()
         for _, alike in groupby(ran, key=lambda each: each.alike):
-            self._write_passes(list(alike))
+            with self.writer.together():
+                self._write_passes(list(alike))
         for token in tokens:
             self.writer.append_token(**token)
 
