@@ -56,7 +56,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
 4. A run writes `NAME.h5.partial` and renames it to `NAME.h5` when it is complete. The root attribute
    `complete` is false in the former, also after a kill. Such a file MUST be opened with `swmr=True`
-   where plain opening fails, and holds everything up to the last flush, in whole rows. (In that mode
+   where plain opening fails, and holds everything up to the last flush, each pass with all that it sends. (In that mode
    HDF5 waits for ever for damaged parts; `wse_traces.open_trace` fails at once.) The last rows of
    `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token. One that says that it is
    complete was stopped in the moment before it was renamed: nothing of it is missing.
