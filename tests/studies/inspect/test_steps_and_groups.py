@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.studies.inspect.plain import executed_steps, totals
 from tests.traces.conftest import write
-from wse.errors import UnknownName
+from wse.errors import BadTrace, UnknownName
 from wse.studies.inspect.request import InspectRequest, inspected
 from wse.studies.inspect.steps import ORDERS
 from wse_traces.distinct import distinct_rows
-from wse_traces.schema import CAUSES
+from wse_traces.schema import CAUSES, TABLES
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 SUMS = ("cycles", "words", "hops")
@@ -87,6 +87,16 @@ def test_groups_of_tokens(path: Path, plain: list[dict[str, Any]]) -> None:
         assert row["cycles"] == duration[row["pass"]]
     for phase in ("prefill", "decode"):
         assert sum(row["fraction"] for row in rows if row["phase"] == phase) == pytest.approx(1)
+
+
+def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.h5")
+    with h5py.File(path, "r+") as file:
+        file["run/rows"][list(TABLES).index("pass")] = 1 << 21
+        for column in file["passes"].values():
+            column.resize(1 << 21, axis=0)
+    with pytest.raises(BadTrace, match="2,097,152 passes, at most 1,048,576 are listed by token; take --by op"):
+        groups(path, "token")
 
 
 def test_the_first_few_groups_of_each_phase(path: Path) -> None:

@@ -7,12 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from wse.errors import UnknownName
+from wse.errors import BadTrace, UnknownName
 from wse.studies.inspect.opened import Facts
 from wse.studies.inspect.work import Work
 from wse_traces.executed import cache_shifts
 from wse_traces.read import Array
 from wse_traces.schema import CAUSES, PHASES
+
+_ROW_BYTES: Final = 1 << 10  # of a row of facts in memory
 
 
 def check_group(by: str) -> None:
@@ -87,7 +89,10 @@ def _causes(work: Work) -> list[Facts]:
 
 def _tokens(work: Work) -> list[Facts]:
     """A row for each pass, named by the first token that it read or generated; cycles from its start to its end."""
-    trace = work.trace
+    trace, most = work.trace, work.trace.limit_bytes // _ROW_BYTES
+    if trace.rows("pass") > most:
+        message = f"{trace.path}: {trace.rows('pass'):,} passes, at most {most:,} are listed by token; take --by op"
+        raise BadTrace(message)
     tokens, texts = trace.table("token"), trace.token_texts()
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
     phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")
