@@ -156,6 +156,21 @@ def test_a_brush_zooms_the_timeline_and_a_step_is_named(story: Any) -> None:
     assert f"{steps['cycles'][0]:,} cycles" in detail
 
 
+def test_tokens_that_share_their_steps_send_what_their_own_cache_shifts_do(story: Any) -> None:
+    lanes, number = found(story, "#lanes-A"), story.find_element(By.ID, "token-A")
+    with open_trace(TWO) as trace:
+        first, second = (trace.steps(token) for token in (13, 14))
+    assert (first["schedule"] == second["schedule"]).all()
+    (shifting,) = np.flatnonzero(first["words"] != second["words"])[:1].tolist()
+    for token, steps in ((13, first), (14, second)):
+        number.clear()
+        number.send_keys(str(token), Keys.ENTER)
+        lanes.send_keys(Keys.ARROW_RIGHT * (shifting + 1))
+        detail = story.find_element(By.CSS_SELECTOR, ".detail").text
+        assert f" {steps['words'][shifting]:,} words " in detail
+        assert f" {steps['hops'][shifting]:,} hops " in detail
+
+
 def test_keys_move_and_narrow_the_window(story: Any) -> None:
     strip = found(story, "#brush")
     strip.send_keys("0")
