@@ -77,7 +77,7 @@ AGAIN = "fetch the file again, or leave --chat out"
         ("{% set ns = namespace() %}{% set ns._a = 1 %}", "fails: a namespace has no '_a'"),
         ("{{ messages.append(1) }}", "fails: access to attribute 'append' of 'list' object is unsafe."),
         ("{% for i in range(10**9) %}{% endfor %}", "fails: Range too big."),
-        ("{{ 'a' * 100000000 }}", f"fails: it writes more than {TEXT_LIMIT:,} characters"),
+        ("{{ 'a' * 20000000 }}", f"fails: it writes more than {TEXT_LIMIT:,} characters"),
         ("{{ 'a' * 10 ** 11 }}", "fails: it needs more than 1,073,741,824 bytes of memory"),
         ("x" * (TEMPLATE_LIMIT + 1), f"has {TEMPLATE_LIMIT + 1:,} characters, over {TEMPLATE_LIMIT:,}"),
     ],

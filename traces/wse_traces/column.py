@@ -22,7 +22,7 @@ class Column:
     >>> from wse_traces import open_trace
     >>> by_cause = open_trace("traces/golden/v2/story.h5")["steps/cycles_by"]
     >>> by_cause.shape, by_cause.axes, by_cause.unit
-    ((1111, 6), ('step', 'cause'), 'cycle')
+    ((463, 6), ('step', 'cause'), 'cycle')
     >>> by_cause.axis_labels["cause"][2]
     'compute'
     >>> by_cause[3, 2:4]
