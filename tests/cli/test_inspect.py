@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.traces.conftest import HEADER
-from wse_traces import TraceWriter
+from wse_traces import Token, TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 VIEWS = [
@@ -120,8 +120,8 @@ def test_hostile_names_stay_text(wse: Wse, empty: Path) -> None:
             {**steps, "row": [0], "col": [0], "rows": [6], "cols": [5]}, phase="decode", kv_slots=1
         )
         run = writer.append_pass(schedule=schedule, start_cycle=0, wall_s=0.0)
-        writer.append_token(
-            token_id=1, text=HOSTILE.encode(), is_prompt=False, pass_index=run, position=0, cycles=6, wall_s=0.0
+        writer.append_tokens(
+            Token(token_id=1, text=HOSTILE.encode(), is_prompt=False, pass_index=run, position=0, cycles=6, wall_s=0.0)
         )
         writer.append_tensor(np.zeros(2), pass_index=run, op=0)
     for view in ([], *(view for view in TABLES if view[:1] != ["--cycles"])):

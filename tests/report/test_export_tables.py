@@ -16,7 +16,7 @@ from wse.errors import BadInput
 from wse.report import export_json
 from wse.report.export_files import write_export
 from wse.studies.export.request import export_request
-from wse_traces import TraceWriter
+from wse_traces import Token, TraceWriter
 from wse_traces.schema import BY_PATH, CAUSES, DIRECTIONS, KINDS
 
 FORMULA = '=cmd|"/c calc"!A0'
@@ -120,8 +120,8 @@ def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
     path = tmp_path / "hostile.h5"
     with TraceWriter(path, HEADER) as trace:
         trace.append("op", {"name": [FORMULA, "<script>"], "kind": ["-1+2", "a\nb"], "layer": [0, 1], "stage": [0, 0]})
-        trace.append_token(
-            token_id=1, text=b"@SUM(A1)\x1b[2J\xff", is_prompt=True, pass_index=-1, position=0, sequence=0
+        trace.append_tokens(
+            Token(token_id=1, text=b"@SUM(A1)\x1b[2J\xff", is_prompt=True, pass_index=-1, position=0, sequence=0)
         )
         trace.write_summary({"wall_s": float("inf")})
     export(path, "csv", tmp_path / "out")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wse_traces import RunHeader, TraceWriter
+from wse_traces import RunHeader, Token, TraceWriter
 from wse_traces.schema import CAUSES, USES
 
 OPS = ("attention_norm", "qkv", "attention", "output", "mlp_norm", "gate_up", "down", "residual")
@@ -114,8 +114,8 @@ def write_full_wafer(
             schedule, cycles = made[chunk]
             run = trace.append_pass(schedule=schedule, start_cycle=clock, wall_s=0.0)
             clock += cycles
-            trace.append_token(
-                token_id=-1, text=b"", is_prompt=position < 4, pass_index=run, position=position, cycles=cycles
+            trace.append_tokens(
+                Token(token_id=-1, text=b"", is_prompt=position < 4, pass_index=run, position=position, cycles=cycles)
             )
         along, across = np.arange(rows)[:, np.newaxis], np.arange(cols) % wide
         pattern = np.zeros((4, rows, wide), np.int64)

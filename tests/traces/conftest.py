@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wse_traces import RunHeader, TraceWriter
+from wse_traces import RunHeader, Token, TraceWriter
 
 HEADER = RunHeader(
     created_by="wse 0.0",
@@ -104,14 +104,16 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
                     took = 15 * slots
                 run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.1)
                 clock += took
-            trace.append_token(
-                token_id=100 + position,
-                text=text,
-                is_prompt=prompt,
-                pass_index=run,
-                position=position,
-                cycles=0 if prompt else 360 if position == PROMPT else took,
-                wall_s=0.0 if prompt else 0.1,
+            trace.append_tokens(
+                Token(
+                    token_id=100 + position,
+                    text=text,
+                    is_prompt=prompt,
+                    pass_index=run,
+                    position=position,
+                    cycles=0 if prompt else 360 if position == PROMPT else took,
+                    wall_s=0.0 if prompt else 0.1,
+                )
             )
             crossing = {"pass": [run], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
             trace.append("crossing", crossing)

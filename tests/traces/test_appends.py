@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse_traces import RunHeader, TraceWriter, open_trace, problems
+from wse_traces import RunHeader, Token, TraceWriter, open_trace, problems
 
 INT64 = st.integers(0, 2**63 - 1)
 WAY = st.sampled_from([(-1, 0), (0, -1)])
@@ -43,7 +43,7 @@ def test_tables_are_what_was_appended(batches, complete):
             if crossings:
                 writer.append("crossing", {"pass": np.full(len(crossings), -1), **columns})
             for text in texts:
-                writer.append_token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=next(places))
+                writer.append_tokens(Token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=next(places)))
             if flush:
                 writer.flush()
         path = writer.close(complete=complete)

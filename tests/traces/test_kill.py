@@ -14,7 +14,7 @@ from wse_traces import open_trace, problems
 WRITER = """
 import sys, numpy as np
 sys.path[:] = {path!r}
-from wse_traces import RunHeader, TraceError, TraceWriter
+from wse_traces import RunHeader, Token, TraceError, TraceWriter
 header = RunHeader(created_by="w", model="m", wafer="w", mapping="p", seed=0, program_digest="0" * 8,
                    wafers=1, rows=40, cols=30, clock_hz=1.0)
 trace = None
@@ -37,7 +37,7 @@ try:
         text, took = b"%d " % token, int(cycles.sum())
         clock += took
         row = dict(token_id=token, text=text, position=token, cycles=took)
-        trace.append_token(is_prompt=False, pass_index=index, **row)
+        trace.append_tokens(Token(is_prompt=False, pass_index=index, **row))
         if token % 3 == 0:
             trace.append_plane("links/words", random.integers(0, 9, (4, 40, 30))) if not token else None
             trace.flush()

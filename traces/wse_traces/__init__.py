@@ -8,7 +8,8 @@ from wse_traces.column import Column
 from wse_traces.errors import TraceError
 from wse_traces.header import RunHeader
 from wse_traces.read import Trace, open_trace
+from wse_traces.token_rows import Token
 from wse_traces.validate import problems
 from wse_traces.write import TraceWriter
 
-__all__ = ["Column", "RunHeader", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]
+__all__ = ["Column", "RunHeader", "Token", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]

@@ -25,13 +25,14 @@ from wse_traces.errors import TraceError
 from wse_traces.header import RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
+from wse_traces.token_rows import Token, token_columns
 from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, joined
 
 Array = NDArray[Any]
 
 _BUFFER_BYTES = 4 << 20  # rows that wait in memory, at most
 _FLUSH_S = 1.0  # between flushes, at least
-_FLUSH_SHARE = 0.02  # of the run, at most, that flushing takes and that a kill can lose
+_FLUSH_SHARE = 0.01  # of the run, at most, that flushing takes and that a kill can lose
 _ROOM_BYTES = 1 << 19  # for metadata of one flush
 
 
@@ -122,22 +123,11 @@ class TraceWriter:
         """Append one execution of a schedule; give its index."""
         return self._one("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
 
-    def append_token(
-        self,
-        *,
-        token_id: int,
-        text: bytes,
-        is_prompt: bool,
-        pass_index: int,
-        position: int,
-        sequence: int = 0,
-        cycles: int = 0,
-        wall_s: float = 0.0,
-    ) -> int:
-        """Append one token with its own bytes of text; give its index."""
-        end = self.append("text_byte", {"text": np.frombuffer(text, "u1")}).stop
-        where = {"sequence": sequence, "position": position, "pass": pass_index, "is_prompt": is_prompt}
-        return self._one("token", {"id": token_id, "cycles": cycles, "wall_s": wall_s, "text_end": end, **where})
+    def append_tokens(self, *tokens: Token) -> range:
+        """Append tokens after each other; give their indices."""
+        written = self.append("text_byte", {"text": np.frombuffer(b"".join([token.text for token in tokens]), "u1")})
+        ends = written.start + np.cumsum([len(token.text) for token in tokens])
+        return self.append("token", token_columns(tokens) | {"text_end": ends})
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
         """Append the values that an op made; give their index."""

@@ -14,7 +14,7 @@ import pytest
 
 from tests.traces.conftest import steps
 from wse.report.view.page import view_page
-from wse_traces import RunHeader, TraceWriter
+from wse_traces import RunHeader, Token, TraceWriter
 
 SCRIPT = "<script>window.owned=1</script>"
 IMAGE = '"><img src=x onerror="window.owned=1">'
@@ -123,8 +123,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         schedule = trace.append_schedule({**steps(6, scale=10), "col": np.zeros(6, int)}, phase="decode", kv_slots=1)
         for position in range(3):
             run = trace.append_pass(schedule=schedule, start_cycle=210 * position, wall_s=0)
-            trace.append_token(
-                token_id=position, text=IMAGE.encode(), is_prompt=False, pass_index=run, position=position, cycles=210
+            trace.append_tokens(
+                Token(
+                    token_id=position,
+                    text=IMAGE.encode(),
+                    is_prompt=False,
+                    pass_index=run,
+                    position=position,
+                    cycles=210,
+                )
             )
         trace.append_plane("links/words", np.arange(120).reshape(4, 6, 5))
     return path

@@ -12,7 +12,7 @@ import pytest
 from tests.traces.conftest import GENERATED, HEADER, PROMPT, TEXTS, write
 from wse.errors import BadTrace
 from wse.studies.inspect.request import InspectRequest, inspected
-from wse_traces import TraceWriter
+from wse_traces import Token, TraceWriter
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story.h5"
 
@@ -40,7 +40,7 @@ def test_the_slowest_tokens(tmp_path: Path) -> None:
 
 def test_tokens_without_ids_have_neither_ids_nor_texts(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
-        writer.append_token(token_id=-1, text=b"", is_prompt=False, pass_index=-1, position=0, cycles=9)
+        writer.append_tokens(Token(token_id=-1, text=b"", is_prompt=False, pass_index=-1, position=0, cycles=9))
     (row,) = inspected(InspectRequest(trace=tmp_path / "t.h5", tokens=True))["tokens"]
     assert {"id", "text"}.isdisjoint(row)
     assert row["cycles"] == 9

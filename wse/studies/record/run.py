@@ -23,6 +23,7 @@ from wse.studies.record.header import trace_header
 from wse.studies.record.recorder import Recorder
 from wse.studies.request import Prepared
 from wse_traces.errors import TraceError
+from wse_traces.token_rows import Token
 
 MOST_PASSES: Final = 64
 MOST_S: Final = 0.25
@@ -57,7 +58,7 @@ class RunRecorder(Recorder):
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
         self._made: list[tuple[int, Values]] = []
         self._ran: list[_Ran] = []
-        self._tokens: list[dict[str, Any]] = []
+        self._tokens: list[Token] = []
         self._passes, self._wrote_at = 0, time.monotonic()
 
     def __exit__(
@@ -75,8 +76,7 @@ class RunRecorder(Recorder):
     def prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
         """The tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
         for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
-            place = {"pass_index": index, "position": position, "sequence": user}
-            self._tokens.append({"token_id": token, "text": text, "is_prompt": True, **place})
+            self._tokens.append(Token(token, text, True, index, position, user))  # noqa: FBT003
         self._write_if_due()
 
     def passed(
@@ -93,9 +93,7 @@ class RunRecorder(Recorder):
         self, user: int, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float
     ) -> None:
         """One generated token."""
-        place = {"pass_index": pass_index, "position": position, "sequence": user}
-        took = {"cycles": int(cycles), "wall_s": wall_s}
-        self._tokens.append({"token_id": token, "text": text, "is_prompt": False, **place, **took})
+        self._tokens.append(Token(token, text, False, pass_index, position, user, int(cycles), wall_s))  # noqa: FBT003
         self._write_if_due()
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
@@ -113,8 +111,8 @@ class RunRecorder(Recorder):
         for _, alike in groupby(ran, key=lambda each: each.alike):
             with self.writer.together():
                 self._write_passes(list(alike))
-        for token in tokens:
-            self.writer.append_token(**token)
+        if tokens:
+            self.writer.append_tokens(*tokens)
 
     def _write_passes(self, alike: list[_Ran]) -> None:
         """Passes after each other that differ in cache shifts alone."""
