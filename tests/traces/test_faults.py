@@ -246,6 +246,14 @@ def test_schedules_beyond_the_steps_are_refused(copy, begin, count):
     assert any(line.startswith(("schedules/first_step[1]", "schedules/steps[1]")) for line in problems(copy))
 
 
+def test_schedules_that_share_steps_are_refused(copy):
+    with h5py.File(copy, "r+") as file:
+        file["schedules/first_step"][1], file["schedules/steps"][1] = 0, 18
+    with open_trace(copy) as trace, pytest.raises(TraceError, match="schedules: they share rows of the 18 of steps"):
+        trace.top_steps()
+    assert any(line.startswith("schedules/first_step[1]") for line in problems(copy))
+
+
 def test_a_problem_of_the_header_is_listed_once(copy):
     with h5py.File(copy, "r+") as file:
         file.attrs.modify("rows", np.int64(0))

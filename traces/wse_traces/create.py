@@ -37,11 +37,8 @@ def empty_trace(header: RunHeader) -> bytes:
             dtype = h5py.string_dtype("utf-8", 128) if field.dtype == schema.TEXT else np.dtype(field.dtype)
             lengths = schema.shape_of(field, header)
             space = h5py.h5s.create_simple((0, *lengths), (h5py.h5s.UNLIMITED, *lengths))
-            stored = _stored(schema.chunk_of(field, header))
-            path = field.path.encode()
-            _describe(
-                h5py.h5d.create(file.id, path, h5py.h5t.py_create(dtype, logical=True), space, stored, groups), field
-            )
+            stored, typed = _stored(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
+            _describe(h5py.h5d.create(file.id, field.path.encode(), typed, space, stored, groups), field)
         _describe(file.create_dataset(ROWS.path, data=np.zeros(len(TABLES), ROWS.dtype)).id, ROWS)
         values = {"format": schema.FORMAT, "version": schema.VERSION, "complete": False}
         for attribute in ATTRIBUTES:

@@ -30,6 +30,12 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
     return first, count
 
 
+def rows_of(first: Array, count: Array) -> Array:
+    """The rows of some schedules, one after the other."""
+    rows: Array = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+    return rows
+
+
 def cache_shifts(trace: TraceFile) -> Columns:
     """The table of cache shifts, with the ``row`` of each in the table of steps.
 
@@ -62,13 +68,12 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
     if size > trace.limit_bytes:
         message = f"{trace.path}: {size:,} B of steps, the limit is {trace.limit_bytes:,} B; ask for one token"
         raise TraceError(message)
-    begins = np.cumsum(count) - count
     lowest = int(first.min(initial=trace.rows("step")))
     table = trace.table("step", lowest, max(lowest, int((first + count).max(initial=0))))
-    rows = np.arange(count.sum()) + np.repeat(first - lowest - begins, count)
+    rows = rows_of(first - lowest, count)
     columns = {name: column[rows] for name, column in table.items()}
     columns["start_cycle"] += np.repeat(trace.column("passes/start_cycle")[passes], count)
-    _add_shifts(trace, passes, begins, columns)
+    _add_shifts(trace, passes, np.cumsum(count) - count, columns)
     of_pass = {
         "pass": passes,
         "schedule": schedule,

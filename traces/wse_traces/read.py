@@ -10,7 +10,7 @@ import numpy as np
 from wse_traces import schema
 from wse_traces.distinct import distinct_rows
 from wse_traces.errors import TraceError
-from wse_traces.executed import cache_shifts, check_index, executed_steps, schedule_rows
+from wse_traces.executed import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
 from wse_traces.schema import BY_PATH, TABLES
 from wse_traces.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
@@ -151,6 +151,8 @@ class Trace(TraceFile):
         """The schedule that each row of the table of steps belongs to, -1: none yet."""
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
-        for index, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
-            owner[start : start + length] = index
+        if count.sum() > len(owner):
+            message = f"{self.path}: schedules: they share rows of the {len(owner)} of steps; make the trace again"
+            raise TraceError(message)
+        owner[rows_of(first, count)] = np.repeat(np.arange(len(first)), count)
         return owner

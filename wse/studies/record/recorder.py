@@ -116,9 +116,9 @@ class Recorder:
         shifting = self.steps(phase_index).shifting
         passes, which = (words | hops)[:, shifting].nonzero()
         if len(passes):
-            at = passes, shifting[which]
-            sent = {"step": at[1], "words": words[at], "hops": hops[at]}
-            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), **sent})
+            step = shifting[which]
+            sent = {"words": words[passes, step], "hops": hops[passes, step]}
+            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **sent})
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
         """Totals by link, by layer and link, by PE and by expert, and the report."""
