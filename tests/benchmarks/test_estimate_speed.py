@@ -8,55 +8,16 @@ mesh is printed as seconds beyond those of a model of one layer, which are impor
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from cold_process import Cold, cold
 
 from wse.models.bundled import CONFIGURATIONS
 
 GOAL_S, GOAL_MB = 2.0, 1000
-REPEATS = 3
-COMMAND = """
-import os, sys
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from wse.cli import main
-sys.exit(main())
-"""
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-SMALL = ["--dtype", "int8", "--capacity", "report", "--prompt-len", "256", "--new-tokens", "256"]
-
-
-class Cold(NamedTuple):
-    """Seconds of the processor, the least of several cold processes, the most memory of one, and its report."""
-
-    cpu_s: float
-    peak_mb: float
-    report: dict[str, Any]
-
-
-def cold(*arguments: str, repeats: int = REPEATS) -> Cold:
-    """``wse estimate`` on one core."""
-    seconds, peaks, out = [], [], b""
-    for _ in range(repeats):
-        with subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "estimate", *arguments, "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | ONE_THREAD,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            out, said = process.stdout.read(), process.stderr.read()
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, said.decode()
-        seconds.append(used.ru_utime + used.ru_stime)
-        peaks.append(used.ru_maxrss / 1024)
-    return Cold(min(seconds), max(peaks), json.loads(out))
+SMALL = ["--dtype", "int8", "--capacity", "report", "--prompt-len", "256", "--new-tokens", "256", "--json"]
 
 
 def config(folder: Path, base: str, **changes: Any) -> str:
@@ -72,7 +33,8 @@ def show(capsys: pytest.CaptureFixture[str], line: str) -> None:
 
 
 def told(name: str, found: Cold) -> str:
-    model, wafers = found.report["model"], found.report["system"]["wafers"]
+    report = json.loads(found.out)
+    model, wafers = report["model"], report["system"]["wafers"]
     return (
         f"{name}: {model['parameters'] / 1e9:,.0f}B parameters as {model['dtype']} on {wafers} wafers: "
         f"{found.cpu_s:.2f} s (goal {GOAL_S:.0f} s), {found.peak_mb:.0f} MB (goal {GOAL_MB} MB)"
@@ -81,20 +43,20 @@ def told(name: str, found: Cold) -> str:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
 def test_405b(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
-    show(capsys, told("Llama-3.1-405B", cold("llama-3.1-405b", "--dtype", dtype)))
+    show(capsys, told("Llama-3.1-405B", cold("estimate", "llama-3.1-405b", "--dtype", dtype, "--json")))
 
 
 def test_a_mixture_of_a_trillion_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """DeepSeek-V3 with half as many experts again and half the heads."""
     heads = {"num_attention_heads": 64, "num_key_value_heads": 64}
     model = config(tmp_path, "deepseek-v3", n_routed_experts=392, n_group=1, topk_group=1, **heads)
-    show(capsys, told("Mixture", cold(model, "--dtype", "fp8", "--capacity", "report")))
+    show(capsys, told("Mixture", cold("estimate", model, "--dtype", "fp8", "--capacity", "report", "--json")))
 
 
 def grown(capsys: pytest.CaptureFixture[str], what: str, sizes: dict[str, list[str]]) -> None:
     """Print the time of each of some requests, beyond that of a request with hardly any work."""
-    idle_s = cold("story", *SMALL, "--wafers", "1", "--mesh", "64x64").cpu_s
-    beyond = {size: cold(*arguments, *SMALL).cpu_s - idle_s for size, arguments in sizes.items()}
+    idle_s = cold("estimate", "story", *SMALL, "--wafers", "1", "--mesh", "64x64").cpu_s
+    beyond = {size: cold("estimate", *arguments, *SMALL).cpu_s - idle_s for size, arguments in sizes.items()}
     first = next(iter(beyond.values()))
     times = ", ".join(f"{size}: {seconds:.2f} s ({seconds / first:.1f})" for size, seconds in beyond.items())
     show(capsys, f"{what}, beyond {idle_s:.2f} s: {times}")

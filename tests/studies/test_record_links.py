@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupted_run import interrupted_run
 
 from wse.cli import main
 from wse.studies.choose import compiled
@@ -79,16 +80,7 @@ def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
     prepared = prepare(Request(prompt="Once", max_new_tokens=30))
-    heard: list[str] = []
-
-    def stop(text: str) -> None:
-        heard.append(text)
-        if len(heard) == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
-    partial = tmp_path / "run.h5.partial"
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
     assert inspected(InspectRequest(trace=partial, links=True))["layer_links"] == []
     with open_trace(partial) as trace:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupted_run import interrupted_run
 
 from wse.studies.choose import compiled
 from wse.studies.record import run as recording
@@ -61,21 +62,12 @@ def test_passes_together_are_those_written_alone(
 def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_S", 60.0)
     prepared = prepare(Request(prompt="Once", max_new_tokens=40))
-    heard: list[str] = []
-
-    def stop(text: str) -> None:
-        heard.append(text)
-        if len(heard) == 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
-    partial = tmp_path / "run.h5.partial"
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
     assert problems(partial) == []
     with open_trace(partial) as trace:
         generated = (trace.column("tokens/is_prompt") == 0).sum()
         assert not trace.complete
-        assert generated == len(heard) - 2  # the prompt was heard first, the last token is not written yet
+        assert generated == 20 - 2  # the prompt was heard first, the last token is not written yet
         assert trace.rows("pass") > generated
 
 

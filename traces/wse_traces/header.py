@@ -37,7 +37,7 @@ class Attribute:
 
 ATTRIBUTES: Final = (
     Attribute("format", str, "always `wse-trace`"),
-    Attribute("version", int, "of this schema: 1"),
+    Attribute("version", int, "of the schema that the file follows"),
     Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
     Attribute("created_by", str, "program and version that wrote the file"),
     Attribute("model", str, "name of the model"),

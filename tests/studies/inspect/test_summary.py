@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from interrupted_run import interrupted_run
 
 from tests.models.helpers import write_model
 from tests.traces.conftest import write
@@ -101,21 +102,10 @@ def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
     prepared = prepare(Request(model="story", prompt="Once", max_new_tokens=40))
-    heard: list[str] = []
-
-    def stop(text: str) -> None:
-        heard.append(text)
-        if len(heard) == 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", on_text=stop)
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
         inspected(InspectRequest(trace=tmp_path / "run.h5"))
-    partial = tmp_path / "run.h5.partial"
     facts = inspected(InspectRequest(trace=partial))
     assert not facts["complete"]
     assert 0 < facts["generated_tokens"] < 40

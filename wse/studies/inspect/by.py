@@ -10,7 +10,7 @@ import numpy as np
 from wse.errors import BadTrace, UnknownName
 from wse.studies.inspect.opened import Facts
 from wse.studies.inspect.work import Work
-from wse_traces.executed import cache_shifts
+from wse_traces.executed import cache_shifts, schedule_rows
 from wse_traces.read import Array
 from wse_traces.schema import CAUSES, PHASES
 
@@ -96,7 +96,7 @@ def _tokens(work: Work) -> list[Facts]:
     tokens, texts = trace.table("token"), trace.token_texts()
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
     phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")
-    first, steps = trace.column("schedules/first_step"), trace.column("schedules/steps")
+    first, steps = schedule_rows(trace)
     ends = np.stack([first, first + steps], axis=1)
     sums = {name: _between(trace.column(f"steps/{name}"), ends)[schedule] for name in ("words", "hops", "cycles_by")}
     shifts = cache_shifts(trace)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from wse.fabric.layer_links import layer_links
 from wse.fabric.link_map import I64
@@ -42,7 +41,6 @@ class Recorder:
         self._schedules: dict[Hashable, int] = {}
         self._steps: dict[int, PhaseSteps] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
-        self._last: tuple[npt.NDArray[np.float64], Columns, Busy] | None = None
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
         self.writer = TraceWriter(path, header)
         self.experts = ExpertRecord(self.writer, program)
@@ -105,9 +103,9 @@ class Recorder:
         count, index = len(rows), range(rows[0], rows[-1] + 1)
         for use in uses:
             self._runs[phase_index, *use] += 1
-        crossings, busy = self._crossed_and_busy(phase_index, cost)
-        self._write_crossings(crossings, index)
-        self._count_busy(busy, count)
+        steps = self.steps(phase_index)
+        self._write_crossings(steps.crossings(cost), index)
+        self._count_busy(steps.busy(cost), count)
         self.experts.count(phase_index, pairs, count)
         return index
 
@@ -128,13 +126,6 @@ class Recorder:
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
         write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
         self.writer.write_summary({key: encodable(value) for key, value in summary.items()})
-
-    def _crossed_and_busy(self, phase_index: int, cost: PhaseCost) -> tuple[Columns, Busy]:
-        """What one run sends between wafers and where it computes, kept for passes whose cycles are the same array."""
-        if self._last is None or self._last[0] is not cost.by_cause:
-            steps = self.steps(phase_index)
-            self._last = cost.by_cause, steps.crossings(cost), steps.busy(cost)
-        return self._last[1:]
 
     def _write_crossings(self, each: Columns, passes: range) -> None:
         rows = len(each["bytes"])

@@ -93,7 +93,8 @@ class RunRecorder(Recorder):
         self, user: int, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float
     ) -> None:
         """One generated token."""
-        self._tokens.append(Token(token, text, False, pass_index, position, user, int(cycles), wall_s))  # noqa: FBT003
+        place = {"pass_index": pass_index, "position": position, "sequence": user}
+        self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:

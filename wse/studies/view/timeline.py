@@ -6,10 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from wse.errors import BadTrace
 from wse.studies.facts import Report
 from wse.studies.view.packing import Array, Pack, checked, packed_columns
-from wse_traces.executed import cache_shifts
+from wse_traces.executed import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import PHASES
 
@@ -29,7 +28,8 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     rows of ``shifts``, from one to another: what steps send in its pass besides what they send in every one.
 
     Raises:
-        BadTrace: a token or pass points nowhere, or a schedule leaves the table of steps.
+        BadTrace: a token or pass points nowhere.
+        TraceError: a schedule leaves the table of steps.
     """
     path = trace.path
     passes, schedules = trace.table("pass"), trace.table("schedule")
@@ -42,8 +42,9 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     of_token = np.append(passes["schedule"], -1)[tokens["pass"]]
     phase = np.append(schedules["phase"].astype(int), -1)[of_token]
     took = np.append(schedules["cycles"], 0)[of_token]
-    kept, rows = _kept(trace, of_token, np.where(phase == DECODE, took, -1), schedules, notes)
-    columns = _steps(trace, kept, rows)
+    begins, counts = schedule_rows(trace)
+    kept, rows = _kept(of_token, np.where(phase == DECODE, took, -1), counts, notes)
+    columns = _steps(trace, begins[kept], rows)
     packed = packed_columns(columns, pack)
     if packed is None:
         notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
@@ -90,9 +91,7 @@ def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     }
 
 
-def _kept(
-    trace: Trace, of_token: Array, cycles: Array, schedules: Columns, notes: list[str]
-) -> tuple[list[int], list[int]]:
+def _kept(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:
     """The schedules that fit, and the steps kept of each: that of the slowest decoded token first, then by token."""
     wanted = of_token[of_token >= 0]
     slowest = of_token[np.argsort(-cycles, kind="stable")[:1]]
@@ -101,10 +100,7 @@ def _kept(
     rows: list[int] = []
     room = MOST_STEPS
     for schedule in order:
-        first, steps = int(schedules["first_step"][schedule]), int(schedules["steps"][schedule])
-        if first < 0 or steps < 0 or first + steps > trace.rows("step"):
-            message = f"{trace.path}: schedules: rows that steps does not have; make the trace again"
-            raise BadTrace(message)
+        steps = int(counts[schedule])
         if steps > room and kept:
             continue
         if steps > room:
@@ -119,9 +115,8 @@ def _kept(
     return kept, rows
 
 
-def _steps(trace: Trace, kept: list[int], rows: list[int]) -> Columns:
-    first = trace.column("schedules/first_step")
-    spans = [(int(first[schedule]), count) for schedule, count in zip(kept, rows, strict=True)]
+def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
+    spans = list(zip(begins.tolist(), rows, strict=True))
     return {
         name: np.concatenate(
             [trace.column(f"steps/{name}", 0, 0), *(trace.column(f"steps/{name}", at, at + n) for at, n in spans)]

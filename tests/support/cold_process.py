@@ -1,0 +1,49 @@
+"""What a command of ``wse`` takes in processes of its own, from a cold start of Python on one core of Linux."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+REPEATS = 3
+COMMAND = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from wse.cli import main
+code = main()
+print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+sys.exit(code)
+"""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Cold(NamedTuple):
+    """Seconds of the processor, the least of several processes, the most memory of one, and what the last printed."""
+
+    cpu_s: float
+    peak_mb: float
+    out: bytes
+
+
+def cold(*arguments: str) -> Cold:
+    """``wse`` with these arguments, which has to end well."""
+    seconds, peaks, out = [], [], b""
+    for _ in range(REPEATS):
+        with subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | ONE_THREAD,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            out, said = process.stdout.read(), process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, said.decode()
+        seconds.append(used.ru_utime + used.ru_stime)
+        peaks.append(int(re.findall(r"VmHWM:\s+(\d+) kB", said.decode())[-1]) / 1024)  # wait4 counts the parent, too
+    return Cold(min(seconds), max(peaks), out)

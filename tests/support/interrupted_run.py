@@ -1,0 +1,25 @@
+"""A run that Ctrl-C ends while it speaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wse.studies.choose import compiled
+from wse.studies.request import Prepared
+from wse.studies.run import run
+
+
+def interrupted_run(prepared: Prepared, trace: Path, *, heard: int) -> Path:
+    """The unfinished trace of a run that is interrupted as soon as so many texts were heard of it."""
+    texts: list[str] = []
+
+    def stop(text: str) -> None:
+        texts.append(text)
+        if len(texts) == heard:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(prepared, compiled(prepared), trace=trace, on_text=stop)
+    return trace.with_name(f"{trace.name}.partial")
