@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile
-from wse.studies.validation import mesh_kernels, waferllm
-from wse.studies.validation.measurements import Measurement, read
-from wse.studies.validation.versions import software
+from wse.validation import mesh_kernels, waferllm
+from wse.validation.measured.measurements import Measurement, read
+from wse.validation.measured.versions import software
 
 F64 = npt.NDArray[np.float64]
 

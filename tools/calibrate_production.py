@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.compiler.options import REPORT
-from wse.compiler.search import Found
-from wse.fabric.phase_cost import Fabric
+from wse.compiler.search.search import Found
+from wse.fabric.clock import Clock
+from wse.fabric.model import Fabric
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
-from wse.studies.choose import best
-from wse.studies.clock import Clock
-from wse.studies.estimate_request import PreparedEstimate, prepare_estimate
-from wse.studies.validation.measurements import Measurement, read
-from wse.studies.validation.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
-from wse.studies.validation.services import PROFILE, Asked, asked_of
+from wse.request.estimate_request import PreparedEstimate, prepare_estimate
+from wse.studies.compile.choose import best
+from wse.validation.measured.measurements import Measurement, read
+from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
+from wse.validation.predictors.services import PROFILE, Asked, asked_of
 
 CANDIDATES = {
     "function_cycles": 5.0,

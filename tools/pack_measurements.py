@@ -15,9 +15,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from wse.studies.validation.measurements import Measurement, read
-from wse.studies.validation.predict import predict
-from wse.studies.validation.validate import BUNDLED
+from wse.validation.measured.measurements import Measurement, read
+from wse.validation.predictors.predict import predict
+from wse.validation.validate import BUNDLED
 
 FACTS: Final = (
     r"whole-simulation",

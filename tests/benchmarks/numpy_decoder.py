@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse.models.checkpoint import Checkpoint
 from wse.models.spec import ModelSpec
+from wse.models.tensors.checkpoint import Checkpoint
 
 F32 = npt.NDArray[np.float32]
 

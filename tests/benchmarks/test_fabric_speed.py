@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import wafer_token
 
-from wse.fabric.link_map import I64, link_map
+from wse.fabric.links.link_map import I64, link_map
 from wse.models.bundled import CONFIGURATIONS
 
 SIDE, REPEATS = 660, 7

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from wse.studies.choose import compiled
-from wse.studies.request import Request, prepare
-from wse.studies.run import run
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
 
 
 @pytest.fixture(scope="module")

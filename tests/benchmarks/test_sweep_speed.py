@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from wse.studies.estimate import estimate
+from wse.studies.estimate.estimate import estimate
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.read_grid import read_grid
 from wse.studies.sweep.sweep import sweep

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from wse.studies.choose import compiled
-from wse.studies.estimate import estimate
-from wse.studies.estimate_request import EstimateRequest
-from wse.studies.request import Request, prepare
-from wse.studies.run import run
+from wse.request.estimate_request import EstimateRequest
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.estimate.estimate import estimate
+from wse.studies.run.run import run
 from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.view.conftest import browser, opened  # noqa: F401
+from tests.inspect.page.conftest import browser, opened  # noqa: F401
 from wse.cli import main
 
 DATA = "JSON.parse(document.getElementById('data').textContent).traces[0]"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from wse.compiler.options import DECODE, PREFILL, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.models.config import read_config
+from wse.models.configs.config import read_config
 
 
 def fabric(config: Path, side: int, context: int, *, prompt_tokens: int = 0) -> Fabric:

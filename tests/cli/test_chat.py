@@ -14,8 +14,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import CONFIG, tiny_tensors, write_model
 from wse.models.load import load_model
-from wse.studies.prompt import end_ids, text_ids
-from wse.studies.request import Request, prepare
+from wse.request.prompt import end_ids, text_ids
+from wse.request.run_request import Request, prepare
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|turn|>' + m['role'] + m['content'] + '<|done|>' }}{% endfor %}"

@@ -17,10 +17,10 @@ KILLER = """
 import json, os, random, signal, sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
-from wse.studies.choose import compiled
-from wse.studies.record import run as recording
-from wse.studies.request import Request, prepare
-from wse.studies.run import run
+from wse.studies.compile.choose import compiled
+from wse.record import run as recording
+from wse.request.run_request import Request, prepare
+from wse.studies.run.run import run
 from wse_traces import write
 
 folder = Path({folder!r})

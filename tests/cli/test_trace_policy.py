@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome, Wse
-from wse.studies.record import run
+from wse.record import run
 from wse_traces import open_trace, problems, write
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Wse, files_below
-from tests.studies.test_validation_measurements import GOOD, file_of
-from wse.studies import against_wavelet
+from tests.validation.test_measurements import GOOD, file_of
+from wse.validation.agreement import against_wavelet
 
 UNKNOWN = {**GOOD, "kernel": "sort \x1b[31m", "algorithm": "<b>|[x](y)", "value": "1234567"}
 

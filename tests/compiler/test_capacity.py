@@ -10,16 +10,17 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.compiler.allocate import SramOverflow
 from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
-from wse.compiler.search import compile_model, fits
+from wse.compiler.search.search import compile_model, fits
 from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric
-from wse.program import Program
-from wse.studies.facts import sram_facts, stage_bytes
+from wse.fabric.model import Fabric
+from wse.program.memory_use import stage_bytes
+from wse.program.program import Program
+from wse.studies.results.facts import sram_facts
 
 SPEC = tiny_spec()
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))

@@ -13,10 +13,10 @@ from wse.compiler.options import DECODE, EQUAL_GROUPS, LAYERS, PREFILL, Choice, 
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric
-from wse.instructions import KERNELS
-from wse.phase import Kind
-from wse.program import Program
+from wse.fabric.model import Fabric
+from wse.isa.instructions import KERNELS
+from wse.program.phase import Kind
+from wse.program.program import Program
 
 SPEC = tiny_spec()
 WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))

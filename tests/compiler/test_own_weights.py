@@ -12,14 +12,14 @@ from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search import compile_model, fits
+from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
-from wse.instructions import KERNELS
+from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
-from wse.phase import Kind, Phase
-from wse.program import Program
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

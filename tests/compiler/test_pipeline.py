@@ -17,10 +17,10 @@ from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
-from wse.graph import op_graph, ops_in_order
-from wse.phase import Kind
-from wse.program import Program
-from wse_mappings.placement import Rect
+from wse.models.graph import op_graph, ops_in_order
+from wse.program.phase import Kind
+from wse.program.program import Program
+from wse_mappings.mesh.placement import Rect
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9), 2, 1), ((13, 3), 2, 1)]

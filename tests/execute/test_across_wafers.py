@@ -16,11 +16,11 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.compiler.options import LAYERS, MESH_GEMM
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric
-from wse.phase import HOST, Field, Kind
+from wse.fabric.model import Fabric
+from wse.program.phase import HOST, Field, Kind
 from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)

@@ -16,18 +16,18 @@ from tiny_model import latent_spec, tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search import compile_model
-from wse.compiler.suggest import remedies
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
-from wse.phase import Kind
-from wse.program import Program
+from wse.program.phase import Kind
+from wse.program.program import Program
 from wse.wavelet.phase import phase_run
-from wse_mappings.expert_groups import OWN, SPREAD
+from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24

@@ -12,13 +12,13 @@ from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.suggest import remedies
+from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
+from wse.fabric.expert_costs import EVEN
 from wse.fabric.phase_cost import PhaseCost
-from wse.fabric.routed import EVEN
 from wse.wavelet.phase import phase_run
 from wse.wavelet.size import check_size
-from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
 

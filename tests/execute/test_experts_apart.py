@@ -12,18 +12,19 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
-from wse.compiler.allocate import SramOverflow
+from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search import compile_model
-from wse.compiler.trials import Bench, Layout
+from wse.compiler.search.search import compile_model
+from wse.compiler.search.trials import Bench, Layout
 from wse.errors import BadInput, BadMesh
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
-from wse.phase import Field, Kind
-from wse.program import Program
-from wse.studies.facts import sram_facts, stage_bytes
-from wse.studies.stage_times import REGION, stage_times
-from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
+from wse.program.memory_use import stage_bytes
+from wse.program.phase import Field, Kind
+from wse.program.program import Program
+from wse.studies.estimate.stage_times import REGION, stage_times
+from wse.studies.results.facts import sram_facts
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 SPEC = mixture_spec(MIXTURES["shared"], layers=3)

@@ -13,7 +13,7 @@ import pytest
 from goldens import check
 from random_checkpoint import write_checkpoint
 
-from wse_mappings.expert_groups import OWN
+from wse_mappings.cuts.expert_groups import OWN
 
 GOLDENS = Path(__file__).parents[1] / "data" / "families"
 NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))

@@ -11,7 +11,7 @@ from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
-from wse.models.rope import plain_rope
+from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec, PositionScale, Rope
 
 WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]

@@ -15,11 +15,11 @@ from tiny_model import latent_spec
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, REPORT, THIN_GEMM, Options
-from wse.compiler.search import compile_model, fits
+from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, WseBug
-from wse.models.rope import plain_rope
+from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
-from wse.phase import Kind
+from wse.program.phase import Kind
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]

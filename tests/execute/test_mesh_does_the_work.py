@@ -9,8 +9,8 @@ import pytest
 from session import Session, golden, session
 
 from wse.compiler.options import Choice
-from wse.element_types import ELEMENT_BYTES
-from wse.program import Program
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program
 
 PROMPT = (1, 410, 469, 347)
 

@@ -19,7 +19,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.execute.op_outputs import READABLE
 from wse.models.spec import ModelSpec
-from wse.program import Program
+from wse.program.program import Program
 
 PROMPT, NEW = 7, 3
 Values = npt.NDArray[Any]

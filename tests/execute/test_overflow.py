@@ -8,7 +8,7 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Options
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling

@@ -14,9 +14,9 @@ from tiny_model import tensors, tiny_spec
 from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
 from wse.models.spec import ModelSpec
-from wse.program import Program
+from wse.program.program import Program
 
 F32 = npt.NDArray[np.float32]
 

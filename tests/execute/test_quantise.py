@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.codings import CODINGS
 from wse.compiler.options import Options
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.quantise import packed, quantise
 from wse.execute.weights import store_weights
-from wse.program import Tile
+from wse.number_formats import CODINGS
+from wse.program.program import Tile
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

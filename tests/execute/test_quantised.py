@@ -16,14 +16,13 @@ from session import SOFTWARE, golden, model, session, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
-from wse.codings import CODINGS
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.element_types import ELEMENT_BYTES
 from wse.execute.engine import Engine
 from wse.models.spec import Experts, Layer
-from wse.models.tensors import tensor_shapes
-from wse.program import Program
+from wse.models.tensors.model_tensors import tensor_shapes
+from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse.program.program import Program
 
 Logits = npt.NDArray[np.float32]
 

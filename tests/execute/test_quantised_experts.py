@@ -12,17 +12,16 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors
 from tiny_run import tiny_session
 
-from wse.codings import CODINGS
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.element_types import ELEMENT_BYTES
 from wse.execute.engine import Engine
 from wse.models.spec import Experts, ModelSpec
-from wse.models.tensors import tensor_shapes
-from wse.program import Program
-from wse.studies.facts import model_facts
-from wse_mappings.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
-from wse_mappings.split import ceil_div
+from wse.models.tensors.model_tensors import tensor_shapes
+from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse.program.program import Program
+from wse.studies.results.facts import model_facts
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+from wse_mappings.cuts.split import ceil_div
 
 Logits = npt.NDArray[np.float32]
 

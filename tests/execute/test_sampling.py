@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.execute.sampling import Sampler, Sampling, processed
-from wse.program import Program
-from wse.studies.choose import compiled
-from wse.studies.request import Prepared, Request, prepare
-from wse.studies.run import run
+from wse.program.program import Program
+from wse.request.run_request import Prepared, Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
 
 DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
 GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))

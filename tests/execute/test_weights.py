@@ -13,15 +13,15 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Options
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, patches, row_range, share, stretches, strips
-from wse.phase import COLUMNS, I32, ROWS, SKEWED
-from wse.program import Tile, TilePart
-from wse_mappings.ring import skew
+from wse.program.phase import COLUMNS, I32, ROWS, SKEWED
+from wse.program.program import Tile, TilePart
+from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()
 

@@ -10,10 +10,10 @@ from tiny_model import tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.activity import phase_counts
-from wse.fabric.alike import alike
+from wse.fabric.step_classes import alike
 from wse.models.spec import ModelSpec
-from wse.models.tensors import is_linear
-from wse.program import Program
+from wse.models.tensors.model_tensors import is_linear
+from wse.program.program import Program
 
 ROWS, COLS = 5, 4
 MACHINE = wafer(ROWS, COLS, 1 << 20)

@@ -13,8 +13,9 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import Fabric, PhaseCost
-from wse.phase import HOST, Kind
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.program.phase import HOST, Kind
 
 CASES = [
     ("region", 1, (16, 16), None),

@@ -10,12 +10,12 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.alike import alike
 from wse.fabric.bounds import BOUNDS, PhaseBounds, reach
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
+from wse.fabric.step_classes import alike
 from wse.models.spec import ModelSpec
-from wse.models.tensors import is_linear
-from wse.program import Program
+from wse.models.tensors.model_tensors import is_linear
+from wse.program.program import Program
 from wse_mappings.schedule import Arrival, uniform
 
 MACHINE = wafer(7, 6, 1 << 20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-TIMING = "wse.models.config, wse.hardware.load, wse.compiler.pipeline, wse.fabric.phase_cost"
+TIMING = "wse.models.configs.config, wse.hardware.load, wse.compiler.pipeline, wse.fabric.phase_cost"
 UNNEEDED = {"numba", "llvmlite", "h5py", "ml_dtypes", "tokenizers", "typer", "rich", "pandas", "matplotlib", "scipy"}
 
 

@@ -11,14 +11,15 @@ from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.element_types import ELEMENT_BYTES
 from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
-from wse.phase import HOST, Field, HostStream, Kind, Phase
-from wse.program import Program
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program.program import Program
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)

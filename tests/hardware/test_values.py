@@ -9,7 +9,7 @@ import pytest
 from wse.errors import BadWafer, UnknownName
 from wse.hardware.load import check_value, load_software, load_wafer, provenance
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
-from wse.studies.grades import Grades
+from wse.studies.estimate.grades import Grades
 
 
 def test_a_wafer_with_other_numbers() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.kernels.helpers import EPS, Case
-from wse.instructions import OPERANDS
+from wse.isa.instructions import OPERANDS
 
 Array = npt.NDArray[Any]
 

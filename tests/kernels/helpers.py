@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from wse.instructions import OPERANDS
+from wse.isa.instructions import OPERANDS
 from wse_kernels.library import compiled
 from wse_kernels.oracle import compute, elementwise, experts, latent, norm, quantised
 from wse_kernels.oracle.memory import Sram

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tests.kernels import expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
-from wse.instructions import ACTIVATIONS, OPERANDS
+from wse.isa.instructions import ACTIVATIONS, OPERANDS
 
 Array = npt.NDArray[Any]
 

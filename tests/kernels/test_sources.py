@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
-from wse.codings import CODINGS
-from wse.instructions import ACTIVATIONS, COUNTERS, FIRST_OPERAND, OPERANDS
+from wse.isa.instructions import ACTIVATIONS, COUNTERS, FIRST_OPERAND, OPERANDS
+from wse.number_formats import CODINGS
 from wse_kernels import _codes, attention, elementwise, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
@@ -21,7 +21,7 @@ from wse_kernels.oracle import norm as norm_oracle
 from wse_kernels.oracle import quantised as quantised_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
 from wse_kernels.oracle import wavelet as wavelet_oracle
-from wse_mappings import cache_balance
+from wse_mappings.cuts import cache_balance
 from wse_mappings.schedule import Arrival
 
 PACKAGE = Path(wse_kernels.__file__).parent

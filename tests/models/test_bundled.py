@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, names, origins
-from wse.models.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
+from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
+from wse.models.configs.json_file import read_object
 from wse.models.counts import kv_bytes_per_token, parameters_per_token
-from wse.models.json_file import read_object
 from wse.models.spec import Experts, Layer
-from wse.models.tensors import parameter_count
+from wse.models.tensors.model_tensors import parameter_count
 
 NAMES = sorted(CONFIGURATIONS)
 

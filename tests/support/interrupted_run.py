@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wse.studies.choose import compiled
-from wse.studies.request import Prepared
-from wse.studies.run import run
+from wse.request.run_request import Prepared
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
 
 
 def interrupted_run(prepared: Prepared, trace: Path, *, heard: int) -> Path:

@@ -1,6 +1,7 @@
 """A plain numpy float64 decoder of every trait of `ModelSpec`: an oracle.
 
-Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and `wse.models.tensors`.
+Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and
+`wse.models.tensors.model_tensors`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ F64 = npt.NDArray[np.float64]
 
 
 Tell = Callable[[str, F64], None]
-"""Hears the name of an op of `wse.graph` and what it makes, ``[tokens, ...]``."""
+"""Hears the name of an op of `wse.models.graph` and what it makes, ``[tokens, ...]``."""
 
 
 def plain_logits(

@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric
+from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
-from wse.program import Program
-from wse_mappings.expert_groups import SPREAD
+from wse.program.program import Program
+from wse_mappings.cuts.expert_groups import SPREAD
 
 SOFTWARE = load_software("tuned", "wse2")
 

@@ -73,8 +73,8 @@ def _peak() -> int:
 
 def _main() -> None:
     from wse.execute.engine import Engine
-    from wse.studies.choose import compiled
-    from wse.studies.request import Request, prepare
+    from wse.request.run_request import Request, prepare
+    from wse.studies.compile.choose import compiled
 
     model, mesh, dtype, tokens = sys.argv[1:]
     before = _peak()

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from wse.models.rope import plain_rope
+from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, Layer, ModelSpec
-from wse.models.tensors import tensor_shapes
+from wse.models.tensors.model_tensors import tensor_shapes
 
 Tensor = npt.NDArray[np.float32]
 

@@ -14,7 +14,7 @@ from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
-from wse_mappings.expert_groups import SPREAD
+from wse_mappings.cuts.expert_groups import SPREAD
 
 
 def tiny_session(

@@ -15,10 +15,11 @@ from tiny_model import tensors
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
-from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program import Program
+from wse.program.program import Program
 
 OPTIONS = Options(
     mapping="tensor", wafers=2, dtype="float32", accumulate="float32", context=20, prompt_tokens=(7,), logits_out="all"

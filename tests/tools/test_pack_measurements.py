@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from wse.studies.validation.measurements import Measurement, read
-from wse.studies.validation.predict import predict
-from wse.studies.validation.validate import BUNDLED
+from wse.validation.measured.measurements import Measurement, read
+from wse.validation.predictors.predict import predict
+from wse.validation.validate import BUNDLED
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(BUNDLED.glob("*.csv"))

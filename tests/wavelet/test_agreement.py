@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from wse.hardware.load import load_software, load_wafer
-from wse.studies.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, Agreement, compare, compare_layers
-from wse.studies.agreement_cases import PATTERNS, cases
-from wse.studies.agreement_layers import layers, prefill_layers
+from wse.validation.agreement.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, Agreement, compare, compare_layers
+from wse.validation.agreement.cases import PATTERNS, cases
+from wse.validation.agreement.layers import layers, prefill_layers
 
 EACH = 3
 EXACT = {

@@ -13,17 +13,18 @@ import pytest
 from session import SOFTWARE, Session, model, session, wafer
 
 from wse.compiler.options import Choice, Options
-from wse.compiler.search import compile_model
+from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
-from wse.fabric.phase_cost import Fabric, PhaseCost
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.phase import Kind
+from wse.program.phase import Kind
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size
-from wse_mappings.cache_balance import CacheBalance
+from wse_mappings.cuts.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")

@@ -13,10 +13,10 @@ from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import Result, run
 from wse.wavelet.tables import F32
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.corner_multicast import corner_multicast
 from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange
 from wse_mappings.patterns.translation import translation
-from wse_mappings.placement import Rect
 from wse_mappings.plane import STEP, PlaneSchedule
 
 

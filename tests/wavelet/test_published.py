@@ -14,8 +14,8 @@ import pytest
 from simulator_logs import Log, logs
 
 from tests.wavelet.lay import cycles, on_rows, small_numbers
-from wse.studies.validation.versions import GAP_CYCLES
-from wse.studies.validation.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
+from wse.validation.measured.versions import GAP_CYCLES
+from wse.validation.measured.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
-from wse.fabric.line_costs import LineCosts
-from wse.fabric.loads import line_loads
-from wse.fabric.together import PatternTimes, Transfer
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.links.loads import line_loads
 from wse.hardware.spec import WaferSpec
-from wse.phase import ROWS
+from wse.program.phase import ROWS
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run

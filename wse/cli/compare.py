@@ -72,16 +72,16 @@ def compare(
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
     """
+    from wse.inspect.query.compared import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
-    from wse.report.compare_files import check_files, write_files
-    from wse.report.compare_table import print_comparison
-    from wse.report.compare_traces import print_traces
     from wse.report.progress import SETTING_BESIDE, progress_on
+    from wse.request.compare_request import CompareRequest
+    from wse.request.estimate_request import EstimateRequest
+    from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.grid import compare as compared
     from wse.studies.compare.questions import answer
-    from wse.studies.compare.request import CompareRequest
-    from wse.studies.compare.traces import check_traces, compare_traces, is_trace
-    from wse.studies.estimate_request import EstimateRequest
+    from wse.studies.compare.table import print_comparison
+    from wse.studies.compare.traces_table import print_traces
 
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):

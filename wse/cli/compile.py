@@ -37,10 +37,10 @@ def compile_(
       wse compile story --mapping pipeline --wafers 2 --context 512
     """
     from wse.report.as_json import as_json
-    from wse.report.compile_summary import print_compilation
-    from wse.studies.choose import compiled
-    from wse.studies.compile import placement
-    from wse.studies.request import prepare
+    from wse.request.run_request import prepare
+    from wse.studies.compile.choose import compiled
+    from wse.studies.compile.compile import placement
+    from wse.studies.compile.summary import print_compilation
 
     prepared = prepare(
         opt.request(

@@ -54,9 +54,9 @@ def estimate(
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
     """
     from wse.report.progress import ESTIMATING, progress_on
-    from wse.studies.estimate import estimate as estimated
-    from wse.studies.estimate_request import EstimateRequest
-    from wse.studies.trace_path import check_trace_path
+    from wse.request.estimate_request import EstimateRequest
+    from wse.request.trace_path import check_trace_path
+    from wse.studies.estimate.estimate import estimate as estimated
 
     path = opt.trace_path(trace)
     if path is not None:
@@ -89,6 +89,6 @@ def estimate(
 
         sys.stdout.write(as_json(report))
     else:
-        from wse.report.estimate_summary import print_estimate
+        from wse.studies.estimate.summary import print_estimate
 
         print_estimate(report, sys.stdout, detail=detail)

@@ -52,11 +52,11 @@ def export(
       wse export wse-run.h5 --to parquet --planes
       wse export wavelets.h5 --to simulator-log
     """
+    from wse.inspect.export.request import export_request
+    from wse.inspect.writers.files import write_export
+    from wse.inspect.writers.summary import print_export
     from wse.report.as_json import as_json
-    from wse.report.export_files import write_export
-    from wse.report.export_summary import print_export
     from wse.report.progress import EXPORTING, progress_on
-    from wse.studies.export.request import export_request
 
     request = export_request(trace, to, out, tokens=tokens, what=what, planes=planes, wafer=wafer, cycles=cycles)
     with progress_on(sys.stderr, EXPORTING) as heard:

@@ -72,11 +72,11 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
+    from wse.inspect.print.view_csv import check_csv, view_as_csv
+    from wse.inspect.print.views import print_inspected
+    from wse.inspect.query.request import InspectRequest, inspected
     from wse.report.as_json import as_json
-    from wse.report.inspect_csv import check_csv, view_as_csv
-    from wse.report.inspect_print import print_inspected
     from wse.report.output_file import output_path, write_output
-    from wse.studies.inspect.request import InspectRequest, inspected
 
     request = InspectRequest(
         trace=Path(trace),

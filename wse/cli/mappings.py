@@ -15,8 +15,8 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
     \b
       wse mappings
     """
-    from wse.report import bundled
     from wse.report.as_json import as_json
+    from wse.studies import bundled
 
     facts = bundled.mappings()
     if json:

@@ -116,7 +116,7 @@ def request(**given: Any) -> Any:
         BadInput: a number of wafers or a list of ids that is none, prompts of two kinds, or a file of them that cannot
             be used.
     """
-    from wse.studies.request import Request
+    from wse.request.run_request import Request
 
     given["wafers"] = wafer_count(given["wafers"])
     texts, ids, file = (given.pop(name, None) for name in ("prompt", "prompt_ids", "prompts"))
@@ -131,7 +131,7 @@ def _prompts(texts: list[str], ids: list[str], file: str | None) -> dict[str, An
         message = f"{' and '.join(named)}: give one of the {'two' if len(named) == 2 else 'three'}"
         raise BadInput(message)
     if file is not None:
-        from wse.studies.prompts import read_prompts
+        from wse.request.prompt_file import read_prompts
 
         return {"prompts": read_prompts(Path(file))}
     if len(texts) == 1:

@@ -74,15 +74,15 @@ def run(
       wse run --max-new-tokens 8 --record activations=layers.0.*,head
     """
     from wse.execute.sampling import Sampling
+    from wse.record.keeper import check_policy
+    from wse.record.ops import recorded_ops
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, progress_on
-    from wse.report.run_summary import print_run
     from wse.report.terminal import stream_text
-    from wse.studies.choose import compiled
-    from wse.studies.record.keeper import check_policy
-    from wse.studies.record.ops import recorded_ops
-    from wse.studies.request import prepare
-    from wse.studies.trace_path import check_trace_path
+    from wse.request.run_request import prepare
+    from wse.request.trace_path import check_trace_path
+    from wse.studies.compile.choose import compiled
+    from wse.studies.run.summary import print_run
 
     request = opt.request(
         model=model,
@@ -124,7 +124,7 @@ def run(
         check_trace_path(path)
     program = compiled(prepared)
 
-    from wse.studies.run import run as execute
+    from wse.studies.run.run import run as execute
 
     with progress_on(sys.stderr, COMPILING) as on_ready, stream_text(sys.stdout) as on_text:
         report = execute(

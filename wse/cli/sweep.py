@@ -51,9 +51,9 @@ def sweep(
       wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
     """
     from wse.report.as_json import as_json
-    from wse.report.sweep_progress import sweep_progress
-    from wse.report.sweep_summary import print_sweep
+    from wse.studies.sweep.progress import sweep_progress
     from wse.studies.sweep.read_grid import read_grid
+    from wse.studies.sweep.summary import print_sweep
     from wse.studies.sweep.sweep import sweep as swept
 
     grid = read_grid(source, sets or [])

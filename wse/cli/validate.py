@@ -64,11 +64,11 @@ def validate(
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path
     from wse.report.progress import PREDICTING, progress_on
-    from wse.report.validation_csv import write_csv
-    from wse.report.validation_page import write_page
-    from wse.report.validation_table import check_rows_option, print_validation
-    from wse.studies.validation.validate import check_capacity_option, report
-    from wse.studies.validation.validate import validate as compared
+    from wse.validation.page import write_page
+    from wse.validation.rows_csv import write_csv
+    from wse.validation.table import check_rows_option, print_validation
+    from wse.validation.validate import check_capacity_option, report
+    from wse.validation.validate import validate as compared
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     check_rows_option(rows)
@@ -93,10 +93,10 @@ def validate(
 
 def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
-    from wse.report.against_wavelet import check_against_option, print_agreement
     from wse.report.as_json import as_json
     from wse.report.progress import COMPARING, progress_on
-    from wse.studies.against_wavelet import EACH, SEED, agreements, report
+    from wse.validation.agreement.against_wavelet import EACH, SEED, agreements, report
+    from wse.validation.agreement.table import check_against_option, print_agreement
 
     check_against_option(reference)
     if with_measurements:

@@ -33,11 +33,11 @@ def view(
       wse view wse-run.h5 -o report.html
       wse view before.h5 after.h5 -o both.html
     """
+    from wse.inspect.page.gather import check_names
+    from wse.inspect.page.page import view_page
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path, write_output
     from wse.report.terminal import console_on, shown
-    from wse.report.view.page import view_page
-    from wse.studies.view.gather import check_names
 
     paths = check_names(traces)
     path = output_path("--output", output, inputs=paths)

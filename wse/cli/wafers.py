@@ -24,8 +24,8 @@ def wafers(
       wse wafers
       wse wafers wse2
     """
-    from wse.report import bundled
     from wse.report.as_json import as_json
+    from wse.studies import bundled
 
     facts = bundled.wafers() if name is None else bundled.one(name)
     if json:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from wse.compiler.allocate import first_moments, moments_of
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
+from wse.compiler.passes.allocate import first_moments, moments_of
 from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
 from wse.errors import WseBug
-from wse.instructions import COUNTERS, KERNELS
-from wse.phase import Kind
-from wse.program import Buffer
+from wse.isa.instructions import COUNTERS, KERNELS
+from wse.program.phase import Kind
+from wse.program.program import Buffer
 
 
 def check(state: State, after: str) -> None:

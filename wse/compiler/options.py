@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wse.codings import CODINGS
-from wse.element_types import DTYPES
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
-from wse_mappings.expert_groups import SPREAD
-from wse_mappings.recipe import recipes
+from wse.number_formats import CODINGS, DTYPES
+from wse_mappings.cuts.expert_groups import SPREAD
+from wse_mappings.strategies.recipe import recipes
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)

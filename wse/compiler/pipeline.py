@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wse.compiler.allocate import allocate
 from wse.compiler.check import check
-from wse.compiler.emit import emit
 from wse.compiler.options import Choice, Options
-from wse.compiler.partition import partition
-from wse.compiler.place import place
-from wse.compiler.route import route
-from wse.compiler.schedule import schedule
-from wse.compiler.shard import shard
+from wse.compiler.passes.allocate import allocate
+from wse.compiler.passes.emit import emit
+from wse.compiler.passes.lowering import schedule
+from wse.compiler.passes.partition import partition
+from wse.compiler.passes.place import place
+from wse.compiler.passes.route import route
+from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
-from wse.graph import op_graph
 from wse.hardware.mesh import turned
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.graph import op_graph
 from wse.models.spec import ModelSpec
-from wse.program import Program
+from wse.program.program import Program
 
 Pass = Callable[[State], State]
 

@@ -10,13 +10,13 @@ import networkx as nx
 
 from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.mixture import Mixture
 from wse.models.spec import ModelSpec
-from wse.phase import I32
-from wse.program import Buffer, ColourUse, Program, Stage, Tile
-from wse_mappings.expert_groups import ExpertGroups
-from wse_mappings.head_groups import HeadGroups
-from wse_mappings.latent_cut import LatentCut
+from wse.program.mixture import Mixture
+from wse.program.phase import I32
+from wse.program.program import Buffer, ColourUse, Program, Stage, Tile
+from wse_mappings.cuts.expert_groups import ExpertGroups
+from wse_mappings.cuts.head_groups import HeadGroups
+from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.schedule import LineSchedule
 
 

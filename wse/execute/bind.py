@@ -17,9 +17,9 @@ from wse.execute.outputs import Outputs
 from wse.execute.routing import Routing
 from wse.execute.streams import Streams
 from wse.execute.wafer_links import WaferLinks
-from wse.instructions import KERNELS, ROUTER, WORK, named_operands
-from wse.phase import COLUMNS, HOST, Field, Kind, Phase
-from wse.program import Program
+from wse.isa.instructions import KERNELS, ROUTER, WORK, named_operands
+from wse.program.phase import COLUMNS, HOST, Field, Kind, Phase
+from wse.program.program import Program
 from wse_kernels.library import compiled
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]

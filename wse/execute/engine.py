@@ -16,10 +16,10 @@ from wse.execute.streams import Draw, Streams
 from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
-from wse.program import Program
+from wse.program.program import Program
 from wse_kernels.library import make_ready
-from wse_mappings.cache_balance import CacheBalance
-from wse_mappings.split import balanced_counts
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.cuts.split import balanced_counts
 
 
 class Engine:

@@ -1,6 +1,7 @@
 """Where ops leave what they make: addresses in the steps of a Program, and which PEs hold which features.
 
-The cuts are those of the Program's own tiles, and of hidden vectors and logits those that `wse.compiler.shard` makes.
+The cuts are those of the Program's own tiles, and of hidden vectors and logits those that
+`wse.compiler.passes.shard` makes.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from wse.codings import codes_name
-from wse.graph import Op
-from wse.instructions import KERNELS, OPERANDS, VIEWS, named_operands
+from wse.isa.instructions import KERNELS, OPERANDS, VIEWS, named_operands
+from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.phase import COLUMNS, I32, ROWS, Field, HostStream, Kind, Phase
-from wse.program import Program
-from wse_mappings.split import padded_blocks
+from wse.number_formats import codes_name
+from wse.program.phase import COLUMNS, I32, ROWS, Field, HostStream, Kind, Phase
+from wse.program.program import Program
+from wse_mappings.cuts.split import padded_blocks
 
 _Made = dict[str, tuple[str, ...]]
 _NORM: Final[_Made] = {"rms_scale": ("out",), "layer_scale": ("out",)}

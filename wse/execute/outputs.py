@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from wse.execute.arena import Arena
 from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
-from wse.graph import op_graph, ops_in_order
+from wse.models.graph import op_graph, ops_in_order
 from wse.models.spec import ModelSpec
-from wse.phase import I32, ROWS, Phase
-from wse.program import Program
-from wse_mappings.split import balanced_counts
+from wse.program.phase import I32, ROWS, Phase
+from wse.program.program import Program
+from wse_mappings.cuts.split import balanced_counts
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
 Values = npt.NDArray[Any]

@@ -2,7 +2,7 @@
 
 Symmetric, to the nearest, ties to even: scale = max|w| / the largest code over what shares it, rounded up to the
 scale's type so that no code is beyond the largest; code = w / scale. fp8's codes are the e4m3 numbers nearest to
-w / scale. For sources see `wse.codings`.
+w / scale. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from wse.codings import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
 from wse.errors import BadModel
 from wse.execute.arena import number_type
 from wse.execute.tiles import Source, Tensor
-from wse.program import Program, Tile
+from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
+from wse.program.program import Program, Tile
 
 Codes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]

@@ -10,9 +10,9 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wse.phase import COLUMNS, I32, ROWS, SKEWED
-from wse.program import Tile, TilePart
-from wse_mappings.ring import skew
+from wse.program.phase import COLUMNS, I32, ROWS, SKEWED
+from wse.program.program import Tile, TilePart
+from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]
 STRETCH_VALUES: Final = 1 << 19

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from wse.execute.arena import Arena
 from wse.execute.routing import Routing
 from wse.execute.streams import EAST, Streams
-from wse.phase import Field, Phase
-from wse.program import Program
+from wse.program.phase import Field, Phase
+from wse.program.program import Program
 from wse_kernels.library import compiled
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]

@@ -14,7 +14,7 @@ from wse.execute.arena import Arena, number_type
 from wse.execute.quantise import packed, with_codes
 from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, stretches, strips
 from wse.models.spec import ModelSpec
-from wse.program import ORDINALS, Program
+from wse.program.program import ORDINALS, Program
 
 LARGEST_HALF: Final = 65504
 INFINITE: Final = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse.element_types import ELEMENT_BYTES
-from wse.fabric.routed import EVEN, by_column, evenly
+from wse.fabric.expert_costs import EVEN, by_column, evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import KERNELS, VIEWS, named_operands
-from wse.kernel_cost import kernel_cycles
-from wse.kernel_work import kernel_work
-from wse.pe_costs import pe_costs
-from wse.phase import I64, Kind, Phase
-from wse.program import Program
+from wse.isa.instructions import KERNELS, VIEWS, named_operands
+from wse.isa.kernel_cost import kernel_cycles
+from wse.isa.kernel_work import kernel_work
+from wse.isa.pe_costs import pe_costs
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import I64, Kind, Phase
+from wse.program.program import Program
 
 
 class Counts(NamedTuple):

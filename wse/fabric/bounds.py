@@ -16,15 +16,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.element_types import ELEMENT_BYTES
+from wse.fabric.expert_costs import EVEN, by_column, evenly
 from wse.fabric.group_cost import first_steps
-from wse.fabric.routed import EVEN, by_column, evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import KERNELS, VIEWS, named_operands
-from wse.kernel_work import kernel_work
-from wse.pe_costs import pe_costs
-from wse.phase import HOST, I64, Field, HostStream, Kind, Phase
-from wse.program import Program
+from wse.isa.instructions import KERNELS, VIEWS, named_operands
+from wse.isa.kernel_work import kernel_work
+from wse.isa.pe_costs import pe_costs
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import HOST, I64, Field, HostStream, Kind, Phase
+from wse.program.program import Program
 from wse_mappings.schedule import Arrival, LineSchedule
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.step_cost import StepCosts
-from wse.phase import I64, Phase
+from wse.program.phase import I64, Phase
 
 F64 = npt.NDArray[np.float64]
 

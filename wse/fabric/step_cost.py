@@ -9,21 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from wse.fabric.causes import NO_CYCLES, Cycles
-from wse.fabric.line_costs import LineCosts
-from wse.fabric.line_steps import LineSteps
-from wse.fabric.line_time import LineTime
-from wse.fabric.link_map import I64, most_words_anywhere
-from wse.fabric.loads import EAST
-from wse.fabric.pieces import hops_between
-from wse.fabric.traffic import Traffic
-from wse.fabric.ways import DIRECTIONS
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.line_steps import LineSteps
+from wse.fabric.line.line_time import LineTime
+from wse.fabric.line.pieces import hops_between
+from wse.fabric.links.link_map import I64, most_words_anywhere
+from wse.fabric.links.loads import EAST
+from wse.fabric.links.routes import DIRECTIONS
+from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import KERNELS, named_operands
-from wse.kernel_cost import kernel_cycles
-from wse.pe_costs import pe_costs
-from wse.phase import COLUMNS, HOST, ROWS, Field, HostStream, Kind, Phase
-from wse.program import Program
-from wse_mappings.placement import Rect
+from wse.isa.instructions import KERNELS, named_operands
+from wse.isa.kernel_cost import kernel_cycles
+from wse.isa.pe_costs import pe_costs
+from wse.program.phase import COLUMNS, HOST, ROWS, Field, HostStream, Kind, Phase
+from wse.program.program import Program
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import COMBINING
 
 

@@ -25,7 +25,7 @@ import pydantic
 from wse.errors import BadDefects
 from wse.files import read_file
 from wse.hardware.spec import WaferSpec
-from wse_mappings.broken import Broken
+from wse_mappings.mesh.broken import Broken
 
 FILE_LIMIT_BYTES: Final = 2**24
 MOST_WAFERS: Final = 10_000

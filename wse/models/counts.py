@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from wse.models.spec import ModelSpec
-from wse.models.tensors import tensor_shapes
+from wse.models.tensors.model_tensors import tensor_shapes
 
 _TABLES = ("embedding", "head")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wse.models.config_reader import ConfigReader
+from wse.models.configs.config_reader import ConfigReader
 from wse.models.spec import ModelSpec
-from wse.models.tensor_entry import Array, Index, TensorEntry
+from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,8 +78,8 @@ class Family:
         model_types: What ``model_type`` says in its configs; the first is the family's name.
         read: Spec of a config, given the model's name and the element type where none is stated. Keys that it does not
             read are refused afterwards, unless they are harmless in every family.
-        tensors: Every tensor of `wse.models.tensors` for a spec; the names that the file holds tell which of a
-            family's ways of writing them it uses.
+        tensors: Every tensor of `wse.models.tensors.model_tensors` for a spec; the names that the file holds tell
+            which of a family's ways of writing them it uses.
         harmless_keys: Keys of its configs that are no part of the mathematics.
         harmless_tensors: File names that carry nothing trained.
         tied_copy: File name of the head that a tied checkpoint may hold as a second copy.

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from wse.errors import BadModel, UnknownName
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, names
-from wse.models.config import read_config, read_weight_packing
+from wse.models.configs.config import read_config, read_weight_packing
 from wse.models.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from wse.models.checkpoint import Checkpoint
-    from wse.models.token_text import Tokenizer
+    from wse.models.tensors.checkpoint import Checkpoint
+    from wse.models.tokenizers.token_text import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,11 +57,11 @@ def load_model(where: str | Path) -> LoadedModel:
 
 
 def _folder(path: Path, config: Path) -> LoadedModel:
-    from wse.models.checkpoint import Checkpoint
-    from wse.models.packed_tensors import unpacked
-    from wse.models.safetensors_file import open_model_files
-    from wse.models.tensor_entry import FLOATS
-    from wse.models.tokenizer import load_tokenizer
+    from wse.models.tensors.checkpoint import Checkpoint
+    from wse.models.tensors.packed_tensors import unpacked
+    from wse.models.tensors.safetensors_file import open_model_files
+    from wse.models.tensors.tensor_entry import FLOATS
+    from wse.models.tokenizers.tokenizer import load_tokenizer
 
     read_config(config)  # its faults come first
     entries = unpacked(open_model_files(path), read_weight_packing(config))
@@ -83,10 +83,10 @@ def _one_file(path: Path) -> LoadedModel:
 
 
 def _gguf(path: Path) -> LoadedModel:
-    from wse.models.checkpoint import Checkpoint
     from wse.models.gguf.file import GgufFile
     from wse.models.gguf.model import read_gguf
     from wse.models.gguf.tokenizer import gguf_tokenizer
+    from wse.models.tensors.checkpoint import Checkpoint
 
     gguf = GgufFile(path)
     spec, entries = read_gguf(gguf)

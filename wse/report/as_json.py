@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+Report = dict[str, Any]
+"""A report as plain values, with the JSON keys that the command line promises."""
+
 
 def as_json(report: dict[str, Any]) -> str:
     """``report`` as strict JSON with a line end. A number that is none (NaN, infinity) becomes null."""

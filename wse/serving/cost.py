@@ -6,6 +6,7 @@ from typing import Final
 
 from wse.hardware.number import Source
 from wse.serving.economics import Economics, spread
+from wse.serving.energy import system_energy
 
 UNIT: Final = "USD/million tokens"
 SECONDS_PER_HOUR: Final = 3600
@@ -29,3 +30,17 @@ def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> Sourc
         ("wafer_usd_per_hour",),
         UNIT,
     )
+
+
+def money(wafers: int, tokens_per_s: float, of_one_stream: float, economics: Economics) -> dict[str, float]:
+    """Power at the wall, and joules and dollars of tokens, at the assumptions and at the ends of their range."""
+    cost = system_cost(wafers, tokens_per_s, economics)
+    low, high = cost.range or (cost.value, cost.value)
+    return {
+        "power_w": wafers * economics.wafer_power_w,
+        "joules_per_token": system_energy(wafers, tokens_per_s, economics).value,
+        "usd_per_million_tokens": cost.value,
+        "usd_per_million_tokens_low": low,
+        "usd_per_million_tokens_high": high,
+        "usd_per_million_tokens_of_one_stream": system_cost(wafers, of_one_stream, economics).value,
+    }

@@ -6,10 +6,10 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.phase import Field, Kind, Phase
-from wse.program import Program
+from wse.program.phase import Field, Kind, Phase
+from wse.program.program import Program
 from wse.wavelet.machine import Machine
-from wse_mappings.placement import Rect
+from wse_mappings.mesh.placement import Rect
 
 
 def check_size(program: Program, wafer: WaferSpec) -> None:

@@ -13,20 +13,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.element_types import ELEMENT_BYTES
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.pe_costs import PeCosts
-from wse.phase import ROWS, Field, Phase
-from wse.program import Program
+from wse.isa.pe_costs import PeCosts
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import ROWS, Field, Phase
+from wse.program.program import Program
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse.wavelet.tables import I32
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream
 from wse_mappings.patterns.translation import translation
-from wse_mappings.placement import Rect
-from wse_mappings.split import ceil_div
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.instructions import KERNELS, named_operands
-from wse.kernel_cost import kernel_cycles
-from wse.pe_costs import pe_costs
-from wse.phase import HOST, Field, HostStream, Kind, Phase
-from wse.program import Program
+from wse.isa.instructions import KERNELS, named_operands
+from wse.isa.kernel_cost import kernel_cycles
+from wse.isa.pe_costs import pe_costs
+from wse.program.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program.program import Program
 from wse.wavelet.machine import Port
 from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
 from wse.wavelet.tables import I32
-from wse_mappings.cache_balance import CacheBalance
-from wse_mappings.placement import Rect
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.mesh.placement import Rect
 
 I64 = npt.NDArray[np.int64]
 OnMoves = Callable[[int, I64], None]

@@ -10,8 +10,8 @@ Collective communication: theory, practice, and experience, Concurrency and Comp
 
 from __future__ import annotations
 
+from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
-from wse_mappings.split import balanced_segments
 
 
 def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from wse_mappings.cuts.split import balanced_segments, ceil_div
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
-from wse_mappings.split import balanced_segments, ceil_div
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse_mappings.ring import ring_pe
+from wse_mappings.mesh.ring import ring_pe
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 

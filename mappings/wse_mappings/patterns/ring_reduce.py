@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse_mappings.ring import ring_pe, ring_place
+from wse_mappings.mesh.ring import ring_pe, ring_place
 from wse_mappings.schedule import I32, Arrival, LineSchedule, even
 
 

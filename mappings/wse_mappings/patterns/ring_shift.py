@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.ring import ring_pe, ring_place
+from wse_mappings.mesh.ring import ring_pe, ring_place
 from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
 
 

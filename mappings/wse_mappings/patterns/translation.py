@@ -6,7 +6,7 @@ becomes a wire for those behind it, and a receiver lets pass what ends beyond it
 
 from __future__ import annotations
 
-from wse_mappings.placement import Rect
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.models.families.configs import CHUNKED, FULL, GPT2, SIZES, SLIDING, SPELLINGS
 from tests.models.helpers import refusal
 from wse.errors import BadModel
-from wse.models.config import read_config
+from wse.models.configs.config import read_config
 
 CONFIGS = {name: SIZES | new for name, (_, new, _) in SPELLINGS.items()} | {"gpt2": GPT2}
 NOT_UNDERSTOOD = "this key is not understood and may change the mathematics; remove it if it does not"

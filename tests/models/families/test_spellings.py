@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.models.families.configs import GPT2, SIZES, SPELLINGS
-from wse.models.config import FAMILIES, read_config
+from wse.models.configs.config import FAMILIES, read_config
 from wse.models.spec import Layer, ModelSpec
 
 

@@ -14,9 +14,9 @@ from safetensors_writer import write_safetensors
 
 from tests.models.helpers import refusal
 from wse.errors import BadModel
-from wse.models.checkpoint import Checkpoint
 from wse.models.load import load_model
-from wse.models.tensors import tensor_shapes
+from wse.models.tensors.checkpoint import Checkpoint
+from wse.models.tensors.model_tensors import tensor_shapes
 
 DATA = Path(__file__).parents[2] / "data" / "families"
 Arrays = dict[str, NDArray[Any]]

@@ -15,11 +15,11 @@ from random_checkpoint import values
 
 from tests.models.helpers import refusal
 from wse.errors import BadModel
-from wse.models.checkpoint import Checkpoint
-from wse.models.config import FAMILIES, read_config
+from wse.models.configs.config import FAMILIES, read_config
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.model import read_gguf
 from wse.models.spec import ModelSpec
+from wse.models.tensors.checkpoint import Checkpoint
 
 GOLDENS = {
     golden["family"]: golden

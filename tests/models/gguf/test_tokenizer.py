@@ -14,11 +14,11 @@ from tokenizers import pre_tokenizers
 
 from tests.models.helpers import refusal, write_config
 from wse.errors import BadModel, UnknownName
-from wse.models.config import read_config
+from wse.models.configs.config import read_config
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.split_patterns import SPLITS
 from wse.models.gguf.tokenizer import gguf_tokenizer
-from wse.models.library_tokenizer import LibraryTokenizer
+from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
 
 LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
 LEVEL: dict[str, Any] = {

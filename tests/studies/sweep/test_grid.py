@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.studies.sweep.conftest import MakeGrid
 from wse.errors import BadInput
 from wse.hardware.load import load_software, load_wafer
-from wse.studies.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest, prepare_estimate
 from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.read_grid import MOST_SETTINGS, read_grid
 

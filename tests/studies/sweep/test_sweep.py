@@ -13,8 +13,8 @@ import pytest
 from tests.studies.sweep.conftest import MakeGrid
 from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
-from wse.studies.estimate import estimate
-from wse.studies.estimate_request import EstimateRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.estimate import estimate
 from wse.studies.sweep import answer, workers
 from wse.studies.sweep import sweep as module
 from wse.studies.sweep.grid import Grid

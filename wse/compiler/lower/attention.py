@@ -14,14 +14,15 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.head_norm import normalise_heads
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
-from wse.graph import Op
-from wse.instructions import PICO
-from wse.phase import COLUMNS, ROWS, Kind
+from wse.isa.instructions import PICO
+from wse.models.graph import Op
+from wse.program.phase import COLUMNS, ROWS, Kind
+from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
-from wse_mappings.split import ceil_div
 
 
 def qkv(c: Context, op: Op) -> None:
@@ -144,22 +145,22 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: 
     T = Num(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    c.reduce_in_groups(scores, Num(per_slot=M * H))
+    reduce_in_groups(c, scores, Num(per_slot=M * H))
     row = Num(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
     softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.each_user() as one:
         here: dict[str, Any] = {"scores": one.of(scores, row), "M": one.tokens}
         b.compute("attention_max", out=one.of(maxima, H), **here, **softmax)
-    c.all_reduce(COLUMNS, maxima, M * H, Arrival.LARGER)
+    all_reduce(c, COLUMNS, maxima, M * H, Arrival.LARGER)
     with c.each_user() as one:
         here = {"scores": one.of(scores, row), "maxima": one.of(maxima, H), "M": one.tokens}
         b.compute("attention_exp", out=one.of(weights, row), sums=one.of(sums, H), **here, **softmax)
-    c.all_reduce(COLUMNS, sums, M * H)
+    all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
     with c.each_user() as one:
         here = {"p": one.of(weights, row), "v": values, "out": one.of(mixed, H * F), "M": one.tokens}
         b.compute("attention_values", **here, **sizes)
-    c.all_reduce(COLUMNS, mixed, M * H * F)
+    all_reduce(c, COLUMNS, mixed, M * H * F)
     _finish(c, op, mixed, sums, maxima, F)
 
 
@@ -191,7 +192,7 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
             )
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.now, block, target=operand.after)
-        c.reduce_in_groups(scores, Num(per_slot=M * H))
+        reduce_in_groups(c, scores, Num(per_slot=M * H))
         softmax = _softmax(c, op, scores, Num(per_slot=M * H))
         b.compute(
             "attention_online",
@@ -224,10 +225,10 @@ def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
-    c.all_reduce(ROWS, maxima, rows, Arrival.LARGER)
+    all_reduce(c, ROWS, maxima, rows, Arrival.LARGER)
     exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
-    c.all_reduce(ROWS, sums, rows)
+    all_reduce(c, ROWS, sums, rows)
     weights, values = align(
         c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block, capacity * F), COLUMNS)
     )

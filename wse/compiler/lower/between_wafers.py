@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num
-from wse.element_types import ELEMENT_BYTES
 from wse.hardware.spec import WaferSpec
-from wse.phase import COLUMNS, ROWS
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import COLUMNS, ROWS
+from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import all_to_all, from_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
-from wse_mappings.split import ceil_div
-
-if TYPE_CHECKING:
-    from wse.compiler.lower.context import Context
 
 
 def all_reduce(

@@ -9,9 +9,9 @@ from typing import Any
 
 from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep
 from wse.errors import WseBug
-from wse.graph import named_in
-from wse.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
-from wse.phase import ROWS, Field, Kind
+from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
+from wse.models.graph import named_in
+from wse.program.phase import ROWS, Field, Kind
 from wse_mappings.schedule import LineSchedule
 
 Operand = At | Num | SymBuffer | int

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from wse.compiler.lower.between_wafers import all_reduce, all_reduce_alike
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
-from wse.compiler.shard import own_name
+from wse.compiler.passes.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.hardware.spec import WaferSpec
-from wse.instructions import PICO
+from wse.isa.instructions import PICO
 from wse.models.spec import ModelSpec
-from wse.phase import ROWS
-from wse_mappings.patterns.k_tree import equal_group_count, k_tree
-from wse_mappings.schedule import Arrival
-from wse_mappings.split import ceil_div
+from wse.program.phase import ROWS
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.patterns.k_tree import equal_group_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,53 +130,6 @@ class Context:
     def own_tile(self, tensor: str) -> SymBuffer:
         """Prefill's own tile of a tensor."""
         return self.buffers.tile(self.builder.stage, own_name(tensor))
-
-    def all_reduce(
-        self,
-        axis: int,
-        buffer: At | SymBuffer,
-        elements: int | Num,
-        arrival: Arrival = Arrival.ADD,
-        count: SymBuffer | None = None,
-        *,
-        over_rows: int = 0,
-    ) -> None:
-        """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`.
-
-        ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
-        """
-        if axis == ROWS and self.cut.span > 1:
-            at = At(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
-            assert isinstance(elements, int)
-            if over_rows:
-                all_reduce(self, at, elements, arrival, real=over_rows, only_row=None)
-            else:
-                all_reduce_alike(self, at, elements, arrival)
-            return
-        length, lines = self.lines(axis)
-        pattern = self.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=self.groups(length))
-        self.builder.line(pattern, axis, buffer, elements, count=count)
-
-    def reduce_in_groups(self, buffer: SymBuffer, elements: int | Num) -> None:
-        """All-reduce of sums inside the columns of each head group."""
-        segments = self.cut.heads.segments
-        if len(segments) < self.cut.span:  # wafers share heads
-            self._reduce_in_teams(buffer, elements)
-        elif any(count > 1 for _, count in segments):
-            groups = self.groups(max(count for _, count in segments))
-            pattern = self.patterns.get(
-                k_tree, self.cut.cols, self.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
-            )
-            self.builder.line(pattern, ROWS, buffer, elements)
-
-    def _reduce_in_teams(self, buffer: SymBuffer, elements: int | Num) -> None:
-        """The same where a head group has whole wafers. What varies with cache slots differs from row to row."""
-        at, teams = At(buffer=buffer), len(self.cut.heads.segments)
-        if isinstance(elements, Num):
-            real = Num(per_slot=elements.per_slot * self.cut.rows)
-            all_reduce(self, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
-        else:
-            all_reduce_alike(self, at, elements, Arrival.ADD, teams)
 
     def groups(self, length: int) -> tuple[int, ...] | None:
         """How an all-reduce over ``length`` PEs is cut into groups; not at all in prefill as WaferLLM runs it."""

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import SymBuffer
-from wse.element_types import ELEMENT_BYTES
-from wse.phase import COLUMNS, ROWS, Kind
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.between_wafers import from_one, to_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
@@ -76,7 +77,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
     """Sum what the columns made at ``out``, of the experts' stage, and bring it to that buffer of the layer's stage."""
     home, there = c.builder.stage, apart(c)
     if there is None:
-        c.all_reduce(ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
+        all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
         return
     wafer, own_cols, result = c.plans[home].wafer, c.cut.cols, c.temp(out.name, elements, out.view)
     payload = c.tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.element_type(out.view)]

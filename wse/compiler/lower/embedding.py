@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from wse.compiler.lower.between_wafers import to_all_wafers
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, Num, SymBuffer
-from wse.element_types import rounded
-from wse.graph import Op
-from wse.instructions import PICO
-from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.isa.instructions import PICO
+from wse.models.graph import Op
+from wse.number_formats import rounded
+from wse.program.phase import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
@@ -51,7 +52,7 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
         held = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
         with c.each_user() as one:
             b.compute("add_positions", x=one.of(found, d), M=one.tokens, row=row, **held)
-    c.all_reduce(ROWS, found, M * d, over_rows=M * c.spec.hidden_size)
+    all_reduce(c, ROWS, found, M * d, over_rows=M * c.spec.hidden_size)
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:

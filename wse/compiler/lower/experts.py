@@ -16,12 +16,13 @@ from wse.compiler.lower.dispatch import at_experts, combine, dispatch
 from wse.compiler.lower.feed_forward import activate
 from wse.compiler.lower.in_place import with_experts
 from wse.compiler.lower.linear import join_stream, project
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, Num, SymBuffer
-from wse.graph import Op
-from wse.instructions import PICO
+from wse.isa.instructions import PICO
+from wse.models.graph import Op
 from wse.models.spec import Experts
-from wse.phase import COLUMNS, ROWS
-from wse_mappings.expert_groups import ExpertGroups
+from wse.program.phase import COLUMNS, ROWS
+from wse_mappings.cuts.expert_groups import ExpertGroups
 
 SIGMOID = "sigmoid"
 
@@ -33,7 +34,7 @@ def router(c: Context, op: Op) -> None:
     mine, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), mine, c.cut.d, bias=spec.router_bias)
     b.compute("router_place", x=mine, out=logits, M=M, n=n, E=E)
-    c.all_reduce(ROWS, logits, M * E)
+    all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
     if spec.correction:
@@ -106,7 +107,7 @@ def _inward(c: Context, op: Op) -> None:
             columns=c.cut.cols,
             **listed,
         )
-    c.all_reduce(COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _routed(c) else None)
+    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _routed(c) else None)
     for group in op.vectors:
         for half in range(2):
             x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * held * F)

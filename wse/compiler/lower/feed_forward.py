@@ -5,8 +5,8 @@ from __future__ import annotations
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.state import Num, SymBuffer
-from wse.graph import Op
-from wse.instructions import ACTIVATIONS
+from wse.isa.instructions import ACTIVATIONS
+from wse.models.graph import Op
 
 
 def gate_up(c: Context, op: Op) -> None:

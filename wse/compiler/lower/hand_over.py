@@ -5,9 +5,9 @@ from __future__ import annotations
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
-from wse.element_types import ELEMENT_BYTES
-from wse.phase import Kind
-from wse_mappings.placement import Rect
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import Kind
+from wse_mappings.mesh.placement import Rect
 
 
 def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:

@@ -12,14 +12,14 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.state import At
-from wse.element_types import ELEMENT_BYTES
-from wse.graph import Op
-from wse.instructions import PICO
-from wse.phase import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.isa.instructions import PICO
+from wse.models.graph import Op
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse_mappings.cuts.split import balanced_counts, ceil_div
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
 from wse_mappings.schedule import Arrival
-from wse_mappings.split import balanced_counts, ceil_div
 
 
 def last_token(c: Context) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.norm import rms_eps
+from wse.compiler.lower.sums import reduce_in_groups
 from wse.compiler.state import At, SymBuffer
 
 
@@ -20,7 +21,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     parts = [At(buffer=sums, offset=sum(rows[:i])) for i in range(len(rows))]
     for (x, _), part, n in zip(heads, parts, rows, strict=True):
         b.compute("sum_squares", x=x, sums=part, M=n, K=F)
-    c.reduce_in_groups(sums, sum(rows))
+    reduce_in_groups(c, sums, sum(rows))
     operands, offset = rms_eps(c, c.spec.head_size), int(c.spec.norm_unit_offset)
     for i, ((x, _), part, n) in enumerate(zip(heads, parts, rows, strict=True)):
         if gains:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse.codings import CODINGS, scales_name
 from wse.compiler.lower.context import Context
-from wse.compiler.quantised import groups_name
+from wse.compiler.passes.quantised_tiles import groups_name
 from wse.compiler.state import At, SymBuffer
 from wse.errors import WseBug
+from wse.number_formats import CODINGS, scales_name
 
 UNPACKED_CODES = 128
 """Codes that are unpacked at once, into scratch of no more than 512 bytes: what starting costs is spread over them."""

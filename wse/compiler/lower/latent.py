@@ -19,15 +19,16 @@ from wse.compiler.lower.attention import append, attend, rotation
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.linear import join_stream
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import add_bias
-from wse.compiler.shard_latent import FIRST, HEADS, WANTED
+from wse.compiler.passes.shard_latent import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num
-from wse.graph import Op
-from wse.instructions import ATTO
+from wse.isa.instructions import ATTO
+from wse.models.graph import Op
 from wse.models.spec import Latent
-from wse.phase import COLUMNS, ROWS
-from wse_mappings.latent_cut import LatentCut
-from wse_mappings.split import ceil_div
+from wse.program.phase import COLUMNS, ROWS
+from wse_mappings.cuts.latent_cut import LatentCut
+from wse_mappings.cuts.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
@@ -44,7 +45,7 @@ def compress(c: Context, op: Op) -> None:
         made, width = At(buffer=out, offset=M * S), R + C
         c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
     in_place(c, normed, w, made, d, width, stride=width, out_stride=width)
-    c.all_reduce(COLUMNS, out, M * (S + R + C))
+    all_reduce(c, COLUMNS, out, M * (S + R + C))
     for biases in op.vectors:
         add_bias(c, made, c.tile("+".join(biases)), width)
 
@@ -63,7 +64,7 @@ def norm_latent(c: Context, op: Op) -> None:
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
         b.compute("sum_squares", x=x, sums=At(buffer=sums, offset=i * M), M=M, K=K)
-    c.all_reduce(ROWS, sums, M * len(vectors))
+    all_reduce(c, ROWS, sums, M * len(vectors))
     scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = At(buffer=sums, offset=i * M)
@@ -81,7 +82,7 @@ def query(c: Context, op: Op) -> None:
     q_nope, q_rope, k_b = op.weights
     of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * held * nope, "act")
     in_place(c, _shared(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
-    c.all_reduce(ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
+    all_reduce(c, ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
     _apart(c, At(buffer=of_row), At(buffer=without), (nope,) * held, width)
     absorbed = c.temp("absorbed", M * held * C, "acc")
     for i in range(held):
@@ -103,7 +104,7 @@ def query(c: Context, op: Op) -> None:
         stride=width,
     )
     b.compute("place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=held, n=C)
-    c.all_reduce(COLUMNS, queries, M * H * (R + C))
+    all_reduce(c, COLUMNS, queries, M * H * (R + C))
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
     if c.spec.layers[op.layer].rotary:
@@ -151,15 +152,15 @@ def output(c: Context, op: Op) -> None:
     for i in range(held):
         x, w = At(buffer=of_row, offset=i * M * C), At(buffer=c.tile(v_b), offset=i * value)
         in_place(c, x, w, At(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
-    c.all_reduce(ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
+    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
     b.compute("store", out=values, x=expanded, n=M * width)
     on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     in_place(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
-    c.all_reduce(COLUMNS, on_columns, M * h)
+    all_reduce(c, COLUMNS, on_columns, M * h)
     b.compute("store", out=turned, x=on_columns, n=M * h)
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, to_rows=1)
-    c.all_reduce(ROWS, addend, M * d, over_rows=M * c.spec.hidden_size)
+    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size)
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 

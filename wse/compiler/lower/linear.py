@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
-from wse.phase import COLUMNS, ROWS
+from wse.program.phase import COLUMNS, ROWS
 
 
 def project(
@@ -75,7 +76,7 @@ def _stationary(
 ) -> None:
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
     in_place(c, x, w, out, K, N, stride=N, out_stride=N)
-    c.all_reduce(axis, out, c.tokens * N, over_rows=over_rows)
+    all_reduce(c, axis, out, c.tokens * N, over_rows=over_rows)
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:

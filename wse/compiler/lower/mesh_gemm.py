@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
-from wse.phase import COLUMNS, ROWS
+from wse.program.phase import COLUMNS, ROWS
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 

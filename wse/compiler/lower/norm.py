@@ -7,11 +7,12 @@ the mean first would take two.
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
+from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import hidden_vector
 from wse.compiler.state import At, SymBuffer
-from wse.graph import Op
-from wse.instructions import ATTO
-from wse.phase import COLUMNS, ROWS
+from wse.isa.instructions import ATTO
+from wse.models.graph import Op
+from wse.program.phase import COLUMNS, ROWS
 
 
 def norm(c: Context, op: Op) -> None:
@@ -41,10 +42,10 @@ def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
         bias = hidden_vector(c, f"{op.weights[0]}_bias", "bias")
         sums = c.temp("moments", 2 * M, "f32")
         b.compute("moments", x=x, sums=sums, M=M, K=d)
-        c.all_reduce(axis, sums, 2 * M)
+        all_reduce(c, axis, sums, 2 * M)
         b.compute("layer_scale", x=x, sums=sums, gain=gain, bias=bias, out=out, M=M, K=d, offset=offset, **operands)
         return
     sums = c.temp("sums", M, "f32")
     b.compute("sum_squares", x=x, sums=sums, M=M, K=d)
-    c.all_reduce(axis, sums, M)
+    all_reduce(c, axis, sums, M)
     b.compute("rms_scale", x=x, sums=sums, gain=gain, out=out, M=M, K=d, offset=offset, **operands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import project
-from wse.graph import Op
+from wse.models.graph import Op
 
 
 def product(c: Context, op: Op) -> None:

@@ -8,15 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, only, read_decoder
-from wse.models.expert_config import behind_dense, read_sigmoid_experts, with_experts
-from wse.models.expert_tensors import SIGMOID_NAMES, expert_pieces
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, only, read_decoder
+from wse.models.configs.expert_config import behind_dense, read_sigmoid_experts, with_experts
+from wse.models.configs.layer_kinds import alike_layers
+from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor, no_harm_beyond
-from wse.models.layer_kinds import alike_layers
-from wse.models.rope_config import read_rope
 from wse.models.spec import Latent, ModelSpec
-from wse.models.tensor_names import LAYERS, NAMES, Shape, of_every_head, split_halves, wanted_tensors
+from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_pieces
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, of_every_head, split_halves, wanted_tensors
 
 UNSTATED_DENSE: Final = 3
 

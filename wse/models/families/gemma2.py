@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.layer_kinds import alternating, read_window, windowed_layers
+from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, WantedTensor
-from wse.models.layer_kinds import alternating, read_window, windowed_layers
-from wse.models.rope_config import read_rope
 from wse.models.spec import ModelSpec
-from wse.models.tensor_names import NAMES, wanted_tensors
+from wse.models.tensors.tensor_names import NAMES, wanted_tensors
 
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_WINDOW: Final = 4096

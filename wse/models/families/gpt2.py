@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import (
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MOST_HEADS,
     MOST_LAYERS,
@@ -15,10 +15,10 @@ from wse.models.decoder_config import (
     read_bos,
     read_dtype,
 )
+from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import Family, Piece, WantedTensor, no_harm
-from wse.models.rope_config import LONGEST_CONTEXT
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensor_names import Shape, wanted_tensors
+from wse.models.tensors.tensor_names import Shape, wanted_tensors
 
 ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.expert_config import read_experts, with_experts
-from wse.models.expert_tensors import stacked_pieces
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.expert_config import read_experts, with_experts
+from wse.models.configs.layer_kinds import alternating, read_window, windowed_layers
+from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
-from wse.models.layer_kinds import alternating, read_window, windowed_layers
-from wse.models.rope_config import read_rope
 from wse.models.spec import ModelSpec
-from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+from wse.models.tensors.expert_tensors import stacked_pieces
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
 
 UNSTATED_HEAD_SIZE: Final = 64
 UNSTATED_WINDOW: Final = 128

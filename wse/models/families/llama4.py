@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import (
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MOST_LAYERS,
     finish,
@@ -17,13 +17,13 @@ from wse.models.decoder_config import (
     read_dtype,
     read_heads,
 )
-from wse.models.expert_config import read_experts
-from wse.models.expert_tensors import stacked_pieces
+from wse.models.configs.expert_config import read_experts
+from wse.models.configs.layer_kinds import FULL, layer_kinds
+from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
 from wse.models.family import Family, Piece, WantedTensor, no_harm
-from wse.models.layer_kinds import FULL, layer_kinds
-from wse.models.rope_config import LONGEST_CONTEXT, read_rope
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensor_names import NAMES, Shape, of_every_head, split_halves, wanted_tensors
+from wse.models.tensors.expert_tensors import stacked_pieces
+from wse.models.tensors.tensor_names import NAMES, Shape, of_every_head, split_halves, wanted_tensors
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
-from wse.models.layer_kinds import alike_layers, read_window
-from wse.models.rope_config import read_rope
 from wse.models.spec import ModelSpec
-from wse.models.tensor_names import plain_tensors
+from wse.models.tensors.tensor_names import plain_tensors
 
 UNSTATED_WINDOW: Final = 4096
 

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from wse.models.config_reader import ConfigReader
-from wse.models.decoder_config import MOST_LAYERS, layer_count, only, read_decoder, read_heads
-from wse.models.expert_config import read_experts, with_experts
-from wse.models.expert_tensors import expert_pieces
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, only, read_decoder, read_heads
+from wse.models.configs.expert_config import read_experts, with_experts
+from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
-from wse.models.layer_kinds import alike_layers, read_window
-from wse.models.rope_config import read_rope
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+from wse.models.tensors.expert_tensors import expert_pieces
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:

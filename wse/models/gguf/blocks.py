@@ -8,7 +8,7 @@ github.com/ggml-org/ggml. Products are rounded in the order of those functions, 
     Q4_1, Q5_1    d q + m
     Q4_K, Q5_K    (d s) q - (dmin m)   a scale s and an offset m of six bits for each 32 of 256
     Q6_K          (d s) (q - 32)       a scale s int8 for each 16 of 256
-    MXFP4         2 ** (e - 127) q     q e2m1, see `wse.models.microscaling`
+    MXFP4         2 ** (e - 127) q     q e2m1, see `wse.models.tensors.microscaling`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wse.models.microscaling import E2M1
+from wse.models.tensors.microscaling import E2M1
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]

@@ -11,7 +11,7 @@ import numpy as np
 
 from wse.models.gguf.blocks import BLOCK_KINDS
 from wse.models.gguf.file import PLAIN, GgufFile, GgufTensor
-from wse.models.tensor_entry import Array, Rows, Stretch, TensorEntry, mapped_array, plain_entry
+from wse.models.tensors.tensor_entry import Array, Rows, Stretch, TensorEntry, mapped_array, plain_entry
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:

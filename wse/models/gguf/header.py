@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wse.models.config_reader import ConfigReader
+from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufArray, GgufFile
 
 LARGEST: Final = 2**31 - 1

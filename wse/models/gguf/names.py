@@ -28,7 +28,7 @@ from wse.models.gguf.rules import (
     queries,
     renamed,
 )
-from wse.models.tensor_entry import TensorEntry
+from wse.models.tensors.tensor_entry import TensorEntry
 
 BLOCK: Final = re.compile(r"blk\.(0|[1-9]\d{0,5})\.(.+)\.(weight|bias)")
 ROPE_FACTORS: Final = "rope_freqs.weight"

@@ -17,7 +17,7 @@ from wse.models.gguf.entries import (
     swapped,
 )
 from wse.models.gguf.header import Header
-from wse.models.tensor_entry import TensorEntry
+from wse.models.tensors.tensor_entry import TensorEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,13 +10,21 @@ import math
 from typing import Final
 
 from wse.errors import BadModel, UnknownName
-from wse.models.chat_template import ChatTemplate
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.split_patterns import SPLITS
 from wse.models.gguf.vocabulary import PREFIX, GgufVocabulary, read_vocabulary
-from wse.models.library_tokenizer import Library, LibraryTokenizer, built, is_byte
-from wse.models.piece_library import SPACE, Kind, Pieces, mark_pieces, merging_library, spell_spaces, unique_ids
 from wse.models.spec import ModelSpec
+from wse.models.tokenizers.chat_template import ChatTemplate
+from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, built, is_byte
+from wse.models.tokenizers.piece_library import (
+    SPACE,
+    Kind,
+    Pieces,
+    mark_pieces,
+    merging_library,
+    spell_spaces,
+    unique_ids,
+)
 
 PIECES, BYTE_LEVEL = "llama", "gpt2"
 UNSTATED_SPLIT: Final = "default"

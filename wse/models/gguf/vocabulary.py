@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wse.errors import BadModel
-from wse.models.config_reader import ConfigReader
+from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufFile
 
 PREFIX: Final = "tokenizer.ggml."

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wse.compiler.suggest import MOST_WAFERS as MOST_TRIED
+from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
-from wse.studies.choose import best
-from wse.studies.compare.limits import many
-from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, Link, check
+from wse.report.as_json import Report
+from wse.report.limits import many
+from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, Link, check
+from wse.request.estimate_request import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import economics_facts, row_of
-from wse.studies.estimate import OnPiece, estimate_of, inputs
-from wse.studies.estimate_request import PreparedEstimate, prepare_estimate
-from wse.studies.facts import Report, model_facts
+from wse.studies.compile.choose import best
+from wse.studies.estimate.estimate import OnPiece, estimate_of, inputs
+from wse.studies.results.facts import model_facts
 
 
 def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None) -> Report:

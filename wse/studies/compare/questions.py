@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from wse.errors import DoesNotFit, UnknownName
+from wse.report.as_json import Report
+from wse.report.limits import many
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import prepare_estimate
 from wse.serving.weight_streaming import Streaming
 from wse.studies.compare.grid import compare, fewest_wafers
-from wse.studies.compare.limits import many
-from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of
-from wse.studies.estimate import OnPiece
-from wse.studies.estimate_request import prepare_estimate
-from wse.studies.facts import Report
+from wse.studies.estimate.estimate import OnPiece
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
 MANY: Final = (1, 2, 4, 8)

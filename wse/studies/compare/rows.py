@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.serving.cost import system_cost
+from wse.report.as_json import Report
+from wse.report.limits import fraction, limit_facts
+from wse.request.compare_request import Link
+from wse.serving.cost import money
 from wse.serving.economics import Economics
-from wse.serving.energy import system_energy
-from wse.studies.compare.limits import limit_facts
-from wse.studies.compare.request import Link
-from wse.studies.facts import Report
 
 COLUMNS: Final = (
     "trace",
@@ -55,7 +54,7 @@ def row_of(report: Report, link: Link | None, economics: Economics, streams: int
     """The row of an estimate with decoded tokens.
 
     Args:
-        report: As `wse.studies.estimate.estimate` gives it.
+        report: As `wse.studies.estimate.estimate.estimate` gives it.
         link: The link between wafers that it is for; None with one wafer, which has no use for one.
         economics: What power and dollars are reckoned with.
         streams: Batches in flight, at most those whose caches fit; None for as many as fit.
@@ -89,26 +88,6 @@ def row_of(report: Report, link: Link | None, economics: Economics, streams: int
     }
     own = {} if link is None else {"link": {"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s}}
     return {**row, **limit_facts({**report, **own})}
-
-
-def fraction(by: dict[str, float], cause: str) -> float:
-    """The share of one cause in cycles."""
-    total = sum(by.values())
-    return by[cause] / total if total else 0.0
-
-
-def money(wafers: int, tokens_per_s: float, of_one_stream: float, economics: Economics) -> Report:
-    """Power at the wall, and joules and dollars of tokens, at the assumptions and at the ends of their range."""
-    cost = system_cost(wafers, tokens_per_s, economics)
-    low, high = cost.range or (cost.value, cost.value)
-    return {
-        "power_w": wafers * economics.wafer_power_w,
-        "joules_per_token": system_energy(wafers, tokens_per_s, economics).value,
-        "usd_per_million_tokens": cost.value,
-        "usd_per_million_tokens_low": low,
-        "usd_per_million_tokens_high": high,
-        "usd_per_million_tokens_of_one_stream": system_cost(wafers, of_one_stream, economics).value,
-    }
 
 
 def economics_facts(economics: Economics) -> Report:

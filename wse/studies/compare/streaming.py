@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.element_types import ELEMENT_BYTES
 from wse.models.counts import kv_bytes_per_token
 from wse.models.spec import ModelSpec
-from wse.models.tensors import is_linear, tensor_bytes, tensor_shapes
+from wse.models.tensors.model_tensors import is_linear, tensor_bytes, tensor_shapes
+from wse.number_formats import ELEMENT_BYTES
+from wse.report.as_json import Report
+from wse.report.limits import told_bytes
+from wse.request.estimate_request import PreparedEstimate
+from wse.serving.cost import money
 from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
-from wse.studies.compare.limits import told_bytes
-from wse.studies.compare.rows import money
-from wse.studies.estimate_request import PreparedEstimate
-from wse.studies.facts import Report
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)

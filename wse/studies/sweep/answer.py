@@ -6,8 +6,8 @@ import traceback
 from dataclasses import dataclass
 
 from wse.errors import WseError
-from wse.studies.estimate import estimate
-from wse.studies.estimate_request import EstimateRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.estimate import estimate
 from wse.studies.sweep.row import Entry, flat
 
 

@@ -12,7 +12,7 @@ from wse.errors import BadInput, UnknownName
 from wse.hardware.load import check_value
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.studies.estimate_request import EstimateRequest
+from wse.request.estimate_request import EstimateRequest
 
 Scalar = str | int | float
 

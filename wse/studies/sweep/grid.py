@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from wse.studies.estimate_request import EstimateRequest
+from wse.request.estimate_request import EstimateRequest
 from wse.studies.sweep.fields import SOFTWARE, WAFER, Scalar, is_number_of_machine, option_value
 
 

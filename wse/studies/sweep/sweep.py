@@ -15,7 +15,7 @@ import wse
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
-from wse.studies.facts import Report
+from wse.report.as_json import Report
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal

@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from typing import Final
 
 from wse.errors import BadInput
-from wse.studies.estimate_request import EstimateRequest
+from wse.request.estimate_request import EstimateRequest
 from wse.studies.sweep.answer import Answer, failure
 from wse.studies.sweep.process import READY, work
 from wse.studies.sweep.share_out import Queue

@@ -1,0 +1,93 @@
+"""The key-value cache spread over mesh rows and kept balanced by shifting.
+
+Occupancies differ by at most one, the fuller rows first. A prefill chunk gives every row its share at once. In decode
+the new entry is stored at the last row, and the rows below the first of the emptier ones pass their oldest entry one
+row up, all at the same time: one hop, one token's entry. While rows are still empty the first of them stores the new
+entry, which every row has after the all-reduce. Source: He et al., WaferLLM, OSDI 2025, section on the KV cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_mappings.cuts.split import balanced_counts, ceil_div
+
+HEADER_WORDS = 8
+POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_SLOT, OLDEST = range(8)
+
+
+class CacheBalance:
+    """The counters of every row. ``control`` is what kernels read, int32 ``[rows, 8 + capacity]``.
+
+    Words: 0 position of the row's first token, 1 tokens on the row, 2 first token to append, 3 tokens to append,
+    4 slot of the first, 5 slot passed up or -1, 6 slot received into or -1, 7 slot of the oldest entry, 8 + slot:
+    position held, -1 when empty.
+    """
+
+    def __init__(self, rows: int, context: int) -> None:
+        self.rows = rows
+        self.capacity = ceil_div(context, rows)
+        self.length = 0
+        self._held = np.zeros(rows, np.int32)
+        self.control: npt.NDArray[np.int32] = np.zeros((rows, HEADER_WORDS + self.capacity), np.int32)
+        self.control[:, HEADER_WORDS:] = -1
+        self._oldest = self.control[:, OLDEST]
+
+    @property
+    def slots(self) -> int:
+        """Slots that the fullest row uses."""
+        return int(self._held.max())
+
+    @staticmethod
+    def slots_after(length: int, rows: int) -> int:
+        """Slots in use on the fullest row when ``length`` tokens are held."""
+        return ceil_div(length, rows)
+
+    @staticmethod
+    def passing_rows(length: int, rows: int) -> int:
+        """Rows, counted from the last, that pass an entry up when a token joins ``length`` others."""
+        return rows - 1 - length % rows if length >= rows else 0
+
+    def append_chunk(self, tokens: int, *, replicated: bool) -> None:
+        """Take ``tokens`` new tokens, every row its share.
+
+        ``replicated``: every row works on all the tokens (activations replicated down the rows); else each row works
+        on its own share.
+        """
+        share = balanced_counts(self.length + tokens, self.rows) - self._held
+        start = np.concatenate([[0], np.cumsum(share)[:-1]]).astype(np.int32)
+        control = self.control
+        control[:, POSITION] = self.length if replicated else self.length + start
+        control[:, TOKENS] = tokens if replicated else share
+        control[:, APPEND_FROM] = start if replicated else 0
+        control[:, APPEND_COUNT] = share
+        control[:, APPEND_SLOT] = (self._oldest + self._held) % self.capacity
+        control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
+        row = np.repeat(np.arange(self.rows), share)
+        nth = np.arange(tokens) - start[row]
+        control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
+        self._held += share
+        self.length += tokens
+
+    def append_one(self) -> None:
+        """Take one new token at the last row, after the shift that makes room for it."""
+        control, boundary = self.control, self.length % self.rows
+        passing = np.arange(self.rows - self.passing_rows(self.length, self.rows), self.rows)
+        entry = self.rows - 1 if len(passing) else boundary
+        control[:, POSITION] = self.length
+        control[:, TOKENS] = 1
+        control[:, APPEND_FROM : APPEND_COUNT + 1] = 0
+        control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
+        free = (self._oldest + self._held) % self.capacity
+        control[passing, PASSED_SLOT] = self._oldest[passing]
+        passed = control[passing, HEADER_WORDS + self._oldest[passing]]
+        control[passing, HEADER_WORDS + self._oldest[passing]] = -1
+        control[passing - 1, RECEIVED_SLOT] = free[passing - 1]
+        control[passing - 1, HEADER_WORDS + free[passing - 1]] = passed
+        self._oldest[passing] = (self._oldest[passing] + 1) % self.capacity
+        control[entry, APPEND_COUNT] = 1
+        control[entry, APPEND_SLOT] = free[entry]
+        control[entry, HEADER_WORDS + free[entry]] = self.length
+        self._held[boundary] += 1
+        self.length += 1

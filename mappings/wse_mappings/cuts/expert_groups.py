@@ -1,0 +1,85 @@
+"""Which features of which experts a mesh column holds: spread over all columns, or on columns of their own.
+
+Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
+of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
+each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. Where columns stand in
+stretches, as those of several wafers do, experts are cut over the stretches first, and a group is in one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from wse_mappings.cuts.split import I32, balanced_segments, ceil_div
+
+SPREAD, OWN = "spread", "own"
+EXPERT_PLACEMENTS = (SPREAD, OWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExpertGroups:
+    """The assignment of experts to columns.
+
+    Attributes:
+        size: Features of an expert.
+        experts: int32 ``[cols, held]``: the experts of each column in order, -1 for padding.
+        features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
+        segments: (first column, columns) of each group, equally many in each stretch.
+        rows: int32 ``[cols, held * F]``: the column's features, expert after expert, among those of all in order.
+        stretches: of equally many columns; a group is in one of them.
+    """
+
+    size: int
+    experts: I32
+    features: I32
+    segments: tuple[tuple[int, int], ...]
+    rows: I32
+    stretches: int = 1
+
+    @property
+    def held(self) -> int:
+        """Experts of which a column holds a share, padding included."""
+        return int(self.experts.shape[1])
+
+    @property
+    def features_per_expert(self) -> int:
+        """Features of an expert that a column holds, padding included."""
+        return int(self.features.shape[1])
+
+
+@lru_cache(maxsize=2)
+def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
+    """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
+
+    ``placement`` is SPREAD or OWN. Where experts do not divide, some stretches have one less, and a group may be empty.
+    """
+    each = cols // stretches
+    groups = 1 if placement == SPREAD else min(ceil_div(count, stretches), each)
+    of_stretches, widths = [], [columns for _, columns in balanced_segments(each, groups)]
+    for start, mine in balanced_segments(count, stretches):
+        of_group = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
+        for group, (first, held) in enumerate(balanced_segments(mine, groups)):
+            of_group[group, :held] = np.arange(start + first, start + first + held)
+        of_stretches.append(np.repeat(of_group, widths, axis=0))
+    place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
+    width = ceil_div(size, min(widths))
+    index = np.tile(place, stretches)[:, None] * width + np.arange(width, dtype=np.int32)
+    features = np.where(index < size, index, np.int32(-1))
+    experts = np.concatenate(of_stretches)
+    rows = experts[:, :, None] * size + features[:, None, :]
+    rows[(experts[:, :, None] < 0) | (features[:, None, :] < 0)] = -1
+    return ExpertGroups(
+        size=size,
+        experts=experts,
+        features=features,
+        segments=tuple(
+            (stretch * each + first, columns)
+            for stretch in range(stretches)
+            for first, columns in balanced_segments(each, groups)
+        ),
+        rows=rows.reshape(cols, -1),
+        stretches=stretches,
+    )

@@ -1,0 +1,185 @@
+"""Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
+
+With at least as many columns as kv heads, each kv head, or several together where that leaves fewer places empty, owns
+a contiguous group of columns (sizes differ by at most one), and a column of the group holds the same features, whole
+rotary pairs and a share of those that do not rotate, of each head's keys, values and all its queries. With fewer
+columns, each holds whole kv heads. Cut evenly instead, as the kernels of WaferLLM (OSDI 2025) that were measured do,
+features may part from their rotary partners: right for times, wrong for values.
+
+Columns that stand in stretches between which words are dear, such as those of several wafers, are shared out by whole
+stretches: each has whole kv heads, or, where there are fewer heads than stretches, a head has whole stretches. They are
+many, often more than pairs of features; then a kv head may be held in several copies, each with a part of its queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, padded_blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadGroups:
+    """The assignment of features to columns.
+
+    Attributes:
+        kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding; the copies of one head,
+            where there are several, follow each other and are numbered through.
+        features: int32 ``[cols, F]``: local features within a head, ``rotated / 2`` first members of rotary pairs,
+            their partners, and those that do not rotate; in order where they are cut evenly. -1 for padding.
+        rotated: local features that rotate, padding included.
+        segments: (first column, columns) of each group; the columns of a group sum their scores.
+        copies: groups that hold the keys and values of one kv head, each for a part of its queries.
+    """
+
+    kv_heads: I32
+    features: I32
+    rotated: int
+    segments: tuple[tuple[int, int], ...]
+    copies: int = 1
+
+    @property
+    def kv_heads_per_col(self) -> int:
+        """Kv heads that a column holds, padding included."""
+        return int(self.kv_heads.shape[1])
+
+    @property
+    def features_per_head(self) -> int:
+        """Features of a head that a column holds, padding included."""
+        return int(self.features.shape[1])
+
+    def query_heads(self, queries_per_kv: int) -> I32:
+        """Heads of the queries that a column holds, int32 ``[cols, heads]``, -1 for padding."""
+        each = queries_per_kv // self.copies
+        heads = self.kv_heads[:, :, None] * each + np.arange(each, dtype=np.int32)
+        return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
+
+    def rows(self, head_size: int, queries_per_kv: int) -> I32:
+        """Rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
+
+        ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
+        """
+        held = self.kv_heads // self.copies if queries_per_kv == 1 else self.query_heads(queries_per_kv)
+        heads, features = held[:, :, None], self.features[:, None, :]
+        index = heads * head_size + features
+        return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
+
+
+@lru_cache(maxsize=64)
+def head_groups(
+    cols: int,
+    kv_head_count: int,
+    head_size: int,
+    rotary_size: int,
+    *,
+    whole_pairs: bool = True,
+    together: bool = True,
+    stretches: int = 1,
+) -> HeadGroups:
+    """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns, in equal ``stretches``.
+
+    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. Of the
+    ways to let heads share a group, where they may be ``together``, that with the fewest places for features on a
+    column is taken.
+    """
+    if cols // stretches < ceil_div(kv_head_count, stretches):
+        held = _whole_heads(kv_head_count, cols // stretches, stretches)
+        features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
+        alone = tuple((c, 1) for c in range(cols))
+        return HeadGroups(kv_heads=held, features=features, rotated=rotary_size, segments=alone)
+    if not whole_pairs:
+        segments = _groups(cols, kv_head_count, stretches)
+        return _grouped(kv_head_count, 1, segments, *_even(head_size, rotary_size, segments))
+    ways = []
+    for sharing in (n for n in range(1, (kv_head_count if together else 1) + 1) if kv_head_count % n == 0):
+        if sharing == 1 or kv_head_count // sharing >= stretches:
+            segments = _groups(cols, kv_head_count // sharing, stretches)
+            ways.append((sharing, segments, *_pairs(head_size, rotary_size, segments)))
+    return _grouped(kv_head_count, *min(ways, key=lambda way: way[0] * way[2].shape[1]))
+
+
+def head_groups_of_wafers(
+    cols: int,
+    kv_head_count: int,
+    queries_per_kv: int,
+    head_size: int,
+    rotary_size: int,
+    *,
+    stretches: int,
+    whole_pairs: bool = True,
+) -> HeadGroups:
+    """`head_groups` with as many copies of kv heads as leave the fewest weights on a column.
+
+    There are no fewer copies than give every stretch a head of its own, where a head has as many queries. Megatron-LM
+    repeats kv heads likewise where there are fewer than tensor-parallel ranks.
+    """
+    ways = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
+    enough = [n for n in ways if kv_head_count * n >= stretches] or ways[-1:]
+    groups = [
+        replace(
+            head_groups(cols, kv_head_count * n, head_size, rotary_size, whole_pairs=whole_pairs, stretches=stretches),
+            copies=n,
+        )
+        for n in enough
+    ]
+    return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
+
+
+def _grouped(
+    kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
+) -> HeadGroups:
+    """So many heads in each group of columns."""
+    heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
+    kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
+    return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
+
+
+def _groups(cols: int, groups: int, stretches: int) -> list[tuple[int, int]]:
+    """(first column, columns) of each group."""
+    each = cols // stretches
+    if groups < stretches:
+        return [(first * each, count * each) for first, count in balanced_segments(stretches, groups)]
+    return [
+        (stretch * each + first, count)
+        for stretch, (_, mine) in enumerate(balanced_segments(groups, stretches))
+        for first, count in balanced_segments(each, mine)
+    ]
+
+
+def _whole_heads(heads: int, each: int, stretches: int) -> I32:
+    """``[cols, heads of a column]``: whole heads on columns that are fewer, ``each`` in a stretch; -1 for padding."""
+    held = np.full((stretches, each, ceil_div(ceil_div(heads, stretches), each)), -1, np.int32)
+    for stretch, (first, mine) in enumerate(balanced_segments(heads, stretches)):
+        blocks = padded_blocks(mine, each)
+        held[stretch, :, : blocks.shape[1]] = np.where(blocks < 0, np.int32(-1), blocks + np.int32(first))
+    return held.reshape(stretches * each, -1)
+
+
+def _even(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+    """The features of every column in blocks of one size; how many rotate."""
+    width = max(ceil_div(head_size, count) for _, count in segments)
+    place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
+    index = place[:, None] * width + np.arange(width, dtype=np.int32)
+    return np.where(index < head_size, index, np.int32(-1)), 2 * (width * rotary_size // head_size // 2)
+
+
+def _pairs(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+    """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places."""
+    half = rotary_size // 2
+    pairs, rest = _balanced(half, segments), _balanced(head_size - rotary_size, segments)
+    partners, others = (np.where(index < 0, index, index + first) for index, first in ((pairs, half), (rest, 2 * half)))
+    return np.concatenate([pairs, partners, others], axis=1, dtype=np.int32), 2 * pairs.shape[1]
+
+
+def _balanced(extent: int, segments: list[tuple[int, int]]) -> I32:
+    """``[cols, width]``: each segment's share of ``extent`` indices, as even as can be; -1 for padding."""
+    widths = np.array([count for _, count in segments])
+    count = np.repeat(widths, widths)
+    place = np.concatenate([np.arange(columns) for columns in widths])
+    each, over = np.divmod(extent, count)
+    first, taken = place * each + np.minimum(place, over), each + (place < over)
+    nth = np.arange(ceil_div(extent, int(widths.min())))
+    return np.where(nth < taken[:, None], first[:, None] + nth, -1).astype(np.int32)

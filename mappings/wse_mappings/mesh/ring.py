@@ -1,0 +1,40 @@
+"""The interleaved ring: a logical ring folded on a line so that ring neighbours are at most two PEs apart.
+
+Line order 0, 2, 4, ..., 5, 3, 1. Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563), section on MeshGEMM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_mappings.cuts.split import I32
+
+
+def ring_place(pe: int, length: int) -> int:
+    """Place on the ring of the PE at index ``pe`` of a line.
+
+    >>> [ring_place(p, 5) for p in range(5)]
+    [0, 4, 1, 3, 2]
+    """
+    return pe // 2 if pe % 2 == 0 else (length - (pe + 1) // 2) % length
+
+
+def ring_pe(place: int, length: int) -> int:
+    """Index on the line of the PE at ``place`` of the ring, counted modulo its length.
+
+    >>> [ring_pe(k, 5) for k in range(5)]
+    [0, 2, 4, 3, 1]
+    """
+    place %= length
+    return 2 * place if 2 * place < length else 2 * (length - place) - 1
+
+
+def skew(line: int, length: int) -> I32:
+    """int32 ``[length]``: the k of every PE of a line in a skewed square, by places: that of k is that of line plus PE.
+
+    >>> skew(2, 5).tolist()
+    [2, 0, 4, 1, 3]
+    """
+    pe = np.arange(length, dtype=np.int32)
+    place = (ring_place(line, length) + np.where(pe % 2 == 0, pe // 2, length - (pe + 1) // 2)) % length
+    return np.where(2 * place < length, 2 * place, 2 * (length - place) - 1).astype(np.int32)

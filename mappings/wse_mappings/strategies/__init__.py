@@ -1,0 +1,1 @@
+"""Mapping strategies: how a model is divided over wafers, regions and PEs."""

@@ -1,0 +1,204 @@
+"""Quantised weights in a Program: bytes by formula, groups by the model's own index, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, needs_thin
+from wse.compiler.passes.quantised_tiles import held
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.search import compile_model, fits
+from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.isa.instructions import KERNELS
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_bytes, tensor_shapes
+from wse.number_formats import CODINGS, codes_name
+from wse.program.phase import COLUMNS, ROWS, Kind
+from wse.program.program import Program, Tile, TilePart
+from wse.studies.results.facts import model_facts
+from wse_mappings.cuts.split import ceil_div
+
+SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
+OPTIONS = Options(
+    mapping="region",
+    wafers=1,
+    dtype="int8",
+    activations="float16",
+    accumulate="float32",
+    context=30,
+    prompt_tokens=(9,),
+)
+
+
+def compiled(dtype: str, rows: int, cols: int, spec: ModelSpec = SPEC) -> Program:
+    activations = "float16" if dtype in CODINGS else None
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=9, head_chunk=16)
+    options = replace(OPTIONS, dtype=dtype, activations=activations)
+    return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
+
+
+def linear_bytes(program: Program) -> int:
+    """Bytes on a PE of all that stands for the linear layers."""
+    held = [b for b in program.buffers if b.use == "weights" and b.name.startswith(("layers.", "groups."))]
+    return sum(b.bytes for b in held if "norm" not in b.name)
+
+
+def most_groups(tile: Tile) -> int:
+    """Groups of 32 inputs that the PE touches that touches the most."""
+    outer = tile.parts[0].outer
+    assert outer is not None
+    return max(len({int(i) // 32 for i in line if i >= 0}) for line in outer)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (3, 4), (7, 5)])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, cols: int) -> None:
+    program = compiled(coding, rows, cols)
+    by_name = {b.name: b for b in program.buffers}
+    plain = {tile.name: tile for tile in compiled("float16", rows, cols).tiles}
+    quantised = [tile for tile in program.tiles if tile.coding]
+    assert len(quantised) == 4 * SPEC.layer_count
+    for tile in quantised:
+        K, N = plain[tile.name].outer, plain[tile.name].inner
+        scales = next(t for t in program.tiles if t.name == f"{tile.name}.scales")
+        assert (tile.outer, tile.inner, scales.inner) == (K, N, N)
+        assert by_name[tile.name].bytes == (ceil_div(K, 2) if coding == "int4" else K) * N
+        assert by_name[scales.name].bytes == 2 * N * scales.outer
+        groups = 1 if coding != "int4" else most_groups(tile)
+        assert scales.outer == groups
+
+
+def test_an_int8_program_holds_about_half_and_an_int4_one_about_a_quarter_of_float16() -> None:
+    """What scales add: 2 bytes for the rows that a PE holds of an output, or for 32 of them, and a byte a row."""
+    spec = tiny_spec(hidden=512, heads=8, kv_heads=4, head_size=64, ffn=1024)
+    half, int8, fp8, int4 = (linear_bytes(compiled(d, 2, 2, spec)) for d in ("float16", "int8", "fp8", "int4"))
+    assert int8 == fp8
+    assert 0.5 < int8 / half < 0.51
+    assert 0.25 + 1 / 32 < int4 / half < 0.30
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", *CODINGS])
+def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
+    program = compiled(dtype, 3, 3)
+    each = 4 if dtype == "float32" else 2
+    total = 0
+    for name, shape in tensor_shapes(SPEC).items():
+        if dtype not in CODINGS or not is_linear(name):
+            total += int(np.prod(shape)) * each
+        else:
+            outputs, inputs = shape
+            codes = outputs * inputs if dtype != "int4" else outputs * ceil_div(inputs, 2)
+            total += codes + 2 * outputs * (ceil_div(inputs, 32) if dtype == "int4" else 1)
+    facts = model_facts(SPEC, program)
+    assert (facts["bytes"], facts["dtype"]) == (total, dtype)
+    assert facts["activations"] == ("float16" if dtype in CODINGS else dtype)
+    assert stored_bytes(SPEC, dtype, each) == total
+
+
+def test_only_matrices_of_linear_layers_are_quantised() -> None:
+    names = {f"layers.0.{name}" for name in layer_shapes(SPEC, SPEC.layers[0])}
+    assert {n for n in names if is_linear(n)} == {f"layers.0.{n}" for n in ("q", "k", "v", "o", "gate", "up", "down")}
+    assert not any(is_linear(name) for name in ("embedding", "head", "final_norm", "layers.1.attention_norm"))
+    asked = {part.tensor for tile in compiled("int8", 2, 2).tiles if tile.coding for part in tile.parts}
+    assert asked == {codes_name(name) for name in tensor_shapes(SPEC) if is_linear(name)}
+
+
+@given(
+    lines=st.integers(1, 5),
+    inputs=st.integers(1, 90),
+    axis=st.sampled_from([ROWS, COLUMNS]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=80, deadline=None)
+def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs: int, axis: int, seed: int) -> None:
+    """For any share of the contraction: contiguous or not, with padding anywhere."""
+    random = np.random.default_rng(seed)
+    index = random.integers(-1, 200, (lines, inputs)).astype(np.int32)
+    inner = np.zeros((1, 1), np.int32)
+    part = TilePart(tensor="layers.0.o", outer=index, outer_axis=axis, inner=inner, inner_axis=ROWS, transposed=True)
+    whole = Tile(stage=0, name="layers.0.o", address=-1, view="wgt", outer=inputs, inner=1, parts=(part,))
+    codes, scales, groups = held(whole, "int4")
+    assert (codes.view, scales.view, groups.view, groups.name) == ("raw", "wgt", "raw", "groups.o")
+    touched, number = scales.parts[0].outer, groups.parts[0].inner
+    assert touched is not None
+    assert (scales.parts[0].outer_axis, groups.parts[0].inner_axis) == (axis, axis)
+    assert number.min() >= 0
+    found = np.take_along_axis(touched, number, axis=1)
+    np.testing.assert_array_equal(found[index >= 0], index[index >= 0] // 32)
+    if (index[:, 0] >= 0).all():
+        assert scales.outer == max(len(set((line[line >= 0] // 32).tolist())) for line in index)
+
+
+def test_more_groups_than_a_byte_numbers_are_refused() -> None:
+    index = np.arange(32 * 257, dtype=np.int32)[None, :]
+    part = TilePart(
+        tensor="layers.0.q", outer=index, outer_axis=COLUMNS, inner=index[:, :1], inner_axis=ROWS, transposed=True
+    )
+    whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
+    assert held(whole, "int8")[0].coding == "int8"
+    with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would hold 257 groups of inputs"):
+        held(whole, "int4")
+
+
+def kernels_of(program: Program) -> set[str]:
+    return {
+        KERNELS[code]
+        for phase in program.phases
+        for kind, code in zip(phase.kind, phase.code, strict=True)
+        if kind == Kind.COMPUTE
+    }
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str) -> None:
+    options = replace(OPTIONS, dtype=coding)
+    assert needs_thin(SPEC, options)
+    assert not needs_thin(SPEC, replace(options, dtype="float16", activations=None))
+    program = compile_model(SPEC, wafer(6, 6), SOFTWARE, options, cost=lambda program: -len(program.decode))
+    assert program.prefill_name == THIN_GEMM
+    assert f"matmul_{coding}" in kernels_of(program)
+    assert "matmul" not in kernels_of(program)  # the head's gemv stays
+
+
+@pytest.mark.parametrize("product", [MESH_GEMM, MESH_GEMM_OWN])
+def test_products_that_move_weights_are_refused_for_quantised_ones(product: str) -> None:
+    with pytest.raises(BadInput, match=rf"^{product}: not known for int8 weights, which tiny has: prefill by"):
+        compile_model(SPEC, wafer(6, 6), SOFTWARE, replace(OPTIONS, prefill=product))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"dtype": "int7"}, UnknownName, "unknown dtype 'int7': did you mean 'int8'?"),
+        ({"activations": "int8"}, UnknownName, "unknown type of activations 'int8'"),
+        ({"activations": None}, UnknownName, "unknown type of activations 'None'"),
+        ({"dtype": "float32"}, BadInput, "--activations float16: float32 weights are multiplied in their own type"),
+    ],
+)
+def test_types_that_do_not_go_together_are_refused(change: dict[str, str], error: type[Exception], told: str) -> None:
+    with pytest.raises(error) as caught:
+        compile_model(SPEC, wafer(3, 3), SOFTWARE, replace(OPTIONS, **change))  # type: ignore[arg-type]
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(("sram_bytes", "wanted"), [(160_000, "float16"), (110_000, "int8"), (85_000, "int4")])
+def test_the_widest_narrower_type_that_fits_is_suggested(sram_bytes: int, wanted: str) -> None:
+    spec = tiny_spec(hidden=128, heads=8, kv_heads=4, head_size=16, ffn=160, layers=4)
+    options = replace(OPTIONS, dtype="float32", activations=None)
+    small = wafer(3, 3, sram_bytes)
+    types = {"float32": None, "float16": None, "int8": "float32", "int4": "float32"}
+    fitting = [t for t, act in types.items() if fits(spec, small, SOFTWARE, replace(options, dtype=t, activations=act))]
+    assert fitting[0] == wanted
+    found = remedies(spec, small, small, SOFTWARE, options)
+    assert [remedy for remedy in found if remedy.startswith("--dtype")] == [f"--dtype {wanted}"]
+    half = replace(options, dtype="float16", accumulate="float16")
+    if wanted != "float16":
+        assert f"--dtype {wanted} --accumulate float32" in remedies(spec, small, small, SOFTWARE, half)

@@ -1,0 +1,56 @@
+"""A model in small needs, to the byte, what the whole one does, and its layers take about as long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import latent_spec, tiny_spec
+
+from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.condense import condense
+from wse.fabric.model import Fabric
+from wse.models.spec import Layer
+
+OPTIONS = Options(
+    mapping="pipeline", wafers=1, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT
+)
+CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+WINDOWED = replace(tiny_spec(layers=8), layers=(Layer(window=4), Layer()) * 4)
+SPECS = {
+    "dense": tiny_spec(layers=8),
+    "untied": tiny_spec(layers=8, tied=False),
+    "two kinds": WINDOWED,
+    "mixture": mixture_spec(MIXTURES["shared"], layers=8),
+    "latent": latent_spec(layers=6),
+}
+
+
+@pytest.mark.parametrize("wafers", [1, 2])
+@pytest.mark.parametrize("dtype", ["float16", "int4"])
+@pytest.mark.parametrize("name", SPECS)
+def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dtype: str, wafers: int) -> None:
+    spec, machine = SPECS[name], wafer(12, 13)
+    options = replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None)
+    whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
+    small = condense(spec, machine, SOFTWARE, options, CHOICE)
+    assert len(small.state.spec.layers) < len(spec.layers)
+    needed = small.program()[1]
+    assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
+    assert small.least_bytes() <= max(needed)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_layers_take_about_as_long_as_in_the_whole(name: str) -> None:
+    spec, machine = SPECS[name], wafer(12, 13)
+    whole = compile_choice(spec, machine, SOFTWARE, OPTIONS, CHOICE)
+    small = condense(spec, machine, SOFTWARE, OPTIONS, CHOICE)
+    program, _ = small.program()
+    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
+    by_op = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names)).tolist()
+    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
+    assert small.in_all(program, by_op) == pytest.approx(cycles, rel=0.03)  # hand-overs of other lengths

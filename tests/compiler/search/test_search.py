@@ -1,0 +1,149 @@
+"""What the compiler chooses by trying: it fits, the next smaller does not, and what is suggested is right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Options
+from wse.compiler.search.remedies import remedies, smallest_square
+from wse.compiler.search.search import compile_model, fits, search
+from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.fabric.model import Fabric
+from wse.hardware.load import load_wafer
+from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.program.program import Program
+from wse_mappings.strategies.recipe import recipes
+
+SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))
+
+
+def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
+    whole = load_wafer("wse2")
+    side = smallest_square(SPEC, whole, SOFTWARE, OPTIONS)
+    assert side is not None
+    assert side > 1
+    assert fits(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+    assert not fits(SPEC, mesh_on(whole, side - 1, side - 1), SOFTWARE, OPTIONS)
+    compile_model(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+
+
+def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        compile_model(SPEC, wafer(2, 2), SOFTWARE, OPTIONS)
+    pattern = r"tiny does not fit on 2x2 PEs: every PE of stage 0 \(first: row 0, col 0\) needs [\d,]+ of 49,152 bytes"
+    assert re.match(pattern, str(caught.value))
+    needed, too_many = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:of|too many)", str(caught.value)))
+    assert needed - 49152 == too_many
+
+
+def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
+    whole, small = load_wafer("wse2"), wafer(4, 4)
+    options = replace(OPTIONS, context=256)
+    assert not fits(SPEC, small, SOFTWARE, options)
+    found = remedies(SPEC, whole, small, SOFTWARE, options)
+    assert any(r.startswith("--mesh") for r in found)
+    for remedy in found:
+        option, value = remedy.split()
+        if option == "--mesh":
+            rows, cols = parse_mesh(value)
+            assert fits(SPEC, mesh_on(whole, rows, cols), SOFTWARE, options)
+            assert not fits(SPEC, mesh_on(whole, rows - 1, cols - 1), SOFTWARE, options)
+        elif option == "--wafers":
+            assert fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value)))
+            assert not fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value) - 1))
+        elif option == "--dtype":
+            assert fits(SPEC, small, SOFTWARE, replace(options, dtype=value))
+        elif option == "--context":
+            assert fits(SPEC, small, SOFTWARE, replace(options, context=int(value)))
+            assert not fits(SPEC, small, SOFTWARE, replace(options, context=int(value) + 1))
+
+
+def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def at_most_seven(*given: object) -> bool:
+        options = given[3]
+        assert isinstance(options, Options)
+        tried.append(options.batch)
+        return options.batch <= 7 and options.wafers == 1 and options.dtype == OPTIONS.dtype
+
+    monkeypatch.setattr("wse.compiler.search.remedies.fits", at_most_seven)
+    crowd = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
+    found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, crowd, lambda users: f"--batch {users}")
+    assert found == ["--batch 7"]
+    assert len({*tried} - {4096}) <= 1 + np.log2(4096)
+
+
+def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> None:
+    tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
+    coded = replace(OPTIONS, dtype="int4", activations="float32")
+    assert not fits(tall, wafer(40, 1), SOFTWARE, coded)
+    with pytest.raises(DoesNotFit, match="as int4: a PE would hold 300 groups of inputs"):
+        compile_model(tall, wafer(40, 1), SOFTWARE, coded)
+    assert not any("int4" in each for each in remedies(tall, wafer(40, 1), wafer(40, 1), SOFTWARE, OPTIONS))
+
+
+def test_a_cost_function_decides_between_products_that_fit() -> None:
+    machine = wafer(12, 12)
+
+    def prompt_cycles(program: Program) -> float:
+        fabric = Fabric(program, machine, SOFTWARE)
+        return sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
+
+    chosen = compile_model(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles)
+    opposite = compile_model(SPEC, machine, SOFTWARE, OPTIONS, lambda p: -prompt_cycles(p))
+    assert {chosen.prefill_name, opposite.prefill_name} == {"mesh-gemm", "thin-gemm"}
+    assert prompt_cycles(chosen) < prompt_cycles(opposite)
+
+
+def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:
+    program = compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, prompt_tokens=(150,)))
+    sizes = [phase.tokens for phase in program.prefill]
+    assert sum(sizes) == 150
+    assert len(sizes) > 1
+    assert all(s.sram_top_byte <= 49152 for s in program.stages)
+
+
+def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
+    options = replace(OPTIONS, mapping="pipeline", region=(9, 8))
+    program = compile_model(SPEC, wafer(18, 16), SOFTWARE, options)
+    assert [(s.rect.row, s.rect.col) for s in program.stages][:2] == [(0, 0), (0, 8)]
+    assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
+
+
+@pytest.mark.parametrize("wafers", [1, 2])
+def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
+    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers)
+
+    def cycles(program: Program) -> float:
+        fabric = Fabric(program, machine, SOFTWARE)
+        return sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill))) + fabric.decode_cost(60).cycles
+
+    def by_op(program: Program) -> list[float]:
+        cost = Fabric(program, machine, SOFTWARE).decode_cost(60)
+        return [float(v) for v in np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))]
+
+    best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, by_op)
+    names = [name for name, recipe in recipes().items() if recipe.regions not in ("searched", "experts")]
+    fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, by_op).program for name in names]
+    assert cycles(best.program) <= min(map(cycles, fixed))
+    assert cycles(best.program) == best.compiled[0][1] == min(cost for _, cost in best.compiled)
+    assert {trial.layout.mapping for trial in best.trials} >= {"auto", "pipeline", "region"}
+    assert any(trial.layout.turned for trial in best.trials)
+    assert any(trial.layout.groups for trial in best.trials)
+
+
+def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> None:
+    with pytest.raises(UnknownName, match=r"did you mean 'pipeline'\?"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, mapping="pipelin"))
+    with pytest.raises(BadMesh, match=r"--region 10x9: larger than the mesh of 9x9 PEs; choose at most 9x9"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
+    with pytest.raises(BadMesh, match=r"--wafers 4: tiny has 3 layers"):
+        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))

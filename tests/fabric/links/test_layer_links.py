@@ -1,0 +1,127 @@
+"""Words on links by layer against adding up every step of every run by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.links import layer_links as module
+from wse.fabric.links.layer_links import LayerLinks, layer_links
+from wse.fabric.links.link_map import I64
+from wse.fabric.links.traffic import Traffic
+from wse.fabric.model import Fabric
+from wse.program.phase import Kind
+from wse.program.program import Program
+from wse_mappings.cuts.cache_balance import CacheBalance
+
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
+CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
+SMALL, LARGE = wafer(6, 5, 1 << 20), wafer(9, 8, 1 << 20)
+CASES = {
+    "one region": (SMALL, OPTIONS, CHOICE),
+    "three regions": (LARGE, replace(OPTIONS, mapping="pipeline"), replace(CHOICE, bands=3)),
+    "two wafers": (
+        wafer(6, 6, 1 << 20),
+        replace(OPTIONS, wafers=2),
+        replace(CHOICE, prefill="mesh-gemm", prefill_chunk=6),
+    ),
+    "two wafers of two regions": (
+        LARGE,
+        replace(OPTIONS, mapping="pipeline", wafers=2, region=(4, 4)),
+        replace(CHOICE, per_band=2),
+    ),
+    "a line": (wafer(1, 7, 1 << 20), OPTIONS, CHOICE),
+    "one PE": (wafer(1, 1, 1 << 20), OPTIONS, CHOICE),
+}
+
+
+def compiled(name: str) -> tuple[Program, Fabric]:
+    machine, options, choice = CASES[name]
+    program = compile_choice(tiny_spec(layers=6), machine, SOFTWARE, options, choice)
+    return program, Fabric(program, machine, SOFTWARE)
+
+
+def runs_of(program: Program) -> dict[tuple[int, int, tuple[int, ...]], int]:
+    """Three chunks of the prompt, and 40 tokens, twice over."""
+    rows = program.stages[0].rect.rows
+    runs = {}
+    for index, phase in enumerate(program.prefill):
+        runs[index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), ()] = 2
+    for length in range(9, 49):
+        key = (CacheBalance.slots_after(length + 1, rows), CacheBalance.passing_rows(length, rows))
+        decode = (len(program.phases) - 1, key[0], key[1:])
+        runs[decode] = runs.get(decode, 0) + 2
+    return runs
+
+
+def laid(program: Program, found: list[LayerLinks], layer: int | None = None) -> I64:
+    """Words on all links, of one layer where that is given."""
+    total = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+    for part in found:
+        row, col, rows, cols = part.rect
+        for one in part.layers:
+            if layer in (None, one):
+                total[part.wafer, :, row : row + rows, col : col + cols] += part.words
+    return total
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
+    program, fabric = compiled(name)
+    runs = runs_of(program)
+    found = list(layer_links(fabric, runs, {}))
+    traffic = Traffic(program)
+    for layer in sorted(set(program.op_layers)):
+        expected = np.zeros_like(fabric.decode_cost(4).links)
+        for (index, slots, passing), times in runs.items():
+            phase = program.phases[index]
+            for step in np.flatnonzero(np.array(program.op_layers)[phase.op] == layer).tolist():
+                if phase.kind[step] == Kind.CACHE_SHIFT:
+                    moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
+                else:
+                    moved = [traffic.moved(phase, step, slots)]
+                expected += times * sum(fabric.ways.words(each.rectangles) for each in moved)
+        assert np.array_equal(laid(program, found, layer), expected), layer
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
+    program, fabric = compiled(name)
+    found = list(layer_links(fabric, runs_of(program), {}))
+    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
+    costs += [fabric.decode_cost(length) for length in range(9, 49)]
+    assert np.array_equal(laid(program, found), 2 * sum(cost.links for cost in costs))
+    assert bool(found) == (name != "one PE")
+    told = [(layer, part.wafer) for part in found for layer in part.layers]
+    assert len(set(told)) == len(told)
+
+
+def test_a_layer_lies_in_its_region_and_the_first_reaches_back_to_the_one_before() -> None:
+    program, fabric = compiled("three regions")
+    found = {layer: part.rect for part in layer_links(fabric, runs_of(program), {}) for layer in part.layers}
+    for stage, before in zip(program.stages, (None, *program.stages), strict=False):
+        first, *others = range(stage.first_layer, stage.last_layer)
+        assert all(found[layer] == stage.rect for layer in others)
+        above = stage.rect if before is None else before.rect
+        assert found[first] == (above.row, above.col, stage.rect.row + stage.rect.rows - above.row, above.cols)
+
+
+@pytest.mark.parametrize(("name", "most"), [("one region", 2), ("two wafers", 6)])
+def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, fabric = compiled(name)
+    maps: list[int] = []
+    whole = module.link_map
+    monkeypatch.setattr(module, "link_map", lambda *given: maps.append(1) or whole(*given))
+    found = list(layer_links(fabric, runs_of(program), {}))
+    assert len(maps) == len(found) <= most
+    assert sum(len(part.layers) for part in found) > most
+
+
+def test_nothing_has_run() -> None:
+    assert list(layer_links(compiled("one region")[1], {}, {})) == []

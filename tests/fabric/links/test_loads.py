@@ -1,0 +1,137 @@
+"""The rectangles of transfers against walking every message over every link."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse.fabric.links import loads
+from wse.fabric.links.link_map import hops_of, link_map, most_words
+from wse.program.phase import COLUMNS, ROWS
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.ring_reduce import ring_reduce
+from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.schedule import Arrival, LineSchedule
+
+PATTERNS = [
+    k_tree(13, 4, Arrival.ADD, broadcast=True),
+    k_tree(12, 3, Arrival.LARGER, broadcast=False, segments=((0, 5), (5, 7))),
+    multicast(9, 2, 4),
+    diagonal_multicast(7),
+    diagonal_stream(6),
+    ring_shift(8, 3),
+    ring_align(9),
+    ring_reduce(7),
+]
+
+
+def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+    lines = pattern.variants.shape[1]
+    found = np.zeros((2, lines, pattern.length), np.int64)
+    for turn in range(turns):
+        for line in range(lines):
+            for source, target, arrival in pattern.of_line(line, turn):
+                if arrival != Arrival.KEEP:
+                    found[0, line, source:target] += 1
+                    found[1, line, target + 1 : source + 1] += 1
+    return found
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+@pytest.mark.parametrize("turns", [1, 5])
+@pytest.mark.parametrize("most", [10**9, 0], ids=["expanded", "by variant"])
+def test_line_loads_are_what_walking_gives(
+    pattern: LineSchedule, turns: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads, "MOST_EXPANDED", most)
+    assert np.array_equal(loads.line_loads(pattern, turns), walked(pattern, turns))
+
+
+@st.composite
+def on_lines(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
+    pattern = draw(st.sampled_from(PATTERNS))
+    axis, lines = draw(st.sampled_from([ROWS, COLUMNS])), pattern.variants.shape[1]
+    first = draw(st.integers(0, lines - 1))
+    some = range(first, draw(st.integers(first + 1, lines)))
+    shape = (lines, pattern.length) if axis == ROWS else (pattern.length, lines)
+    rect = Rect(draw(st.integers(0, 3)), draw(st.integers(0, 3)), *shape)
+    return pattern, draw(st.integers(1, 9)), rect, axis, some
+
+
+@given(on_lines(), st.integers(1, 100))
+def test_rectangles_of_a_pattern_load_what_walking_gives(
+    case: tuple[LineSchedule, int, Rect, int, range], words: int
+) -> None:
+    pattern, turns, rect, axis, some = case
+    unit = loads.line_rectangles(loads.line_loads(pattern, turns))
+    got = link_map(loads.laid(unit, rect, axis, words, some), 4, 20, 20)
+    up, down = words * walked(pattern, turns)
+    expected = np.zeros_like(got)
+    area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))
+    for line in set(range(pattern.variants.shape[1])) - set(some):
+        up[line] = down[line] = 0
+    if axis == ROWS:
+        expected[(loads.EAST, *area)], expected[(loads.WEST, *area)] = up, down
+    else:
+        expected[(loads.SOUTH, *area)], expected[(loads.NORTH, *area)] = up.T, down.T
+    assert np.array_equal(got, expected)
+
+
+def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
+    unit = loads.line_rectangles(loads.line_loads(multicast(900, 800, 450), 3))
+    assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3], [1, 0, 800, 1, 451, 3]]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "source_col", "target_col", "cols"),
+    [
+        (Rect(0, 0, 3, 4), Rect(0, 4, 3, 4), 3, 0, 1),
+        (Rect(0, 0, 3, 4), Rect(0, 4, 3, 4), 0, 0, 4),
+        (Rect(0, 4, 3, 4), Rect(3, 4, 3, 4), 0, 0, 4),
+        (Rect(6, 4, 3, 4), Rect(0, 0, 3, 4), 0, 3, 1),
+        (Rect(3, 4, 3, 4), Rect(0, 0, 3, 4), 0, 0, 4),
+    ],
+)
+def test_a_translation_loads_every_link_of_every_path(
+    source: Rect, target: Rect, source_col: int, target_col: int, cols: int
+) -> None:
+    rectangles = loads.translation(source, target, source_col, target_col, cols, 5)
+    got = link_map(rectangles, 4, 9, 8)
+    expected = np.zeros_like(got)
+    for row in range(source.rows):
+        for col in range(cols):
+            r, c = source.row + row, source.col + source_col + col
+            end_row, end_col = target.row + row, target.col + target_col + col
+            while c != end_col:
+                expected[loads.EAST if end_col > c else loads.WEST, r, c] += 5
+                c += 1 if end_col > c else -1
+            while r != end_row:
+                expected[loads.SOUTH if end_row > r else loads.NORTH, r, c] += 5
+                r += 1 if end_row > r else -1
+    assert np.array_equal(got, expected)
+    assert most_words(rectangles) == expected.max()
+    assert hops_of(rectangles) == expected.sum()
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+@pytest.mark.parametrize("cols", [1, 2, 5])
+def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving: bool) -> None:
+    rect = Rect(2, 1, 4, 5)
+    got = link_map(loads.edge_streams(rect, 1, 2, cols, 7, leaving=leaving), 4, 8, 8)
+    expected = np.zeros_like(got)
+    for col in range(cols):
+        passed = range(col, cols - 1) if leaving else range(col)
+        for link in passed:
+            expected[loads.EAST, 3:5, 1 + link] += 7
+    assert np.array_equal(got, expected)
+
+
+def test_a_cache_shift_loads_one_link_of_each_row_that_passes_an_entry() -> None:
+    got = link_map(loads.cache_shift(Rect(2, 1, 4, 5), [3], 7), 4, 8, 8)
+    expected = np.zeros_like(got)
+    expected[loads.NORTH, 3:6, 1:6] = 7
+    assert np.array_equal(got, expected)

@@ -1,0 +1,137 @@
+"""A page opened in a real browser without a window, and a trace in which every name is an attack."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.traces.conftest import steps
+from wse.inspect.page.page import view_page
+from wse_traces import RunHeader, Token, TraceWriter
+
+SCRIPT = "<script>window.owned=1</script>"
+IMAGE = '"><img src=x onerror="window.owned=1">'
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+TWO = GOLDEN / "story-two-wafers.h5"
+OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,900",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium, driven by the distribution's own chromedriver; one for all tests of a file."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip install '.[dev]')")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no chromium or chromedriver (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)) as driven:
+        yield driven
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """The page of some traces in the browser, once it can be used; with ``again`` loaded anew if it is there."""
+    pages: dict[tuple[Path, ...], Path] = {}
+
+    def show(*traces: Path, again: bool = True) -> Any:
+        if traces not in pages:
+            pages[traces] = tmp_path_factory.mktemp("page") / "report.html"
+            pages[traces].write_bytes(view_page(list(traces)))
+        if again or browser.current_url != pages[traces].as_uri():
+            browser.get_log("browser"), browser.get_log("performance")
+            browser.get(pages[traces].as_uri())
+            wait_for(browser, "return document.documentElement.dataset.usable")
+        return browser
+
+    return show
+
+
+@pytest.fixture
+def story(opened: Callable[..., Any]) -> Any:
+    """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
+    return opened(TWO, again=False)
+
+
+def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:
+    """What a script gives once it is something."""
+    until = time.monotonic() + limit_s
+    while not (found := browser.execute_script(script)):
+        assert time.monotonic() < until, f"{script}: nothing in {limit_s} s; {browser.get_log('browser')}"
+        time.sleep(0.02)
+    return found
+
+
+def requested(browser: Any) -> list[str]:
+    """The addresses that the page asked for, its own apart."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert any(each["request"]["url"] == browser.current_url for each in asked)
+    own = [each["request"]["url"] for each in asked if each["documentURL"] == browser.current_url]
+    return [url for url in own if url != browser.current_url]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace whose model, ops, kernels, buffers, types and texts are markup."""
+    header = RunHeader(
+        created_by=SCRIPT,
+        model=SCRIPT,
+        wafer=IMAGE,
+        mapping=IMAGE,
+        seed=0,
+        program_digest=SCRIPT,
+        wafers=1,
+        rows=6,
+        cols=5,
+        clock_hz=1e9,
+        options={SCRIPT: IMAGE},
+    )
+    path = tmp_path_factory.mktemp("hostile") / "a&lt;<b>.h5"
+    with TraceWriter(path, header) as trace:
+        stage = {"wafer": [0], "row": [0], "col": [0], "rows": [6], "cols": [5], "first_layer": [0], "last_layer": [0]}
+        trace.append_sram({**stage, "stage_bytes": [[100, 200, 300, 0, 50, 350]]}, pe_bytes=1000)
+        trace.append(
+            "op",
+            {"name": [SCRIPT, IMAGE, "</script>"], "kind": [IMAGE, SCRIPT, "c"], "layer": [0] * 3, "stage": [0] * 3},
+        )
+        trace.append_names([SCRIPT, IMAGE])
+        buffer = {"stage": [0], "name": [IMAGE], "use": [1], "address": [0], "bytes": [200], "dtype": [SCRIPT]}
+        trace.append("buffer", {**buffer, "live_from": [0], "live_to": [1]})
+        rest = {"wafer": [0], "row": [0], "col": [0], "rows": [6], "cols": [5]}
+        trace.append("route", {**rest, "stage": [0], "colour": [1], "pattern": [1], "axis": [0]})
+        schedule = trace.append_schedule({**steps(6, scale=10), "col": np.zeros(6, int)}, phase="decode", kv_slots=1)
+        for position in range(3):
+            run = trace.append_pass(schedule=schedule, start_cycle=210 * position, wall_s=0)
+            trace.append_tokens(
+                Token(
+                    token_id=position,
+                    text=IMAGE.encode(),
+                    is_prompt=False,
+                    pass_index=run,
+                    position=position,
+                    cycles=210,
+                )
+            )
+        trace.append_plane("links/words", np.arange(120).reshape(4, 6, 5))
+    return path

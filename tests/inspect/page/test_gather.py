@@ -1,0 +1,176 @@
+"""What a page is given of a trace: everything adds up to what the trace holds, and damage is one line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadInput, BadTrace
+from wse.inspect.page import memory, timeline, work
+from wse.inspect.page.gather import check_names, view_trace
+from wse_traces import open_trace
+
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+TRACES = [GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small trace of the tests of traces; nobody changes it."""
+    return write(tmp_path_factory.mktemp("sample") / "sample.h5")
+
+
+def kept(values: Any) -> Any:
+    """An array as it is."""
+    return values
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
+    facts = view_trace(path, kept)
+    with open_trace(path) as trace:
+        steps = trace.steps()
+        kinds, ops = trace.texts("graph/ops/kind"), steps["op"]
+    total = steps["cycles_by"].sum(axis=0)
+    np.testing.assert_array_equal(sum(np.array(row["cycles"]) for row in facts["work"]), total)
+    np.testing.assert_array_equal(facts["places"]["cycles_by"].sum(axis=0), total)
+    np.testing.assert_array_equal(sum(np.array(phase["cycles_by"]) for phase in facts["phases"].values()), total)
+    assert sum(phase["hops"] for phase in facts["phases"].values()) == steps["hops"].sum()
+    for row in facts["work"]:
+        kind = facts["kinds"][row["kind"]]
+        mine = (steps["phase"] == row["phase"]) & (steps["layer"] == row["layer"]) & (np.array(kinds)[ops] == kind)
+        np.testing.assert_array_equal(steps["cycles_by"][mine].sum(axis=0), row["cycles"])
+    for row in facts["stage_work"]:
+        mine = (steps["stage"] == row["stage"]) & (np.array(kinds)[ops] == facts["kinds"][row["kind"]])
+        assert (steps["cycles_by"][mine, 2].sum(), steps["hops"][mine].sum()) == (row["compute"], row["hops"])
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_the_timeline_of_every_token_has_its_steps(path: Path) -> None:
+    facts = view_trace(path, kept)
+    with open_trace(path) as trace:
+        for index, token in enumerate(facts["tokens"]):
+            wanted = trace.steps(index)
+            schedule = facts["schedules"][token["schedule"]]
+            rows = slice(schedule["first"], schedule["first"] + schedule["steps"])
+            own = slice(*token["shifts"])
+            for name, column in facts["steps"].items():
+                found = column[rows] + (token["start_cycle"] if name == "start_cycle" else 0)
+                if name in facts["shifts"]:
+                    np.add.at(found, facts["shifts"]["step"][own] - schedule["first"], facts["shifts"][name][own])
+                np.testing.assert_array_equal(found, wanted[name], err_msg=name)
+        assert [token["text"] for token in facts["tokens"]] == trace.token_texts()
+
+
+def test_planes_and_layers_are_those_of_the_trace(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    facts = view_trace(path, kept)
+    with open_trace(path) as trace:
+        held, words = trace.column("sram/bytes_per_pe"), trace.column("links/words")
+    for wafer in range(HEADER.wafers):
+        np.testing.assert_array_equal(facts["planes"][wafer]["sram.weights"], held[wafer, 1])
+        np.testing.assert_array_equal(facts["planes"][wafer]["links.west"], words[wafer, 3])
+    added = np.zeros_like(words)
+    for link in facts["layer_links"]:
+        block = np.asarray(link["words"]).reshape(4, link["rows"], link["cols"])
+        added[link["wafer"], :, link["row"] : link["row"] + link["rows"], link["col"] : link["col"] + link["cols"]] += (
+            block
+        )
+    np.testing.assert_array_equal(added, words)
+    assert facts["experts"] == [{"layer": 0, "tokens": [5, 7]}]
+
+
+def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
+    path = Path(shutil.copy(TRACES[0], tmp_path / "a.h5.partial"))
+    with h5py.File(path, "r+") as file:
+        file.attrs.modify("complete", np.bool_(False))  # noqa: FBT003
+    facts = view_trace(path, kept)
+    assert not facts["complete"]
+    assert facts["notes"][0].startswith("The run goes on or was stopped")
+
+
+def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = view_trace(TRACES[1], kept)
+    longest = max(schedule["steps"] for schedule in whole["schedules"])
+    monkeypatch.setattr(work, "MOST_PLACES", 10)
+    monkeypatch.setattr(memory, "MOST_ROWS", 30)
+    monkeypatch.setattr(timeline, "MOST_STEPS", longest)
+    facts = view_trace(TRACES[1], kept)
+    np.testing.assert_array_equal(facts["places"]["cycles"], whole["places"]["cycles"][:10])
+    share = 100 * whole["places"]["cycles"][:10].sum() / whole["places"]["cycles"].sum()
+    assert (
+        f"The table has the 10 costliest of {len(whole['places']['cycles'])} steps, with {share:.1f} % of all cycles."
+        in facts["notes"]
+    )
+    assert len(facts["buffers"]) == len(facts["routes"]) == 30
+    cut = f"Of {len(whole['buffers'])} buffers the page has the first 30; see wse inspect --pe."
+    assert cut in facts["notes"]
+    assert any(note.startswith(f"Of {len(whole['routes'])} colours in use") for note in facts["notes"])
+    (schedule,) = facts["schedules"]
+    slowest = max((token for token in whole["tokens"] if token["phase"] == 1), key=lambda token: token["cycles"])
+    assert schedule["cycles"] == whole["schedules"][slowest["schedule"]]["cycles"]
+    assert any(note.startswith(f"Of {len(whole['schedules'])} sequences of steps") for note in facts["notes"])
+    assert {token["schedule"] for token in facts["tokens"]} == {-1, 0}
+
+
+def test_a_sequence_that_is_longer_than_the_page_has_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST_STEPS", 100)
+    facts = view_trace(TRACES[0], kept)
+    assert facts["schedules"][0]["steps"] == len(facts["steps"]["op"]) == 100
+    assert any(note.endswith("steps of the slowest token the timeline has the first 100.") for note in facts["notes"])
+
+
+def test_without_room_the_page_says_what_is_missing() -> None:
+    facts = view_trace(TRACES[0], lambda values: None)
+    assert facts["places"] is facts["steps"] is None
+    assert facts["schedules"] == []
+    assert len(facts["notes"]) == 4
+    assert all("found no room on this page" in note for note in facts["notes"])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "value", "where"),
+    [
+        ("steps/op", 99, "steps/op"),
+        ("steps/name", -7, "steps/name"),
+        ("steps/stage", 99, "steps/stage"),
+        ("sram/buffers/use", 9, "sram/buffers/use"),
+        ("sram/buffers/stage", 9, "sram/buffers/stage"),
+        ("sram/buffers/live_to", 99, "sram/buffers/live_to"),
+        ("routes/pattern", 99, "routes/pattern"),
+        ("placement/stages/wafer", 9, "placement/stages/wafer"),
+        ("placement/stages/rows", -1, "placement/stages: stage 0"),
+        ("placement/stages/cols", 2**31 - 1, "placement/stages: stage 0"),
+        ("tokens/pass", 99, "tokens/pass"),
+        ("schedules/phase", 7, "schedules/phase"),
+        ("schedules/first_step", 1 << 40, "schedules"),
+        ("passes/schedule", 99, "passes/schedule"),
+        ("links/layers/pattern", 99, "links/layers/pattern"),
+        ("experts/layer", -5, "experts/layer"),
+        ("experts/expert", 1 << 30, "experts/expert"),
+        ("experts/tokens", -1, "experts/tokens"),
+        ("links/patterns/rows", -3, "links/patterns"),
+        ("links/patterns/cols", 0, "links/patterns"),
+    ],
+)
+def test_an_index_that_points_nowhere_is_one_line(
+    sample: Path, tmp_path: Path, dataset: str, value: int, where: str
+) -> None:
+    path = Path(shutil.copy(sample, tmp_path / "a.h5"))
+    with h5py.File(path, "r+") as file:
+        file[dataset][0] = value
+    with pytest.raises(BadTrace, match=where) as caught:
+        view_trace(path, kept)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_names_are_one_or_two_traces() -> None:
+    assert check_names(["a.h5", "b.h5.partial"]) == [Path("a.h5"), Path("b.h5.partial")]
+    with pytest.raises(BadInput, match="3 traces: a page shows one, or two"):
+        check_names(["a.h5", "b.h5", "c.h5"])

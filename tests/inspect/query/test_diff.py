@@ -1,0 +1,100 @@
+"""Two traces side by side: what differs adds up to the whole, and everything else is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from full_wafer_trace import write_full_wafer
+
+from tests.inspect.query.plain import executed_steps, totals
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadTrace
+from wse.inspect.query.request import InspectRequest, inspected
+
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
+
+
+def diff(first: Path, second: Path) -> dict[str, Any]:
+    return inspected(InspectRequest(trace=first, diff=second))
+
+
+def test_changes_are_those_of_a_plain_count() -> None:
+    found = diff(ONE, TWO)
+    for phase in ("prefill", "decode"):
+        rows = found["changes"][phase]
+        sides = []
+        for path in (ONE, TWO):
+            mine = [step for step in executed_steps(path) if step["phase"] == phase]
+            share_out = 1 if phase == "prefill" else len({step["pass"] for step in mine})
+            by_op = totals(mine, lambda step: step["op"], "cycles")
+            sides.append({op: cycles / share_out for op, (cycles,) in by_op.items()})
+        ops = {row["name"]: row for row in rows if row["kind"] == "op"}
+        assert set(ops) == {op for op in {*sides[0], *sides[1]} if sides[0].get(op) != sides[1].get(op)}
+        for op, row in ops.items():
+            assert (row["first"], row["second"]) == pytest.approx((sides[0].get(op, 0), sides[1].get(op, 0)))
+            assert row["change"] == pytest.approx(row["second"] - row["first"])
+            assert row["fraction"] == pytest.approx(row["change"] / row["first"])
+        (whole,) = (row for row in rows if row["kind"] == "all")
+        for kind in ("cause", "kind of op", "layer", "op"):
+            changes = [row["change"] for row in rows if row["kind"] == kind]
+            assert sum(changes) == pytest.approx(whole["change"])
+            assert [abs(change) for change in changes] == sorted(map(abs, changes), reverse=True)
+
+
+def test_settings_and_sram() -> None:
+    found = diff(ONE, TWO)
+    settings = {row["name"]: (row["first"], row["second"]) for row in found["settings"]}
+    assert settings["mapping"] == ("region", "pipeline")
+    assert settings["wafers"] == (1, 2)
+    assert settings["decode passes"] == (5, 2)
+    assert {"model", "option dtype", "option software"}.isdisjoint(settings)
+    sram = {row["name"]: row for row in found["sram"]}
+    assert sum(row["change"] for row in sram.values()) == 0
+    assert sram["kv"]["unit"] == "B"
+    assert sram["kv"]["fraction"] == pytest.approx(-0.2)
+    assert not found["same_program"]
+    assert found["only"] == {"first": [], "second": []}
+
+
+def test_a_trace_does_not_differ_from_itself() -> None:
+    found = diff(TWO, TWO)
+    assert found["same_program"]
+    assert (found["settings"], found["sram"]) == ([], [])
+    assert [[row["kind"] for row in rows] for rows in found["changes"].values()] == [["all"], ["all"]]
+
+
+def test_what_only_one_has(tmp_path: Path) -> None:
+    other = write(tmp_path / "t.h5", replace(HEADER, options={"prompt": "Once", "new": {"a": [1]}}))
+    found = diff(other, ONE)
+    assert found["only"]["first"] == sorted(["embed", "mlp", "é"])
+    assert "layers.0.qkv" in found["only"]["second"]
+    settings = {row["name"]: row for row in found["settings"]}
+    assert settings["option new"] == {"name": "option new", "first": {"a": [1]}}
+    assert settings["option dtype"] == {"name": "option dtype", "second": "float16"}
+    rows = {row["name"]: row for row in found["changes"]["decode"] if row["kind"] == "op"}
+    assert (rows["mlp"]["only_in"], rows["mlp"]["second"]) == ("first", 0)
+    assert (rows["head"]["only_in"], rows["head"]["first"]) == ("second", 0)
+    assert "fraction" not in rows["head"]
+
+
+def test_the_op_that_was_made_slower_comes_first(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"rows": 12, "cols": 8, "wafers": 2, "layers": 6, "regions": 2, "schedules": 6, "tokens": 9}
+    paths = [write_full_wafer(tmp_path / f"{op}.h5", slower=op, **small) for op in ("", "gate_up")]
+    rows = diff(*paths)["changes"]["decode"]
+    kinds = [row for row in rows if row["kind"] == "kind of op"]
+    assert [(row["name"], row["fraction"]) for row in kinds] == [("gate_up", pytest.approx(2))]
+    assert {row["name"] for row in rows if row["kind"] == "op"} == {f"layers.{layer}.gate_up" for layer in range(6)}
+
+
+def test_a_second_trace_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(BadTrace, match=r"none\.h5: no such file"):
+        diff(ONE, tmp_path / "none.h5")
+    (tmp_path / "text.h5").write_text("no trace")
+    with pytest.raises(BadTrace, match=r"text\.h5: not an HDF5 file, so no trace"):
+        diff(ONE, tmp_path / "text.h5")
+    with pytest.raises(BadTrace, match="is a folder, not a regular file"):
+        diff(ONE, tmp_path)

@@ -1,0 +1,85 @@
+"""The busiest links are those of the whole planes, and the words of their layers are all their words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.models.helpers import write_model
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadInput
+from wse.inspect.query.links import MOST_LINKS
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+from wse_traces import TraceWriter
+from wse_traces.schema import DIRECTIONS
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    """Planes of several chunks with many equal words, and the planes."""
+    header = replace(HEADER, rows=300, cols=270)
+    planes = np.random.default_rng(11).integers(0, 40, (2, 4, 300, 270)) ** 3
+    path = tmp_path_factory.mktemp("large") / "t.h5"
+    with TraceWriter(path, header) as writer:
+        for plane in planes:
+            writer.append_plane("links/words", plane)
+    return path, planes
+
+
+@settings(max_examples=8, deadline=None)
+@given(top=st.integers(0, 700))
+def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
+    path, planes = large
+    links = inspected(InspectRequest(trace=path, links=True, top=top))["links"]
+    words = [link["words"] for link in links]
+    assert words == np.sort(planes.ravel())[::-1][:top].tolist()
+    places = [(link["wafer"], DIRECTIONS.index(link["direction"]), link["row"], link["col"]) for link in links]
+    assert len(set(places)) == top
+    assert [planes[place] for place in places] == words
+
+
+@pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
+def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None:
+    request = Request(
+        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, max_new_tokens=3
+    )
+    prepared = prepare(request)
+    run(prepared, compiled(prepared), trace=tmp_path / "t.h5")
+    links = inspected(InspectRequest(trace=tmp_path / "t.h5", links=True, top=100))["links"]
+    assert len(links) > 20
+    for link in links:
+        assert sum(each["words"] for each in link["layers"]) == link["words"]
+        words = [each["words"] for each in link["layers"]]
+        assert words == sorted(words, reverse=True)
+        assert min(words) > 0
+
+
+def test_links_without_words_are_none(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
+        for _ in range(2):
+            writer.append_plane("links/words", np.zeros((4, 6, 5), int))
+    assert inspected(InspectRequest(trace=tmp_path / "t.h5", links=True))["links"] == []
+
+
+def test_more_than_can_be_told_at_once() -> None:
+    with pytest.raises(BadInput, match=rf"--top {MOST_LINKS + 1}: at most 1,000 links are told at once; give fewer"):
+        inspected(InspectRequest(trace=Path("none.h5"), links=True, top=MOST_LINKS + 1))
+
+
+@pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])
+def test_layers_that_lie_nowhere_are_not_told(tmp_path: Path, column: str, value: int) -> None:
+    path = write(tmp_path / "t.h5")
+    with h5py.File(path, "r+") as file:
+        file[f"links/layers/{column}"][...] = value
+    links = inspected(InspectRequest(trace=path, links=True))["links"]
+    assert len(links) == 20
+    assert all(each["words"] > 0 for link in links for each in link["layers"])

@@ -1,0 +1,72 @@
+"""A trace whose numbers point nowhere is looked into as far as it goes, or refused in one line, whatever the view."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.traces.conftest import write
+from wse.errors import BadTrace
+from wse.inspect.print.views import print_inspected
+from wse.inspect.query.request import InspectRequest, inspected
+from wse_traces.schema import BY_PATH
+
+VIEWS: list[dict[str, Any]] = [
+    {},
+    {"steps": True, "sort": "start"},
+    *({"by": by} for by in ("op", "cause", "token", "wafer")),
+    {"links": True},
+    {"pe": "0:2,2"},
+    {"tokens": True},
+    {"tree": True},
+    {"tensors": True},
+]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("good") / "t.h5")
+
+
+@pytest.mark.parametrize("large", [True, False], ids=["large", "negative"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "placement/stages/cols",
+        "sram/buffers/bytes",
+        "routes/rows",
+        "schedules/first_step",
+        "steps/layer",
+        "steps/cycles",
+        "passes/start_cycle",
+        "tokens/pass",
+    ],
+)
+def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, *, large: bool) -> None:
+    odd = tmp_path / "t.h5"
+    shutil.copy(good, odd)
+    with h5py.File(odd, "r+") as file:
+        file[path][...] = np.iinfo(BY_PATH[path].dtype).max if large else -7
+    refusals = []
+    for view in [*VIEWS, {"diff": good}]:
+        try:
+            print_inspected(inspected(InspectRequest(trace=odd, **view)), io.StringIO(), top=None)
+        except BadTrace as error:
+            refusals.append(str(error))
+    assert all("t.h5: " in refusal for refusal in refusals)
+    assert len(refusals) <= len(VIEWS)
+
+
+@pytest.mark.parametrize("path", ["schedules/first_step", "schedules/steps"])
+def test_a_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_path: Path, path: str) -> None:
+    shutil.copy(good, tmp_path / "t.h5")
+    with h5py.File(tmp_path / "t.h5", "r+") as file:
+        file[path][1] = 2**63 - 1
+    problems = inspected(InspectRequest(trace=tmp_path / "t.h5", check=True))["problems"]
+    assert any(problem.startswith("schedules/first_step[1]: ") for problem in problems)

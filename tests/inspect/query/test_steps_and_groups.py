@@ -1,0 +1,159 @@
+"""Tables of steps and groups are what a plain loop over the executed steps adds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.inspect.query.plain import executed_steps, totals
+from tests.traces.conftest import write
+from wse.errors import BadTrace, UnknownName
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.steps import ORDERS
+from wse_traces.distinct import distinct_rows
+from wse_traces.schema import CAUSES, TABLES
+
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+SUMS = ("cycles", "words", "hops")
+
+
+@pytest.fixture(scope="module", params=["story.h5", "story-two-wafers.h5", "written"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "written":
+        return write(tmp_path_factory.mktemp("written") / "t.h5")
+    return GOLDEN / request.param
+
+
+@pytest.fixture(scope="module")
+def plain(path: Path) -> list[dict[str, Any]]:
+    return executed_steps(path)
+
+
+def groups(path: Path, by: str, **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = inspected(InspectRequest(trace=path, by=by, **more))["groups"]
+    return found
+
+
+@pytest.mark.parametrize("by", ["op", "layer", "wafer"])
+def test_groups_of_steps(path: Path, plain: list[dict[str, Any]], by: str) -> None:
+    rows = groups(path, by)
+    want = totals(plain, lambda step: (step["phase"], step[by]), *SUMS)
+    assert {(row["phase"], row[by]): tuple(row[name] for name in SUMS) for row in rows} == {
+        key: sums for key, sums in want.items() if any(sums)
+    }
+    in_phase = totals(plain, lambda step: step["phase"], "cycles")
+    passes = {phase: len({step["pass"] for step in plain if step["phase"] == phase}) for phase in in_phase}
+    for row in rows:
+        mine = [step for step in plain if (step["phase"], step[by]) == (row["phase"], row[by])]
+        causes = np.sum([step["cycles_by"] for step in mine], axis=0)
+        assert causes[CAUSES.index(row["mostly"])] == causes.max()
+        assert row["fraction"] == pytest.approx(row["cycles"] / in_phase[row["phase"]][0])
+        assert row["cycles_per_pass"] == pytest.approx(row["cycles"] / passes[row["phase"]])
+    for phase in in_phase:
+        cycles = [row["cycles"] for row in rows if row["phase"] == phase]
+        assert cycles == sorted(cycles, reverse=True)
+
+
+def test_groups_of_causes(path: Path, plain: list[dict[str, Any]]) -> None:
+    rows = groups(path, "cause")
+    for at, cause in enumerate(CAUSES):
+        for phase in ("prefill", "decode"):
+            mine = [(step["op"], step["cycles_by"][at]) for step in plain if step["phase"] == phase]
+            total = sum(cycles for _, cycles in mine)
+            found = [row for row in rows if (row["phase"], row["cause"]) == (phase, cause)]
+            assert [row["cycles"] for row in found] == ([total] if total else [])
+            for row in found:
+                most = sum(cycles for op, cycles in mine if op == row["most_in"])
+                assert row["most_fraction"] == pytest.approx(most / total)
+                assert all(sum(c for o, c in mine if o == op) <= most for op, _ in mine)
+
+
+def test_groups_of_tokens(path: Path, plain: list[dict[str, Any]]) -> None:
+    rows = groups(path, "token")
+    want = totals(plain, lambda step: step["pass"], "words", "hops")
+    assert {row["pass"]: (row["words"], row["hops"]) for row in rows} == want
+    with h5py.File(path) as file:
+        of_pass = file["tokens/pass"][()].tolist()
+        duration = file["schedules/cycles"][()][file["passes/schedule"][()]].tolist()
+    for row in rows:
+        assert row["tokens"] == of_pass.count(row["pass"])
+        assert row["token"] == of_pass.index(row["pass"])
+        assert row["cycles"] == duration[row["pass"]]
+    for phase in ("prefill", "decode"):
+        assert sum(row["fraction"] for row in rows if row["phase"] == phase) == pytest.approx(1)
+
+
+def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.h5")
+    with h5py.File(path, "r+") as file:
+        file["run/rows"][list(TABLES).index("pass")] = 1 << 21
+        for column in file["passes"].values():
+            column.resize(1 << 21, axis=0)
+    with pytest.raises(BadTrace, match="2,097,152 passes, at most 1,048,576 are listed by token; take --by op"):
+        groups(path, "token")
+
+
+def test_the_first_few_groups_of_each_phase(path: Path) -> None:
+    every, few = groups(path, "op"), groups(path, "op", top=2)
+    for phase in ("prefill", "decode"):
+        assert [row for row in few if row["phase"] == phase] == [row for row in every if row["phase"] == phase][:2]
+    assert groups(path, "op", top=0) == []
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: str) -> None:
+    steps = inspected(InspectRequest(trace=path, steps=True, sort=order, top=10**6))["steps"]
+    assert sum(step["times"] for step in steps) == len(plain)
+    for name in SUMS:
+        assert sum(step[name] for step in steps) == sum(step[name] for step in plain)
+    if order == "start":
+        values = [step["start_cycle"] for step in steps]
+        assert values == sorted(values)
+        first = {}
+        for step in plain:
+            key = step["phase"], step["op"], step["stage"], step["layer"], step["wafer"]
+            first[key] = min(step["start_cycle"], first.get(key, step["start_cycle"]))
+        found = {}
+        for step in steps:
+            key = step["phase"], step["op"], step["stage"], step["layer"], step["wafer"]
+            found[key] = min(step["start_cycle"], found.get(key, step["start_cycle"]))
+        assert found == first
+        return
+    cause = order.removesuffix("-cycles")
+    values = [step[order] if order in SUMS else step["cycles_by"][cause] for step in steps]
+    assert values == sorted(values, reverse=True)
+    few = inspected(InspectRequest(trace=path, steps=True, sort=order, top=3))["steps"]
+    assert few == steps[:3]
+
+
+def test_without_a_number_twenty_steps_are_told() -> None:
+    assert len(inspected(InspectRequest(trace=GOLDEN / "story.h5", steps=True))["steps"]) == 20
+
+
+def test_what_there_is_no_column_or_group_of() -> None:
+    with pytest.raises(UnknownName, match=r"--sort: unknown column 'cycle': did you mean 'cycles'\? known: compute, "):
+        inspected(InspectRequest(trace=Path("none.h5"), steps=True, sort="cycle"))
+    with pytest.raises(UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, layer, "):
+        inspected(InspectRequest(trace=Path("none.h5"), by="ops"))
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda wide: st.lists(
+            st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), min_size=wide, max_size=wide),
+            max_size=12,
+        ).map(lambda rows: (wide, rows))
+    )
+)
+def test_distinct_rows_are_those_of_a_set(drawn: tuple[int, list[list[int]]]) -> None:
+    wide, rows = drawn
+    table = np.array(rows, np.int64).reshape(-1, wide)
+    found, of = distinct_rows(list(table.T))
+    assert [tuple(row) for row in found.tolist()] == sorted({tuple(row) for row in rows})
+    assert (found[of] == table).all()

@@ -1,0 +1,148 @@
+"""What ``wse inspect`` finds in a trace is what the run reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from interrupted_run import interrupted_run
+
+from tests.models.helpers import write_model
+from tests.traces.conftest import write
+from wse.cli import main
+from wse.errors import BadTrace
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A run on two wafers: its report, and its trace."""
+    folder = tmp_path_factory.mktemp("traced")
+    request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=9)
+    prepared = prepare(request)
+    path = folder / "run.h5"
+    return run(prepared, compiled(prepared), trace=path), path
+
+
+def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) -> None:
+    report, path = traced
+    facts = inspected(InspectRequest(trace=path))
+    assert facts["complete"]
+    assert facts["report"] == json.loads(json.dumps(report))
+    assert facts["prompt_tokens"] == 3
+    assert facts["generated_tokens"] == len(report["tokens"])
+    assert facts["prefill"]["cycles"] == report["prefill"]["cycles"]
+    assert facts["decode"]["cycles_by"] == pytest.approx(report["decode"]["cycles_by"])
+    assert facts["decode"]["cycles_per_pass"] == pytest.approx(report["decode"]["cycles_per_token"])
+    assert facts["decode"]["wavelet_hops_per_pass"] == pytest.approx(report["fabric"]["wavelet_hops_per_token"])
+    assert report["sram"]["bytes_per_pe"] in facts["sram"]["stages"]
+
+
+def test_the_tree_holds_every_cycle_once(traced: tuple[dict[str, Any], Path]) -> None:
+    facts = inspected(InspectRequest(trace=traced[1]))
+    assert sum(node["decode"] for node in facts["tree"]) == pytest.approx(facts["decode"]["cycles_per_pass"])
+    assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
+    for node in facts["tree"]:
+        assert node["decode"] == pytest.approx(sum(op["decode"] for op in node["ops"]))
+
+
+def test_the_slowest_steps_come_first(traced: tuple[dict[str, Any], Path]) -> None:
+    facts = inspected(InspectRequest(trace=traced[1], top=7))
+    cycles = [step["cycles"] for step in facts["steps"]]
+    assert len(cycles) == 7
+    assert cycles == sorted(cycles, reverse=True)
+    assert all(sum(step["cycles_by"].values()) == step["cycles"] for step in facts["steps"])
+    assert inspected(InspectRequest(trace=traced[1], top=0))["steps"] == []
+
+
+def test_the_busiest_link_is_the_busiest(traced: tuple[dict[str, Any], Path]) -> None:
+    links = inspected(InspectRequest(trace=traced[1]))["links"]
+    with h5py.File(traced[1]) as file:
+        assert links[0]["words"] == np.max(file["links/words"])
+    assert [link["words"] for link in links] == sorted((link["words"] for link in links), reverse=True)
+
+
+@pytest.mark.parametrize("options", [[], ["--tree"], ["--steps", "--top", "3"]], ids=str)
+def test_what_is_printed_fits_80_columns(
+    traced: tuple[dict[str, Any], Path],
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(traced[1].parent)
+    assert main(["inspect", "run.h5", *options]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.split("\n"))) <= 80
+    assert "incomplete" not in out
+    assert out.count("\n") <= 50  # one screen
+    told = {
+        "": ["Kinds of op", "busiest link", "Costliest steps"],
+        "--tree": ["layer 0", "layer 1"],
+        "--steps": ["Steps", "the most cycles first"],
+    }
+    assert all(words in out for words in told[options[0] if options else ""])
+
+
+def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    golden = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+    assert main(["inspect", str(golden / "story.h5"), "--tree"]) == 0
+    assert "each of layers 0 to 4" in capsys.readouterr().out
+    assert main(["inspect", str(golden / "story-two-wafers.h5"), "--tree"]) == 0
+    out = capsys.readouterr().out
+    assert "each of layers 0 to 4" not in out
+    assert "layer 3" in out or "layers 0 to 2" in out
+
+
+def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepared = prepare(Request(model="story", prompt="Once", max_new_tokens=40))
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
+    with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
+        inspected(InspectRequest(trace=tmp_path / "run.h5"))
+    facts = inspected(InspectRequest(trace=partial))
+    assert not facts["complete"]
+    assert 0 < facts["generated_tokens"] < 40
+    assert facts["text"].startswith("Once")
+    for options in ([], ["--tree"], ["--steps"], ["--json"]):
+        assert main(["inspect", str(partial), *options]) == 0
+        out = capsys.readouterr().out
+        assert "incomplete" in out or '"complete": false' in out
+
+
+def test_a_trace_of_another_program_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "other.h5")
+    for options in ([], ["--tree"], ["--steps"], ["--json"]):
+        assert main(["inspect", str(path), *options]) == 0
+    assert "toy <script>" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("steps/op", 10**6),
+        ("steps/name", -7),
+        ("schedules/phase", 9),
+        ("steps/kind", 200),
+        ("tokens/is_prompt", 7),
+        ("links/layers/pattern", 10**6),
+        ("links/layers/pattern", -7),
+        ("links/layers/layer", -(10**6)),
+    ],
+)
+def test_a_number_that_points_nowhere_is_no_reason_to_break(
+    tmp_path: Path, column: str, value: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "odd.h5")
+    with h5py.File(path, "r+") as file:
+        file[column][...] = value
+    for options in ([], ["--tree"], ["--steps"], ["--json"]):
+        code = main(["inspect", str(path), *options])
+        err = capsys.readouterr().err
+        assert code == 0 or (code == 2 and err.count("\n") == 1), err

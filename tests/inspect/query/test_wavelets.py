@@ -1,0 +1,217 @@
+"""What ``wse inspect`` finds in a log of wavelets is what the log holds, move for move."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.models.helpers import write_model
+from tests.traces.conftest import HEADER, write
+from wse.cli import main
+from wse.errors import BadInput, BadTrace
+from wse.inspect.print.wavelets import MOST_LINES
+from wse.inspect.query import wavelets
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+from wse_traces import TraceWriter
+from wse_traces.schema import MOVES
+
+COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+Move = tuple[int, ...]
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, list[Move]]:
+    """A run on two wafers with its last pass logged: its report, its trace, and the moves as they lie in the file."""
+    folder = tmp_path_factory.mktemp("logged")
+    request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=3)
+    prepared = prepare(request)
+    path = folder / "run.h5"
+    report = run(prepared, compiled(prepared), trace=path, wavelets=True)
+    with h5py.File(path) as file:
+        columns = [file[f"wavelets/{name}"][()].tolist() for name in COLUMNS]
+    return report, path, list(zip(*columns, strict=True))
+
+
+def append(path: Path, moves: list[Move], *, pass_index: int = 0) -> None:
+    """A trace with nothing but a log."""
+    with TraceWriter(path, HEADER) as writer:
+        columns = dict(zip(COLUMNS, np.array(moves, int).T, strict=True))
+        writer.append("wavelet", {**columns, "pass": np.full(len(moves), pass_index)})
+
+
+def values(replayed: list[dict[str, Any]]) -> list[Move]:
+    """The moves of a report as the log has them."""
+    return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
+
+
+def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
+    report, path, moves = logged
+    found = inspected(InspectRequest(trace=path))["wavelets"]
+    assert "replayed" not in found
+    assert (found["pass"], found["phase"], found["passes"]) == (2, "decode", [2])
+    assert found["moves"] == report["wavelets"]["moves"] == len(moves)
+    assert found["wavelet_hops"] == report["wavelets"]["wavelet_hops"]
+    cycles = {cycle for cycle, *_ in moves}
+    assert (found["first_cycle"], found["last_cycle"]) == (min(cycles), max(cycles))
+    assert found["moving_cycles"] == len(cycles)
+    assert found["moving_fraction"] == pytest.approx(len(cycles) / (max(cycles) - min(cycles) + 1))
+    links = Counter(move[1:5] for move in moves if MOVES[move[4]] != "ramp")
+    link = found["busiest_link"]
+    at = link["wafer"], link["row"], link["col"], MOVES.index(link["direction"])
+    assert link["words"] == links[at] == max(links.values())
+    routers = Counter(move[1:4] for move in moves)
+    pe = found["busiest_pe"]
+    assert pe["words"] == routers[pe["wafer"], pe["row"], pe["col"]] == max(routers.values())
+
+
+@settings(max_examples=20, deadline=None)
+@given(cuts=st.lists(st.integers(0, 10**4), max_size=3))
+def test_ranges_that_follow_each_other_replay_the_log(
+    logged: tuple[dict[str, Any], Path, list[Move]], cuts: list[int]
+) -> None:
+    _, path, moves = logged
+    first, last = min(moves)[0], max(moves)[0]
+    ends = sorted({min(max(first, cut), last) for cut in cuts} | {last})
+    starts = [0, *(end + 1 for end in ends)]
+    again: list[Move] = []
+    for start, end in zip(starts, ends, strict=False):
+        found = inspected(InspectRequest(trace=path, cycles=f"{start}-{end}"))["wavelets"]
+        assert found["replayed_cycles"] == [start, end]
+        again += values(found["replayed"])
+    assert again == sorted(moves)
+
+
+def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.h5"
+    append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
+    assert inspected(InspectRequest(trace=path, cycles="4-8"))["wavelets"]["replayed"] == []
+    assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
+    assert "nothing moves" in capsys.readouterr().out
+
+
+def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.h5"
+    append(path, [(7, 1, 2, 3, 4, 0, 0)])
+    found = inspected(InspectRequest(trace=path))["wavelets"]
+    assert "busiest_link" not in found
+    assert found["wavelet_hops"] == 0
+    assert found["busiest_pe"] == {"wafer": 1, "row": 2, "col": 3, "words": 1}
+    assert found["moving_fraction"] == 1
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1: 0 over links, 1 into PEs" in out
+    assert "--cycles 7-7" in out
+
+
+def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.h5"
+    with TraceWriter(path, HEADER) as writer:
+        for index, cycle in ((4, 11), (2, 5)):
+            rest = {name: [0] for name in COLUMNS if name != "cycle"}
+            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
+    found = inspected(InspectRequest(trace=path, cycles="0-20"))["wavelets"]
+    assert (found["pass"], found["passes"]) == (4, [2, 4])
+    assert [move["cycle"] for move in found["replayed"]] == [11]
+    assert main(["inspect", str(path)]) == 0
+    assert "every move of pass 4, the last of 2 that were logged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [[], ["--cycles", "0-999999"]], ids=str)
+def test_what_is_printed_is_short_and_fits_80_columns(
+    logged: tuple[dict[str, Any], Path, list[Move]],
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, path, moves = logged
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["inspect", str(path), *options]) == 0
+    told = capsys.readouterr().out.split("Wavelets" if not options else "Moves")[1]
+    assert max(map(len, told.split("\n"))) <= 80
+    if not options:
+        assert f"{len(moves):,}: " in told
+        assert "busiest PE" in told
+        return
+    rows = told.split("\n")[2:]
+    shown = [line.replace(",", "").split() for line in rows[:MOST_LINES]]
+    wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MOST_LINES]]
+    assert shown == wanted
+    assert rows[MOST_LINES].split()[:3] == ["and", f"{len(moves) - MOST_LINES:,}", "more"]
+
+
+def test_json_has_all_moves(
+    logged: tuple[dict[str, Any], Path, list[Move]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, path, moves = logged
+    assert main(["inspect", str(path), "--cycles", "0-999999", "--json"]) == 0
+    assert values(json.loads(capsys.readouterr().out)["wavelets"]["replayed"]) == sorted(moves)
+
+
+def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
+    _, path, moves = logged
+    first, last = min(moves)[0], max(moves)[0]
+    for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
+        with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
+            inspected(InspectRequest(trace=path, cycles=cycles))
+    for cycle in (first, last):
+        assert inspected(InspectRequest(trace=path, cycles=f"{cycle}-{cycle}"))["wavelets"]["replayed"]
+
+
+def test_more_than_can_be_replayed_at_once_is_refused(
+    logged: tuple[dict[str, Any], Path, list[Move]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, path, moves = logged
+    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
+    assert len(inspected(InspectRequest(trace=path, cycles="0-999999"))["wavelets"]["replayed"]) == len(moves)
+    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves) - 1)
+    says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
+    with pytest.raises(BadInput, match=says):
+        inspected(InspectRequest(trace=path, cycles="0-999999"))
+
+
+def test_a_trace_without_a_log_says_how_to_get_one() -> None:
+    assert "wavelets" not in inspected(InspectRequest(trace=GOLDEN / "story.h5"))
+    with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
+        inspected(InspectRequest(trace=GOLDEN / "story.h5", cycles="1-2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("wafer", 2), ("row", -1), ("col", 5), ("direction", 9), ("colour", 99), ("step", -(2**40)), ("pass", 10**6)],
+)
+@pytest.mark.parametrize("options", [[], ["--cycles", "0-9"], ["--cycles", "0-9", "--json"]], ids=str)
+def test_a_damaged_log_is_shown_or_refused_in_one_line(
+    tmp_path: Path, name: str, value: int, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "odd.h5")
+    with h5py.File(path, "r+") as file:
+        file[f"wavelets/{name}"][...] = value
+    code = main(["inspect", str(path), *options])
+    err = capsys.readouterr().err
+    if name in ("wafer", "row", "col", "direction"):
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"wavelets/{name}: {value}, needed: 0 to " in err
+    else:
+        assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("cycles", [(-(2**62), 2**62), (-5, -5)])
+def test_cycles_of_any_size_are_no_reason_to_break(
+    tmp_path: Path, cycles: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.h5"
+    append(path, [(cycle, 0, 0, 0, 1, 0, 0) for cycle in cycles])
+    assert main(["inspect", str(path)]) == 0
+    assert "Wavelets" in capsys.readouterr().out

@@ -1,0 +1,143 @@
+"""The load of experts: what a run reports is what its trace holds, pass by pass and in all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tensors
+
+from wse.compiler.options import Options
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.inspect.print.views import print_inspected
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.report.terminal import percent
+from wse.request.run_request import Prepared, Request
+from wse.studies.compile.choose import compiled
+from wse.studies.compile.compile import placement
+from wse.studies.compile.summary import print_compilation
+from wse.studies.run.run import run
+from wse.studies.run.summary import print_run
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
+from wse_traces.read import open_trace
+
+PROMPT, NEW = (5, 17, 40, 9, 33), 4
+EXPERTS = MIXTURES["shared"]
+EXPERT_LAYERS = [1, 2]
+
+
+def prepared_for(experts: str) -> Prepared:
+    """A request for a model with experts, of which the first layer has none."""
+    spec = mixture_spec(EXPERTS, layers=3)
+    made, whole = tensors(spec), load_wafer("wse2")
+    checkpoint: Any = SimpleNamespace(rows=made.__getitem__)
+    loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"))
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float32",
+        accumulate="float32",
+        context=len(PROMPT) + NEW,
+        prompt_tokens=(len(PROMPT),),
+        experts=experts,
+    )
+    return Prepared(
+        request=Request(max_new_tokens=NEW),
+        loaded=loaded,
+        whole=whole,
+        wafer=mesh_on(whole, 3, 4),
+        software=load_software("tuned", "wse2"),
+        options=options,
+        prompts=(PROMPT,),
+        new_tokens=NEW,
+        end_ids=(),
+    )
+
+
+@pytest.fixture(scope="module", params=EXPERT_PLACEMENTS)
+def traced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A run of it: its report, and its trace."""
+    prepared = prepared_for(request.param)
+    path = tmp_path_factory.mktemp("experts") / "run.h5"
+    return run(prepared, compiled(prepared), trace=path), path
+
+
+def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[str, Any], Path]) -> None:
+    report, _ = traced
+    tokens = report["tokens"]
+    load = report["experts"]["load"]
+    assert [each["layer"] for each in load] == EXPERT_LAYERS
+    for each in load:
+        assert len(each["prompt"]) == len(each["generated"]) == EXPERTS.count
+        assert sum(each["prompt"]) == len(PROMPT) * EXPERTS.active
+        assert sum(each["generated"]) == (len(tokens) - 1) * EXPERTS.active
+
+
+def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
+    report, path = traced
+    load = report["experts"]["load"]
+    assert inspected(InspectRequest(trace=path))["experts"]["load"] == load
+    with open_trace(path) as trace:
+        totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
+        rows = trace.table("routed")
+        last = rows["pass"] == trace.rows("pass") - 1
+        assert rows["tokens"][last].sum() == EXPERTS.active * len(EXPERT_LAYERS)
+    expected = [np.add(each["prompt"], each["generated"]) for each in load]
+    assert np.array_equal(totals, expected)
+
+
+def test_words_by_layer_add_up_to_those_of_all_links(traced: tuple[dict[str, Any], Path]) -> None:
+    with open_trace(traced[1]) as trace:
+        links = trace.column("links/words")[0]
+        placed, patterns = trace.table("placed_layer"), trace.column("links/patterns/words")
+        assert set(EXPERT_LAYERS) <= set(placed["layer"].tolist())
+        total = np.zeros_like(links)
+        for row, col, pattern in zip(placed["row"], placed["col"], placed["pattern"], strict=True):
+            part = patterns[pattern]
+            total[:, row:, col:] += part[:, : part.shape[1] - row, : part.shape[2] - col]
+    assert np.array_equal(total, links)
+
+
+@pytest.mark.parametrize(("experts", "held"), [("spread", EXPERTS.count), ("own", 2)])
+def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chosen(
+    experts: str, held: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    prepared = prepared_for(experts)
+    report = placement(prepared, compiled(prepared))
+    assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
+    assert report["decode"]["routing"] == "even"
+    print_compilation(report, sys.stdout)
+    text = capsys.readouterr().out
+    assert f"{EXPERTS.active} of {EXPERTS.count} for a token" in text
+    assert "as evenly as can be" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_people_see_the_busiest_expert(
+    traced: tuple[dict[str, Any], Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    report, path = traced
+    load = report["experts"]["load"]
+    share = max(max(each["generated"]) / sum(each["generated"]) for each in load)
+    idle = sum(each["generated"].count(0) for each in load)
+    facts = inspected(InspectRequest(trace=path))
+    for show in (
+        lambda: print_run(report, sys.stdout),
+        lambda: print_inspected(facts, sys.stdout, top=None),
+    ):
+        show()
+        text = capsys.readouterr().out
+        assert "Experts" in text
+        assert f"{percent(share)} to expert" in text
+        assert f"{idle} of {EXPERTS.count * len(EXPERT_LAYERS)} experts got none" in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert json.loads(json.dumps(facts["experts"])) == report["experts"]

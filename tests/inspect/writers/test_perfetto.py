@@ -1,0 +1,234 @@
+"""Runs as timelines: the documented format, every step with its cycles, the traffic, the tokens."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from trace_events import names_of, read_trace_events
+
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadInput, BadTrace
+from wse.inspect.export import chosen_passes
+from wse.inspect.export.request import export_request
+from wse.inspect.writers import files as export_files
+from wse_traces import TraceWriter
+from wse_traces.read import open_trace
+from wse_traces.schema import CAUSES, TABLES
+
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+
+
+def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    facts = export_files.write_export(export_request(str(trace), "perfetto", str(out), tokens=tokens), lambda *_: None)
+    data = out.read_bytes()
+    return facts, read_trace_events(gzip.decompress(data) if out.suffix == ".gz" else data)
+
+
+def steps_in(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    processes = names_of(whole, "process_name")
+    events = whole["traceEvents"]
+    return [e for e in events if e["ph"] == "X" and processes[e["pid"]].startswith("wafer")]
+
+
+@pytest.mark.parametrize("name", ["story", "story-two-wafers", "sample"])
+def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "sample.h5") if name == "sample" else GOLDEN / f"{name}.h5"
+    facts, whole = export(path, tmp_path / "t.json")
+    with open_trace(path) as trace:
+        steps, ops = trace.steps(), trace.texts("graph/ops/name")
+        wanted = Counter(zip(*(steps[k].tolist() for k in ("wafer", "start_cycle", "cycles", "op")), strict=True))
+        clock = trace.header.clock_hz
+    processes = names_of(whole, "process_name")
+    found = steps_in(whole)
+    wafers = {pid: int(process.split()[1]) for pid, process in processes.items() if process.startswith("wafer")}
+    assert Counter((wafers[e["pid"]], e["ts"], e["dur"], ops.index(e["args"]["op"])) for e in found) == wanted
+    for event in found:
+        by = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
+        assert sum(by) == event["args"]["cycles"] == event["dur"]
+    assert facts["slices"] == sum(e["ph"] == "X" for e in whole["traceEvents"])
+    assert whole["otherData"]["clock_hz"] == clock
+    assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
+
+
+def test_regions_are_threads_of_their_wafers_and_the_host_is_a_process(tmp_path: Path) -> None:
+    _, whole = export(GOLDEN / "story-two-wafers.h5", tmp_path / "t.json")
+    processes, threads = names_of(whole, "process_name"), names_of(whole, "thread_name")
+    assert set(processes.values()) == {"run", "host", "wafer 0", "wafer 1"}
+    with open_trace(GOLDEN / "story-two-wafers.h5") as trace:
+        wafer_of_stage = trace.column("placement/stages/wafer").tolist()
+    for (pid, _), name in threads.items():
+        if name.startswith("stage"):
+            stage = int(name.split(":")[0].split()[1])
+            assert processes[pid] == f"wafer {wafer_of_stage[stage]}"
+
+
+def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_each_pass(tmp_path: Path) -> None:
+    path = GOLDEN / "story-two-wafers.h5"
+    _, whole = export(path, tmp_path / "t.json")
+    processes = names_of(whole, "process_name")
+    counts = [e for e in whole["traceEvents"] if e["ph"] == "C"]
+    with open_trace(path) as trace:
+        steps, crossings, passes = trace.steps(), trace.table("crossing"), trace.table("pass")
+        for wafer in (0, 1):
+            mine = [e for e in counts if processes[e["pid"]] == f"wafer {wafer}" and e["name"] == "words on links"]
+            assert mine[-1]["args"] == {"word/cycle": 0.0}
+            area = sum(a["args"]["word/cycle"] * (b["ts"] - a["ts"]) for a, b in itertools.pairwise(mine))
+            taking = (steps["wafer"] == wafer) & (steps["cycles"] > 0)
+            assert area == pytest.approx(int(steps["hops"][taking].sum()), rel=1e-6)
+    there = [e for e in counts if e["name"] == "bytes to wafer 1 in a pass" and processes[e["pid"]] == "wafer 0"]
+    level = {e["ts"]: e["args"]["B"] for e in there}
+    now, levels = 0.0, {}
+    for cycle in sorted({*level, *passes["start_cycle"].tolist()}):
+        now = levels[cycle] = level.get(cycle, now)
+    for index, start in enumerate(passes["start_cycle"].tolist()):
+        mine = (crossings["pass"] == index) & (crossings["src_wafer"] == 0) & (crossings["dst_wafer"] == 1)
+        assert levels[start] == crossings["bytes"][mine].sum()
+
+
+def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path / "sample.h5")
+    facts, whole = export(path, tmp_path / "t.json.gz", tokens="4-6")
+    assert facts["tokens"] == [4, 6]
+    tokens = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
+    assert [e["args"]["token"] for e in tokens] == [4, 5, 6]
+    with open_trace(path) as trace:
+        columns, passes, texts = trace.table("token"), trace.table("pass"), trace.token_texts()
+        cycles = trace.column("schedules/cycles")
+        wanted = {
+            (s, c)
+            for t in (4, 5, 6)
+            for s, c in zip(*(trace.steps(t)[k].tolist() for k in ("start_cycle", "cycles")), strict=True)
+        }
+    for event in tokens:
+        row = event["args"]["token"]
+        one = columns["pass"][row]
+        assert event["ts"] + event["dur"] == passes["start_cycle"][one] + cycles[passes["schedule"][one]]
+        assert event["dur"] == columns["cycles"][row]
+        assert event["name"] == repr(texts[row])
+    assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
+
+
+def test_a_few_tokens_do_not_show_the_run_before_them(tmp_path: Path) -> None:
+    """The first generated token took all cycles since the run began, but its prompt was read in two passes."""
+    path = GOLDEN / "story.h5"
+    whole = export(path, tmp_path / "t.json", tokens="12-12")[1]
+    with open_trace(path) as trace:
+        one, start = trace.column("tokens/pass").tolist()[12], trace.column("passes/start_cycle").tolist()
+        cycles = trace.column("tokens/cycles").tolist()[12]
+    assert one > 0
+    assert {e["ts"] >= start[one] for e in whole["traceEvents"] if "ts" in e} == {True}
+    (token,) = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
+    assert token["ts"] == start[one]
+    assert token["args"]["cycles"] == cycles > token["dur"]
+
+
+def test_steps_that_overlap_lie_on_lanes(tmp_path: Path) -> None:
+    path = tmp_path / "overlap.h5"
+    ones = np.ones(3, int)
+    by = np.array([[10, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0, 0, 7, 0, 0, 0]])
+    with TraceWriter(path, HEADER) as trace:
+        zeros = dict.fromkeys(("op", "stage", "layer", "wafer", "kind", "row", "col", "words", "hops"), ones * 0)
+        placed = {"start_cycle": [0, 3, 9], "cycles": [10, 4, 7], "cycles_by": by, "rows": ones, "cols": ones}
+        schedule = trace.append_schedule({**zeros, **placed, "name": ones * -1}, phase="decode", kv_slots=1)
+        trace.append_pass(schedule=schedule, start_cycle=5, wall_s=float("nan"))
+        trace.write_summary({})
+    _, whole = export(path, tmp_path / "t.json")
+    threads = names_of(whole, "thread_name")
+    lanes = {e["ts"]: threads[e["pid"], e["tid"]] for e in steps_in(whole)}
+    assert lanes[8] == lanes[14] != lanes[5]
+    assert [e["args"]["wall_s"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["nan"]
+
+
+def test_a_run_of_too_many_steps_is_begun_and_says_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "sample.h5")
+    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 14)
+    facts, whole = export(path, tmp_path / "t.json")
+    assert facts["passes"] == 2
+    assert facts["left_out_passes"] == 7
+    assert len(steps_in(whole)) == 8 + 5
+    with pytest.raises(BadInput, match="--tokens 3-6: 23 steps, at most 14 are written; give fewer tokens"):
+        export(path, tmp_path / "u.json", tokens="3-6")
+    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 3)
+    with pytest.raises(BadTrace, match="a pass of 8 steps, at most 3 are written; take --to parquet"):
+        export(path, tmp_path / "u.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]
+
+
+def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    whole = export(write(tmp_path / "whole.h5"), tmp_path / "w.json")[1]
+    monkeypatch.setattr(TraceWriter, "write_summary", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "t.h5")
+    facts, part = export(tmp_path / "t.h5.partial", tmp_path / "p.json")
+    assert facts["incomplete"]
+    assert part["otherData"].pop("complete") is False
+    assert whole["otherData"].pop("complete") is True
+    assert part == whole
+
+
+def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
+    whole = export(GOLDEN / "story.h5", tmp_path / "t.json")[1]
+    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
+    with open_trace(GOLDEN / "story.h5") as trace:
+        tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
+        cycles = trace.column("schedules/cycles")
+    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
+    for event in read:
+        rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
+        (one,) = {int(tokens["pass"][row]) for row in rows}
+        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
+        assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("passes/schedule", 99),
+        ("passes/start_cycle", -1),
+        ("schedules/cycles", 2**53),
+        ("steps/start_cycle", -(2**63)),
+        ("steps/cycles", 2**60),
+        ("steps/hops", -5),
+        ("shifts/words", 2**60),
+        ("tokens/cycles", 2**60),
+        ("crossings/bytes", -1),
+        ("crossings/src_wafer", -7),
+        ("crossings/dst_wafer", 2),
+    ],
+)
+def test_a_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
+    trace = write(tmp_path / "t.h5")
+    with h5py.File(trace, "r+") as file:
+        file[path][-1] = value
+    with pytest.raises(BadTrace, match=rf"t.h5: {path}: {value}, which is out of range; make the trace again"):
+        export(trace, tmp_path / "t.json")
+    assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]
+
+
+@pytest.mark.parametrize(("path", "value"), [("schedules/steps", 2**62), ("schedules/first_step", 2**63 - 1)])
+def test_schedules_beyond_the_steps_are_refused(tmp_path: Path, path: str, value: int) -> None:
+    trace = write(tmp_path / "t.h5")
+    with h5py.File(trace, "r+") as file:
+        file[path][-1] = value
+    with pytest.raises(BadTrace, match="schedules: rows beyond the 18 of steps; make the trace again"):
+        export(trace, tmp_path / "t.json")
+
+
+def test_as_many_steps_as_an_integer_can_count_are_refused(tmp_path: Path) -> None:
+    trace = write(tmp_path / "t.h5")
+    with h5py.File(trace, "r+") as file:
+        file["run/rows"][list(TABLES).index("step")] = 2**63 - 1
+    with pytest.raises(BadTrace, match="18 rows, table 'step' has 9223372036854775807"):
+        export(trace, tmp_path / "t.json")

@@ -1,0 +1,83 @@
+"""Pictures of wafers: a PE is a square of pixels of the colour of its number, row 0 at the top."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import image
+
+from tests.traces.conftest import HEADER
+from wse.inspect.export.request import export_request
+from wse.inspect.writers import png as export_png
+from wse.inspect.writers.files import write_export
+from wse_traces import RunHeader, TraceWriter
+
+ROWS, COLS = 7, 5
+
+
+def trace_of(path: Path, rows: int, cols: int, **options: Any) -> Path:
+    fields = {name: getattr(HEADER, name) for name in HEADER.__dataclass_fields__}
+    header = RunHeader(**{**fields, "rows": rows, "cols": cols, "wafers": 1, "options": options, "model": "$x_$ <b>\n"})
+    at = np.arange(rows * cols).reshape(rows, cols)
+    with TraceWriter(path, header) as trace:
+        place = {"wafer": [0], "row": [1], "col": [1], "rows": [2], "cols": [2], "first_layer": [0], "last_layer": [0]}
+        trace.append("stage", {**place, "stage_bytes": np.zeros((1, 6), int)})
+        trace.append_plane("links/words", np.stack([at * 0, at, 3 * at[::-1], 5 * at]))
+        trace.append_plane("pe/busy_cycles", at + 2**40)
+        used = np.stack([at, at, at * 0, at * 0, at * 0, 1000 - 2 * at])
+        trace.append_plane("sram/bytes_per_pe", used)
+        trace.write_summary({})
+    return path
+
+
+def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
+    write_export(export_request(str(trace), "png", str(out), what=what), lambda *_: None)
+    return {path.stem: image.imread(path) for path in sorted(out.iterdir())}
+
+
+def pixel(picture: Any, row: int, col: int, rows: int, cols: int) -> Any:
+    """The colour of a PE, off its middle, where a stage may be named."""
+    scale = max(1, export_png.LARGEST // max(rows, cols))
+    y = export_png.TOP + int((row + 0.25) * scale)
+    return picture[y, export_png.LEFT + int((col + 0.25) * scale), :3]
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(ROWS, COLS), (300, 1000)])
+def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Path) -> None:
+    pictures = draw(trace_of(tmp_path / "t.h5", rows, cols), tmp_path / "out")
+    assert set(pictures) == {f"wafer-0-{k}" for k in ("sram", "busy", "links", "north", "east", "south", "west")}
+    at = np.arange(rows * cols).reshape(rows, cols)
+    wanted = {
+        "sram": 2 * at / 1000,
+        "links": (6 * at + 3 * at[::-1]) / (6 * at + 3 * at[::-1]).max(),
+        "east": at / at.max(),
+        "south": at[::-1] / at.max(),
+        "north": at * 0.0,
+    }
+    colours = mpl.colormaps["viridis"]
+    for kind, values in wanted.items():
+        for row, col in ((0, 0), (0, cols - 1), (rows - 1, 0), (rows - 1, cols - 1), (rows // 2, cols // 2)):
+            if (rows, cols) == (ROWS, COLS) or 0 < row < rows - 1:  # a line lies over the pixels at the edge
+                found = pixel(pictures[f"wafer-0-{kind}"], row, col, rows, cols)
+                assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
+
+
+def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Path) -> None:
+    whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram,east")
+    dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram,busy,east")
+    scale = export_png.LARGEST // ROWS
+    edge = export_png.LEFT + scale  # the left side of column 1, where the stage begins
+    row = export_png.TOP + int(2.25 * scale)
+    for picture in (*whole.values(), dead["wafer-0-sram"], dead["wafer-0-busy"]):
+        assert (picture[row, edge - 2 : edge + 3, :3].min(axis=1) > 0.9).any()
+    assert (dead["wafer-0-east"][row, edge - 2 : edge + 3, :3].min(axis=1) < 0.9).all()
+
+
+def test_a_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
+    picture = draw(trace_of(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
+    height, width = 994 + export_png.TOP + export_png.BOTTOM, 750 + export_png.LEFT + export_png.RIGHT
+    assert picture.shape[:2] == (height, width)

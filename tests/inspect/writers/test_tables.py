@@ -1,0 +1,166 @@
+"""Tables as CSV, Parquet and JSON: the values that plain h5py reads, with units, and texts that stay texts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.traces.conftest import HEADER, write
+from wse.errors import BadInput
+from wse.inspect.export.request import export_request
+from wse.inspect.writers import json_file as export_json
+from wse.inspect.writers.files import write_export
+from wse_traces import Token, TraceWriter
+from wse_traces.schema import BY_PATH, CAUSES, DIRECTIONS, KINDS
+
+FORMULA = '=cmd|"/c calc"!A0'
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return write(tmp_path / "sample.h5")
+
+
+def export(trace: Path, to: str, out: Path, **options: Any) -> dict[str, Any]:
+    return write_export(export_request(str(trace), to, str(out), **options), lambda *_: None)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def as_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
+    """A table of an export, as texts, which all three kinds have in common."""
+    if to == "csv":
+        return read_csv(folder / f"{table}.csv")
+    if to == "json":
+        found = json.loads(folder.read_text())["tables"][table]
+        assert found["rows"] == len(found["values"])
+        rows = [dict(zip(found["columns"], row, strict=True)) for row in found["values"]]
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+        rows = parquet.read_table(folder / f"{table}.parquet").to_pylist()
+    return [{name: str(value) for name, value in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet", "json"])
+def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path, tmp_path: Path) -> None:
+    out = tmp_path / ("out.json" if to == "json" else "out")
+    facts = export(sample, to, out)
+    with h5py.File(sample) as f:
+        steps = {name: column[:] for name, column in f["steps"].items()}
+        texts, ends = bytes(f["tokens/text"][:]), f["tokens/text_end"][:].tolist()
+        names = [name.decode() for name in f["strings/names"][:]]
+        wall = f["passes/wall_s"][:].tolist()
+    rows = as_rows(to, out, "step")
+    assert [int(row["start_cycle"]) for row in rows] == steps["start_cycle"].tolist()
+    assert [row["kind"] for row in rows] == [KINDS[code] for code in steps["kind"]]
+    assert [row["name_text"] for row in rows] == [names[i] for i in steps["name"]]
+    assert [[int(row[f"cycles_by_{cause}"]) for cause in CAUSES] for row in rows] == steps["cycles_by"].tolist()
+    tokens = as_rows(to, out, "token")
+    assert [row["text"] for row in tokens] == [texts[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
+    assert {row["is_prompt"] for row in tokens} == {"prompt", "generated"}
+    assert [float(row["wall_s"]) for row in as_rows(to, out, "pass")] == wall
+    run = {
+        "csv": lambda: (out / "run.json").read_text(),
+        "json": lambda: json.dumps(json.loads(out.read_text())["run"]),
+    }
+    if to in run:
+        told = json.loads(run[to]())
+        assert told["model"] == HEADER.model
+        assert told["report"]["text"] == "é"
+        assert told["options"] == dict(HEADER.options)
+    assert facts["rows"] > len(rows)
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet", "json"])
+def test_planes_are_a_row_a_pe(to: str, sample: Path, tmp_path: Path) -> None:
+    out = tmp_path / ("out.json" if to == "json" else "out")
+    export(sample, to, out, planes=True)
+    with h5py.File(sample) as f:
+        words = f["links/words"][:]
+        busy = f["pe/busy_cycles"][:]
+    for row in (rows := as_rows(to, out, "links_words")):
+        at = tuple(int(row[name]) for name in ("wafer", "row", "col"))
+        assert [int(row[f"{d}_words"]) for d in DIRECTIONS] == words[at[0], :, at[1], at[2]].tolist()
+    assert len(rows) == words[:, 0].size
+    assert [int(row["busy_cycles"]) for row in as_rows(to, out, "pe_busy_cycles")] == busy.ravel().tolist()
+
+
+def test_columns_csv_says_what_every_column_is(sample: Path, tmp_path: Path) -> None:
+    export(sample, "csv", tmp_path / "out", planes=True)
+    told = read_csv(tmp_path / "out" / "columns.csv")
+    for path in (tmp_path / "out").glob("*.csv"):
+        if path.name != "columns.csv":
+            with path.open(encoding="utf-8", newline="") as file:
+                assert next(csv.reader(file)) == [row["column"] for row in told if row["file"] == path.name]
+    cycles = next(row for row in told if (row["file"], row["column"]) == ("step.csv", "cycles_by_hops"))
+    assert (cycles["unit"], cycles["dataset"]) == ("cycle", "steps/cycles_by")
+    assert cycles["meaning"] == BY_PATH["steps/cycles_by"].doc
+
+
+def test_fields_of_parquet_have_their_units(sample: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    export(sample, "parquet", tmp_path / "out", what="step,crossing")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["crossing.parquet", "step.parquet"]
+    schema = parquet.read_schema(tmp_path / "out" / "crossing.parquet")
+    assert schema.field("bytes").metadata[b"unit"] == b"B"
+    assert schema.field("bytes").metadata[b"doc"].decode() == BY_PATH["crossings/bytes"].doc
+    assert json.loads(schema.metadata[b"run"])["model"] == HEADER.model
+
+
+def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.h5"
+    with TraceWriter(path, HEADER) as trace:
+        trace.append("op", {"name": [FORMULA, "<script>"], "kind": ["-1+2", "a\nb"], "layer": [0, 1], "stage": [0, 0]})
+        trace.append_tokens(
+            Token(token_id=1, text=b"@SUM(A1)\x1b[2J\xff", is_prompt=True, pass_index=-1, position=0, sequence=0)
+        )
+        trace.write_summary({"wall_s": float("inf")})
+    export(path, "csv", tmp_path / "out")
+    ops, tokens = (read_csv(tmp_path / "out" / f"{name}.csv") for name in ("op", "token"))
+    assert [(row["name"], row["kind"]) for row in ops] == [(f"'{FORMULA}", "'-1+2"), ("<script>", "a\\nb")]
+    assert tokens[0]["text"] == "'@SUM(A1)\\x1b[2J�"
+    assert tokens[0]["pass"] == "-1"  # numbers stay numbers
+    export(path, "json", tmp_path / "out.json")
+    whole = json.loads((tmp_path / "out.json").read_text())
+    assert whole["tables"]["op"]["values"][0][0] == FORMULA
+
+
+def test_json_has_null_for_no_number_and_a_limit(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "nan.h5"
+    with TraceWriter(path, HEADER) as trace:
+        ones = np.ones(1, int)
+        names = (
+            "op",
+            "stage",
+            "layer",
+            "wafer",
+            "kind",
+            "name",
+            "start_cycle",
+            "cycles",
+            "words",
+            "hops",
+            "row",
+            "col",
+        )
+        step = dict.fromkeys(names, ones * 0) | {"rows": ones, "cols": ones, "cycles_by": np.zeros((1, 6), int)}
+        schedule = trace.append_schedule(step, phase="decode", kv_slots=1)
+        trace.append_pass(schedule=schedule, start_cycle=0, wall_s=float("nan"))
+        trace.append_pass(schedule=schedule, start_cycle=0, wall_s=1.5)
+        trace.write_summary({})
+    export(path, "json", tmp_path / "out.json", what="pass")
+    table = json.loads((tmp_path / "out.json").read_text())["tables"]["pass"]
+    assert [row[list(table["columns"]).index("wall_s")] for row in table["values"]] == [None, 1.5]
+    monkeypatch.setattr(export_json, "MOST_VALUES", 100)
+    with pytest.raises(BadInput, match=r"--to json: [\d,]+ values, [\d,]+ of them in step, at most 100 are written"):
+        export(sample, "json", tmp_path / "big.json")
+    assert not (tmp_path / "big.json").exists()

@@ -1,0 +1,182 @@
+"""Cycles of the compute kernels on one PE: all have them, they follow the SIMD table, they grow with the work."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE
+
+from wse.hardware.load import load_software, load_wafer
+from wse.isa.instructions import ACTIVATIONS, KERNELS, OPERANDS
+from wse.isa.kernel_cost import Operands, kernel_cycles
+from wse.isa.pe_costs import pe_costs
+
+WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
+SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
+
+
+def operands(kernel: str, **sizes: int) -> Operands:
+    """Operands by name: addresses 0, numbers 1, and those given."""
+    return {name: 0 if view else sizes.get(name, 1) for name, view in OPERANDS[kernel]}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_kernel_costs_something(kernel: str) -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    assert kernel_cycles(kernel, operands(kernel, F=2), costs) > 0
+
+
+@given(kernel=st.sampled_from(KERNELS), size=st.sampled_from(SIZES), small=st.integers(1, 40), more=st.integers(0, 40))
+@settings(max_examples=300, deadline=None)
+def test_more_work_never_costs_less(kernel: str, size: str, small: int, more: int) -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    base = dict.fromkeys(SIZES, 3) | {size: small}
+    larger = base | {size: small + more}
+    assert kernel_cycles(kernel, operands(kernel, **base), costs) <= kernel_cycles(
+        kernel, operands(kernel, **larger), costs
+    )
+
+
+@pytest.mark.parametrize("n", [8, 64, 128])
+def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row(n: int) -> None:
+    """n^2 multiply-adds at one a cycle on WSE-2, n vector operations, one mapped loop, and zeroing the result."""
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    got = kernel_cycles("gemv", operands("gemv", K=n, N=n), costs)
+    zeroing = SOFTWARE.vector_issue_cycles + n / 2
+    assert got == n * n + n * SOFTWARE.mapped_issue_cycles + SOFTWARE.loop_cycles + zeroing
+
+
+@pytest.mark.parametrize(
+    ("activations", "accumulators", "wse2", "wse3"),
+    [("float16", "float16", 4, 8), ("float16", "float32", 2, 4), ("float32", "float32", 1, 1)],
+)
+def test_multiply_adds_a_cycle_follow_the_vendors_table(
+    activations: str, accumulators: str, wse2: int, wse3: int
+) -> None:
+    for wafer, expected in ((WSE2, wse2), (WSE3, wse3)):
+        costs = pe_costs(wafer, SOFTWARE, activations, accumulators)
+        one, two = (operands("gemv", K=k, N=8000) for k in (1, 2))
+        row = kernel_cycles("gemv", two, costs) - kernel_cycles("gemv", one, costs)
+        assert 8000 / (row - SOFTWARE.mapped_issue_cycles) == expected
+
+
+def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
+    """As MeshGEMM and MeshGEMV were released: per k and output feature a vector of tokens, per k one of outputs."""
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    issue, loop = SOFTWARE.mapped_issue_cycles, SOFTWARE.loop_cycles
+    assert kernel_cycles("matmul", operands("matmul", M=4, K=10, N=7, add=1), costs) == 10 * (loop + 7 * (issue + 4))
+    zeroing = SOFTWARE.vector_issue_cycles + math.ceil(7 / 2)
+    assert kernel_cycles("gemv", operands("gemv", K=10, N=7), costs) == zeroing + loop + 10 * (issue + 7)
+
+
+def test_every_activation_function_costs_its_function_and_more_where_it_gates() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    for function in range(len(ACTIVATIONS)):
+        alone, gated = (
+            kernel_cycles("activate", operands("activate", n=64, function=function, gated=g), costs) for g in (0, 1)
+        )
+        assert gated > alone > 64 * SOFTWARE.function_cycles
+
+
+@pytest.mark.parametrize(
+    ("kernel", "per_code", "per_output"),
+    [
+        # shifts at 1 a cycle, logic and adds of halves at 4, products of halves with float32 sums at 2
+        ("matmul_int8", 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),  # scales to float32, and times sums
+        ("matmul_fp8", 3 / 2 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),
+        ("matmul_int4", 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 0.0),  # times scales as halves
+    ],
+)
+def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float, per_output: float) -> None:
+    """WSE-2, one token, without what issues and loops cost: differences between sizes that divide."""
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+
+    def cycles(K: int, N: int) -> float:
+        return kernel_cycles(kernel, operands(kernel, K=K, N=N, rows=K), costs)
+
+    def issues(K: int) -> float:
+        return K * SOFTWARE.mapped_issue_cycles * (2 if kernel == "matmul_int4" else 1)
+
+    wide, narrow = 8000, 4000
+    zeroing = (wide - narrow) / 2
+    got = cycles(16, wide) - cycles(16, narrow) - zeroing
+    assert got == pytest.approx((wide - narrow) * (16 * per_code + per_output), abs=2)
+    assert cycles(32, wide) - cycles(16, wide) == pytest.approx(16 * wide * per_code + issues(16), abs=2)
+
+
+def test_unpacking_fewer_rows_at_once_costs_more_starts() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    whole, halves = (kernel_cycles("matmul_int8", operands("matmul_int8", K=8, N=16, rows=r), costs) for r in (8, 4))
+    assert halves - whole == 2 * SOFTWARE.loop_cycles + 5 * SOFTWARE.vector_issue_cycles
+
+
+@pytest.mark.parametrize("kernel", ["matmul_int8", "matmul_fp8", "matmul_int4"])
+def test_codes_cost_more_than_plain_weights_and_float32_more_than_halves(kernel: str) -> None:
+    half, single = (pe_costs(WSE3, SOFTWARE, t, "float32") for t in ("float16", "float32"))
+    sizes = operands(kernel, K=14, N=21, rows=6)
+    assert kernel_cycles("gemv", operands("gemv", K=14, N=21), half) < kernel_cycles(kernel, sizes, half)
+    assert kernel_cycles(kernel, sizes, half) < kernel_cycles(kernel, sizes, single)
+
+
+def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
+    academic = load_software("academic", "wse3")
+    for kernel in KERNELS:
+        sizes = operands(kernel, F=4, R=4, K=6, N=6, n=6, T=5)
+        tuned, compiled = (
+            kernel_cycles(kernel, sizes, pe_costs(WSE3, software, "float16", "float16"))
+            for software in (SOFTWARE, academic)
+        )
+        assert tuned <= compiled
+
+
+def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_list() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+    gemv = kernel_cycles("gemv", operands("gemv", K=10, N=7), costs)
+    one, three = (kernel_cycles("expert_in", operands("expert_in", P=P, K=10, N=7, weighed=0), costs) for P in (1, 3))
+    look = 3 * (SOFTWARE.vector_issue_cycles + 1)
+    assert one == gemv + look
+    assert three == 3 * one
+
+
+def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+
+    def out(**sizes: int) -> float:
+        return kernel_cycles("expert_out", operands("expert_out", **({"K": 6, "N": 8, "weighed": 0} | sizes)), costs)
+
+    issue = SOFTWARE.vector_issue_cycles
+    assert out(P=2, M=3) - out(P=2, M=2) == math.ceil(8 / WSE2.add_fp32_per_cycle)
+    assert out(P=2, M=2, weighed=1) - out(P=2, M=2) == 2 * (issue + math.ceil(6 / WSE2.add_fp32_per_cycle))
+
+
+@pytest.mark.parametrize(
+    ("coding", "per_code"),
+    [
+        # shifts at 1 a cycle, logic, adds and products of halves at 4, products of halves with float32 sums at 2
+        (0, 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
+        (1, 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2),
+        (2, 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
+    ],
+    ids=["int8", "fp8", "int4"],
+)
+@pytest.mark.parametrize("kernel", ["expert_in", "expert_out"])
+def test_each_pair_unpacks_the_codes_of_its_expert_and_multiplies_them_with_scales(
+    kernel: str, coding: int, per_code: float
+) -> None:
+    """WSE-2: two operations a row and a code's cycles more for every pair, and no more than those of whole words."""
+    costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
+
+    def cycles(name: str, **sizes: int) -> float:
+        return kernel_cycles(name, operands(name, coding=coding, weighed=0, **sizes), costs)
+
+    coded, wide = f"{kernel}_quantised", 8000
+    pair = cycles(coded, P=3, K=32, N=wide, rows=32) - cycles(coded, P=3, K=16, N=wide, rows=16)
+    assert pair == pytest.approx(3 * 16 * (wide * per_code + 2 * SOFTWARE.mapped_issue_cycles), abs=3)
+    one, three = (cycles(coded, P=P, K=10, N=6, rows=5) - cycles(kernel, P=P, K=10, N=6) for P in (1, 3))
+    assert three == pytest.approx(3 * one)
+    assert one > 0
+    odd, even = (cycles(coded, P=1, K=10, N=n, rows=5) - cycles(kernel, P=1, K=10, N=n) for n in (7, 8))
+    assert odd == even

@@ -1,0 +1,183 @@
+"""The cache over mesh rows, replayed with the position of every entry standing for its key and value."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wse_mappings.cuts.cache_balance import (
+    APPEND_COUNT,
+    APPEND_FROM,
+    APPEND_SLOT,
+    HEADER_WORDS,
+    OLDEST,
+    PASSED_SLOT,
+    POSITION,
+    RECEIVED_SLOT,
+    TOKENS,
+    CacheBalance,
+)
+from wse_mappings.cuts.split import ceil_div
+
+
+class Rows:
+    """Slots of every row, filled as the cache shift and the append kernel fill them: they see ``control`` alone."""
+
+    def __init__(self, cache: CacheBalance) -> None:
+        self.cache = cache
+        self.slots: list[list[int]] = [[-1] * cache.capacity for _ in range(cache.rows)]
+
+    def shift(self) -> int:
+        """Rows pass an entry up, all at the same time. The number of them."""
+        control = self.cache.control
+        passing = [row for row in range(self.cache.rows) if control[row, PASSED_SLOT] >= 0]
+        entries = []
+        for row in passing:
+            slot = control[row, PASSED_SLOT]
+            entries.append(self.slots[row][slot])
+            self.slots[row][slot] = -1
+        for row, entry in zip(passing, entries, strict=True):
+            slot = control[row - 1, RECEIVED_SLOT]
+            assert self.slots[row - 1][slot] == -1, "an entry in use is overwritten"
+            self.slots[row - 1][slot] = entry
+        return len(passing)
+
+    def append(self) -> None:
+        for row, words in enumerate(self.cache.control):
+            assert words[APPEND_FROM] + words[APPEND_COUNT] <= words[TOKENS]
+            for i in range(words[APPEND_COUNT]):
+                slot = (words[APPEND_SLOT] + i) % self.cache.capacity
+                assert self.slots[row][slot] == -1, "an entry in use is overwritten"
+                self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i
+
+    def chunk(self, tokens: int, *, replicated: bool) -> None:
+        self.cache.append_chunk(tokens, replicated=replicated)
+        assert self.shift() == 0
+        self.append()
+
+    def one(self) -> int:
+        self.cache.append_one()
+        passed = self.shift()
+        self.append()
+        return passed
+
+    def in_order(self) -> list[list[int]]:
+        """The entries of every row from its oldest on; those after the first empty slot must be empty too."""
+        found = []
+        for row, slots in enumerate(self.slots):
+            oldest = int(self.cache.control[row, OLDEST])
+            turned = slots[oldest:] + slots[:oldest]
+            held = [entry for entry in turned if entry >= 0]
+            assert turned[: len(held)] == held, "a gap between entries"
+            found.append(held)
+        return found
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[int, int, int]:
+    """Rows, prompt and context."""
+    rows = draw(st.integers(1, 13))
+    context = draw(st.integers(1, 60))
+    return rows, draw(st.integers(0, context)), context
+
+
+def check(rows: Rows, length: int) -> None:
+    cache, held = rows.cache, rows.in_order()
+    assert sorted(entry for row in held for entry in row) == list(range(length)), "every position exactly once"
+    counts = [len(row) for row in held]
+    assert counts == sorted(counts, reverse=True), "the fuller rows come first"
+    assert counts[0] - counts[-1] <= 1
+    assert cache.slots == counts[0] == CacheBalance.slots_after(length, cache.rows) <= cache.capacity
+    assert cache.length == length
+    np.testing.assert_array_equal(cache.control[:, HEADER_WORDS:], rows.slots)
+
+
+@settings(max_examples=60, deadline=None)
+@given(request=requests(), replicated=st.booleans())
+def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_slot(
+    request: tuple[int, int, int], *, replicated: bool
+) -> None:
+    row_count, prompt, context = request
+    rows = Rows(CacheBalance(row_count, context))
+    if prompt:
+        rows.chunk(prompt, replicated=replicated)
+        check(rows, prompt)
+    for length in range(prompt, context):
+        assert rows.one() == CacheBalance.passing_rows(length, row_count)
+        check(rows, length + 1)
+        assert [entry for row in rows.in_order() for entry in row] == list(range(length + 1))
+    assert rows.cache.slots == rows.cache.capacity == ceil_div(context, row_count)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 9),
+    chunks=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    decoded=st.integers(0, 30),
+    replicated=st.booleans(),
+)
+def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
+    rows: int, chunks: list[int], decoded: int, *, replicated: bool
+) -> None:
+    """Every chunk is spread over all rows: positions ascend down the rows inside a chunk, and along every row."""
+    replayed = Rows(CacheBalance(rows, sum(chunks) + decoded))
+    length = 0
+    for tokens in chunks:
+        replayed.chunk(tokens, replicated=replicated)
+        length += tokens
+        check(replayed, length)
+        assert all(row == sorted(row) for row in replayed.in_order())
+    for _ in range(decoded):
+        assert replayed.one() == CacheBalance.passing_rows(length, rows)
+        length += 1
+        check(replayed, length)
+
+
+@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
+def test_a_chunk_on_the_mesh_gives_every_row_its_share_of_tokens(rows: int, tokens: int, cached: int) -> None:
+    cache = CacheBalance(rows, tokens + cached)
+    if cached:
+        cache.append_chunk(cached, replicated=False)
+    cache.append_chunk(tokens, replicated=False)
+    worked_on = [p + i for p, count in cache.control[:, [POSITION, TOKENS]].tolist() for i in range(count)]
+    assert worked_on == list(range(cached, cached + tokens))
+    np.testing.assert_array_equal(cache.control[:, APPEND_COUNT], cache.control[:, TOKENS])
+    assert not cache.control[:, APPEND_FROM].any()
+
+
+@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
+def test_a_replicated_chunk_is_worked_on_by_every_row_and_stored_once(rows: int, tokens: int, cached: int) -> None:
+    cache = CacheBalance(rows, tokens + cached)
+    if cached:
+        cache.append_chunk(cached, replicated=True)
+    cache.append_chunk(tokens, replicated=True)
+    assert cache.control[:, [POSITION, TOKENS]].tolist() == [[cached, tokens]] * rows
+    stored = [f + i for f, count in cache.control[:, [APPEND_FROM, APPEND_COUNT]].tolist() for i in range(count)]
+    assert stored == list(range(tokens))
+
+
+@given(rows=st.integers(1, 13), length=st.integers(0, 60))
+def test_a_decoded_token_is_stored_at_the_last_row_once_every_row_holds_one(rows: int, length: int) -> None:
+    cache = CacheBalance(rows, length + 1)
+    if length:
+        cache.append_chunk(length, replicated=True)
+    cache.append_one()
+    stored_at = np.flatnonzero(cache.control[:, APPEND_COUNT]).tolist()
+    last = rows - 1 if CacheBalance.passing_rows(length, rows) else length % rows
+    assert stored_at == [last]
+    if length >= rows:
+        assert last == rows - 1
+    assert (cache.control[:, POSITION] == length).all()
+
+
+@given(rows=st.integers(1, 13), length=st.integers(0, 60))
+def test_entries_move_one_row_up_and_the_first_row_passes_none(rows: int, length: int) -> None:
+    cache = CacheBalance(rows, length + 1)
+    if length:
+        cache.append_chunk(length, replicated=True)
+    cache.append_one()
+    passing = cache.control[:, PASSED_SLOT] >= 0
+    assert not passing[0]
+    np.testing.assert_array_equal(cache.control[:-1, RECEIVED_SLOT] >= 0, passing[1:])
+    assert cache.control[-1, RECEIVED_SLOT] == -1

@@ -1,0 +1,49 @@
+"""Runs that follow each other, and whole parts in proportion."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.cuts.contiguous import even_runs, proportional
+
+SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
+
+
+@given(shares=SHARES, data=st.data())
+def test_no_other_cut_has_a_smaller_largest_run(shares: list[float], data: st.DataObject) -> None:
+    parts = data.draw(st.integers(1, len(shares)))
+    runs = even_runs(shares, parts)
+    assert [index for start, count in runs for index in range(start, start + count)] == list(range(len(shares)))
+    assert len(runs) == parts
+    assert all(count >= 1 for _, count in runs)
+
+    def cost(ends: tuple[int, ...]) -> tuple[float, float]:
+        sums = [sum(shares[a:b]) for a, b in pairwise((0, *ends, len(shares)))]
+        return max(sums), sum(s * s for s in sums)
+
+    least = min(cost(ends) for ends in combinations(range(1, len(shares)), parts - 1))
+    assert cost(tuple(start for start, _ in runs[1:])) == least
+
+
+def test_earlier_runs_are_longer_where_that_leaves_a_choice() -> None:
+    assert even_runs([1.0] * 7, 3) == [(0, 3), (3, 2), (5, 2)]
+
+
+@given(shares=SHARES, spare=st.integers(0, 30))
+def test_parts_add_up_and_are_within_one_of_their_proportion(shares: list[float], spare: int) -> None:
+    parts = proportional(shares, len(shares) + spare)
+    assert sum(parts) == len(shares) + spare
+    whole = sum(shares)
+    assert all(part >= 1 for part in parts)
+    assert whole == 0 or all(abs(part - 1 - s / whole * spare) < 1 for part, s in zip(parts, shares, strict=True))
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 shares in 3 runs"):
+        even_runs([1.0, 1.0], 3)
+    with pytest.raises(ValueError, match="1 for 2 shares"):
+        proportional([1.0, 1.0], 1)

@@ -1,0 +1,37 @@
+"""Which experts a column holds: each feature of each expert once in its group, groups even, whatever the sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
+
+SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.integers(1, 23)}
+
+
+@pytest.mark.parametrize("placement", EXPERT_PLACEMENTS)
+@given(**SIZES)
+def test_every_row_of_every_expert_is_on_one_column(placement: str, cols: int, count: int, size: int) -> None:
+    rows = expert_groups(cols, count, size, placement).rows
+    assert sorted(rows[rows >= 0].tolist()) == list(range(count * size))
+
+
+@given(**SIZES)
+def test_experts_of_their_own_share_columns_or_stand_on_several_never_both(cols: int, count: int, size: int) -> None:
+    groups = expert_groups(cols, count, size, OWN)
+    held = (groups.experts >= 0).sum(axis=1)
+    columns = [length for _, length in groups.segments]
+    assert held.max() - held.min() <= 1
+    assert max(columns) - min(columns) <= 1
+    assert held.max() == 1 or max(columns) == 1
+    assert sum(columns) == cols
+
+
+@given(**SIZES)
+def test_spread_experts_are_on_all_columns(cols: int, count: int, size: int) -> None:
+    groups = expert_groups(cols, count, size, SPREAD)
+    assert groups.held == count
+    assert (groups.experts == np.arange(count)).all()

@@ -1,0 +1,145 @@
+"""Which column holds which features: nothing lost, nothing twice, rotary pairs and their queries together."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.cuts.head_groups import HeadGroups, head_groups
+from wse_mappings.cuts.split import ceil_div
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
+    """Columns, kv heads, head size, and how many features of a head rotate (even)."""
+    head_size = draw(st.integers(1, 128))
+    rotary_size = 2 * draw(st.integers(0, head_size // 2))
+    return draw(st.integers(1, 80)), draw(st.integers(1, 20)), head_size, rotary_size
+
+
+def held_once(rows: np.ndarray) -> list[int]:
+    return sorted(rows[rows >= 0].tolist())
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: tuple[int, int, int, int], share: int) -> None:
+    cols, kv_heads, head_size, _ = size
+    groups = head_groups(*size)
+    assert held_once(groups.rows(head_size, 1)) == list(range(kv_heads * head_size))
+    assert held_once(groups.rows(head_size, share)) == list(range(kv_heads * share * head_size))
+    assert groups.rows(head_size, share).shape == (cols, groups.kv_heads_per_col * share * groups.features_per_head)
+
+
+@given(size=sizes())
+def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(size: tuple[int, int, int, int]) -> None:
+    rotary_size = size[3]
+    groups = head_groups(*size)
+    half = groups.rotated // 2
+    first, second, rest = np.split(groups.features, [half, groups.rotated], axis=1)
+    np.testing.assert_array_equal(first >= 0, second >= 0)
+    np.testing.assert_array_equal(second[first >= 0], first[first >= 0] + rotary_size // 2)
+    assert (first < rotary_size // 2).all()
+    assert (rest[rest >= 0] >= rotary_size).all()
+
+
+@given(size=sizes())
+def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size: tuple[int, int, int, int]) -> None:
+    groups = head_groups(*size)
+    for kind in np.split(groups.features >= 0, [groups.rotated // 2, groups.rotated], axis=1):
+        held = kind.sum(axis=1)
+        for start, count in groups.segments:
+            assert np.ptp(held[start : start + count]) <= 1
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_a_column_holds_the_same_features_of_a_key_and_of_all_its_queries(
+    size: tuple[int, int, int, int], share: int
+) -> None:
+    """Query head q belongs to kv head q // share."""
+    cols, _, head_size, _ = size
+    groups = head_groups(*size)
+    shape = (cols, groups.kv_heads_per_col, -1, groups.features_per_head)
+    keys = groups.rows(head_size, 1).reshape(shape)
+    queries = groups.rows(head_size, share).reshape(shape)
+    padding = np.broadcast_to(keys < 0, queries.shape)
+    np.testing.assert_array_equal(queries < 0, padding)
+    same = np.broadcast_to(keys, queries.shape)
+    np.testing.assert_array_equal((queries % head_size)[~padding], (same % head_size)[~padding])
+    np.testing.assert_array_equal((queries // head_size // share)[~padding], (same // head_size)[~padding])
+
+
+def heads_of(groups: HeadGroups, first: int, count: int) -> list[set[int]]:
+    return [set(row[row >= 0].tolist()) for row in groups.kv_heads[first : first + count]]
+
+
+@given(size=sizes())
+def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_line(
+    size: tuple[int, int, int, int],
+) -> None:
+    cols, kv_heads, _, _ = size
+    groups = head_groups(*size)
+    covered = [col for first, count in groups.segments for col in range(first, first + count)]
+    assert covered == list(range(cols))
+    if cols >= kv_heads:
+        sharing = groups.kv_heads_per_col
+        assert len(groups.segments) * sharing == kv_heads
+        for group, (first, count) in enumerate(groups.segments):
+            heads = set(range(group * sharing, (group + 1) * sharing))
+            assert heads_of(groups, first, count) == [heads] * count
+    else:
+        assert all(count == 1 for _, count in groups.segments)
+
+
+@given(size=sizes())
+def test_segments_differ_by_at_most_one_column(size: tuple[int, int, int, int]) -> None:
+    counts = [count for _, count in head_groups(*size).segments]
+    assert max(counts) - min(counts) <= 1
+
+
+@given(size=sizes())
+def test_a_column_holds_no_more_than_its_share_rounded_up(size: tuple[int, int, int, int]) -> None:
+    """Whole heads with few columns; with many, whole pairs and single features of the heads whose group is smallest,
+    shared by as many heads as leaves the fewest places."""
+    cols, kv_heads, head_size, rotary_size = size
+    groups = head_groups(*size)
+    if cols < kv_heads:
+        assert (groups.kv_heads_per_col, groups.features_per_head) == (ceil_div(kv_heads, cols), head_size)
+    else:
+        ways = []
+        for sharing in (n for n in range(1, kv_heads + 1) if kv_heads % n == 0):
+            share = cols // (kv_heads // sharing)
+            rotated = 2 * ceil_div(rotary_size // 2, share)
+            ways.append((sharing, rotated, rotated + ceil_div(head_size - rotary_size, share)))
+        best = min(ways, key=lambda way: way[0] * way[2])
+        assert (groups.kv_heads_per_col, groups.rotated, groups.features_per_head) == best
+
+
+@given(kv_heads=st.integers(1, 20), many=st.integers(1, 8), pairs=st.integers(1, 16), single=st.integers(0, 16))
+def test_nothing_is_padded_when_everything_divides(kv_heads: int, many: int, pairs: int, single: int) -> None:
+    sizes = (2 * pairs + single) * many, 2 * pairs * many
+    assert (head_groups(kv_heads * many, kv_heads, *sizes).rows(sizes[0], 1) >= 0).all()
+    fewer = [cols for cols in range(1, kv_heads + 1) if kv_heads % cols == 0]
+    assert all((head_groups(cols, kv_heads, *sizes).rows(sizes[0], 1) >= 0).all() for cols in fewer)
+
+
+@given(size=sizes())
+def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(
+    size: tuple[int, int, int, int],
+) -> None:
+    cols, kv_heads, head_size, _ = size
+    even, pairs = head_groups(*size, whole_pairs=False), head_groups(*size)
+    assert held_once(even.rows(head_size, 1)) == list(range(kv_heads * head_size))
+    assert len(even.segments) == min(cols, kv_heads)
+    assert even.features_per_head == max(ceil_div(head_size, count) for _, count in even.segments)
+    assert pairs.kv_heads_per_col * pairs.features_per_head <= even.kv_heads_per_col * (even.features_per_head + 2)
+
+
+@given(size=sizes(), share=st.integers(1, 6))
+def test_the_query_heads_of_a_column_are_those_of_its_rows(size: tuple[int, int, int, int], share: int) -> None:
+    cols, _, head_size, _ = size
+    groups = head_groups(*size)
+    heads = groups.query_heads(share)
+    rows = groups.rows(head_size, share).reshape(cols, heads.shape[1], -1)
+    for held, named in zip(rows.reshape(-1, rows.shape[2]), heads.reshape(-1), strict=True):
+        assert set((held[held >= 0] // head_size).tolist()) <= {int(named)}

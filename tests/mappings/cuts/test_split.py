@@ -1,0 +1,43 @@
+"""Cutting an extent over a line loses nothing, repeats nothing, and is as even as it can be."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.cuts.split import balanced_counts, balanced_segments, ceil_div, padded_blocks
+
+TOTALS, PARTS = st.integers(0, 500), st.integers(1, 40)
+
+
+@given(total=TOTALS, parts=PARTS)
+def test_ceil_div_is_the_smallest_integer_not_below_the_quotient(total: int, parts: int) -> None:
+    quotient = ceil_div(total, parts)
+    assert quotient * parts >= total > (quotient - 1) * parts
+
+
+@given(total=st.integers(1, 500), parts=PARTS)
+def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(total: int, parts: int) -> None:
+    blocks = padded_blocks(total, parts)
+    assert blocks.shape == (parts, ceil_div(total, parts))
+    flat = blocks.reshape(-1).tolist()
+    assert flat == [*range(total), *[-1] * (len(flat) - total)]
+
+
+@given(total=TOTALS, parts=PARTS)
+def test_balanced_counts_differ_by_at_most_one_the_larger_first(total: int, parts: int) -> None:
+    counts = balanced_counts(total, parts).tolist()
+    assert sum(counts) == total
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] - counts[-1] <= 1
+
+
+@given(total=TOTALS, parts=PARTS)
+def test_balanced_segments_follow_each_other_without_gaps(total: int, parts: int) -> None:
+    covered = [index for start, count in balanced_segments(total, parts) for index in range(start, start + count)]
+    assert covered == list(range(total))
+
+
+@given(total=TOTALS, more=st.integers(0, 50), parts=PARTS)
+def test_balanced_counts_never_shrink_when_the_total_grows(total: int, more: int, parts: int) -> None:
+    assert (balanced_counts(total + more, parts) >= balanced_counts(total, parts)).all()

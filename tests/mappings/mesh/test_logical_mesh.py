@@ -1,0 +1,197 @@
+"""The mesh on live PEs: whole for programs, and every link a way over live PEs and links."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse_mappings.mesh.broken import Broken, whole
+from wse_mappings.mesh.logical_mesh import ALONG_COLUMNS, ALONG_ROWS, LogicalMesh, usable_shape
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.mesh.shortest import shortest_way
+
+Place = tuple[int, int]
+
+
+@st.composite
+def fabrics(draw: st.DrawFn, shape: tuple[int, int] | None = None) -> Broken:
+    rows, cols = shape or (draw(st.integers(1, 12)), draw(st.integers(1, 12)))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rates = [draw(st.sampled_from([0.0, 0.05, 0.2, 0.5])) for _ in range(3)]
+    dead, east, south = (random.random((rows, cols)) < rate for rate in rates)
+    east[:, -1], south[-1] = False, False
+    return Broken(dead=dead, east=east, south=south)
+
+
+def graph_of(broken: Broken) -> nx.Graph:
+    """The live PEs and working links, told one by one."""
+    rows, cols = broken.shape
+    graph = nx.Graph()
+    for row in range(rows):
+        for col in range(cols):
+            if broken.dead[row, col]:
+                continue
+            graph.add_node((row, col))
+            if col + 1 < cols and not broken.dead[row, col + 1] and not broken.east[row, col]:
+                graph.add_edge((row, col), (row, col + 1))
+            if row + 1 < rows and not broken.dead[row + 1, col] and not broken.south[row, col]:
+                graph.add_edge((row, col), (row + 1, col))
+    return graph
+
+
+def mesh_on(broken: Broken) -> LogicalMesh | None:
+    shape = usable_shape([broken])
+    return LogicalMesh.on(broken, *shape) if all(shape) else None
+
+
+def ways(mesh: LogicalMesh, axis: int) -> dict[Place, list[Place]]:
+    """The PEs of each way east or south, by logical link, walked hop by hop."""
+    found: dict[Place, list[Place]] = defaultdict(list)
+    across = mesh.links(axis)[1]
+    for link, row, col, down, right in np.stack(mesh.runs(axis), axis=1).tolist():
+        way = found[divmod(link, across)]
+        if way:
+            assert way[-1] == (row, col), "a stretch begins where the last one ended"
+        else:
+            way.append((row, col))
+        for _ in range(abs(down) + abs(right)):
+            row, col = row + np.sign(down), col + np.sign(right)
+            way.append((int(row), int(col)))
+    return found
+
+
+@given(fabrics())
+def test_what_is_gone_is_all_but_the_largest_connected_part(broken: Broken) -> None:
+    parts = sorted(map(len, nx.connected_components(graph_of(broken))))
+    left = {tuple(place) for place in np.argwhere(~broken.gone).tolist()}
+    assert len(left) == (parts[-1] if parts else 0)
+    assert not left or nx.is_connected(graph_of(broken).subgraph(left))
+
+
+@given(fabrics())
+def test_every_logical_pe_is_a_live_one_of_its_own_in_order(broken: Broken) -> None:
+    mesh = mesh_on(broken)
+    if mesh is None:
+        assert broken.gone.all()
+        return
+    assert (np.diff(mesh.row_of) > 0).all()
+    assert (np.diff(mesh.col_of, axis=1) > 0).all()
+    assert not broken.gone[mesh.row_of[:, None], mesh.col_of].any()
+
+
+@given(fabrics())
+def test_every_link_is_a_shortest_or_straight_way_over_live_pes_and_links(broken: Broken) -> None:
+    mesh = mesh_on(broken)
+    if mesh is None:
+        return
+    graph = graph_of(broken)
+    for axis in (ALONG_ROWS, ALONG_COLUMNS):
+        found = ways(mesh, axis)
+        rows, cols = mesh.links(axis)
+        assert len(found) == rows * cols
+        for (row, col), way in found.items():
+            other = (row, col + 1) if axis == ALONG_ROWS else (row + 1, col)
+            assert way[0] == (mesh.row_of[row], mesh.col_of[row, col])
+            assert way[-1] == (mesh.row_of[other[0]], mesh.col_of[other])
+            assert all(graph.has_edge(one, next_) for one, next_ in pairwise(way))
+            assert len(way) - 1 == mesh.hops[axis][row, col] == nx.shortest_path_length(graph, way[0], way[-1])
+
+
+@given(fabrics(), st.integers(0, 2**32))
+def test_words_go_over_the_links_of_the_ways_and_back(broken: Broken, seed: int) -> None:
+    mesh = mesh_on(broken)
+    if mesh is None:
+        return
+    rows, cols = mesh.shape
+    words = np.random.default_rng(seed).integers(0, 1000, (4, rows, cols))
+    words[0, 0], words[1, :, -1], words[2, -1], words[3, :, 0] = 0, 0, 0, 0  # nothing leaves the mesh
+    expected = np.zeros((4, *broken.shape), np.int64)
+    direction = {(-1, 0): 0, (0, 1): 1, (1, 0): 2, (0, -1): 3}
+    for axis, (out, back) in ((ALONG_ROWS, (1, 3)), (ALONG_COLUMNS, (2, 0))):
+        for (row, col), way in ways(mesh, axis).items():
+            other = (row, col + 1) if axis == ALONG_ROWS else (row + 1, col)
+            for one, two in pairwise(way):
+                away = (two[0] - one[0], two[1] - one[1])
+                expected[direction[away], *one] += words[out, row, col]
+                expected[direction[-away[0], -away[1]], *two] += words[back, *other]
+    np.testing.assert_array_equal(mesh.physical_words(words), expected)
+
+
+@given(fabrics(), st.data())
+def test_streams_on_a_link_are_the_ways_of_a_rectangle_that_use_it(broken: Broken, data: st.DataObject) -> None:
+    mesh = mesh_on(broken)
+    if mesh is None:
+        return
+    top, left = (data.draw(st.integers(0, side - 1)) for side in mesh.shape)
+    high, wide = data.draw(st.integers(1, mesh.shape[0] - top)), data.draw(st.integers(1, mesh.shape[1] - left))
+    for axis in (ALONG_ROWS, ALONG_COLUMNS):
+        used: dict[tuple[Place, Place], int] = defaultdict(int)
+        for (row, col), way in ways(mesh, axis).items():
+            last_row, last_col = row + (axis == ALONG_COLUMNS), col + (axis == ALONG_ROWS)
+            if top <= row and last_row < top + high and left <= col and last_col < left + wide:
+                for hop in pairwise(way):
+                    used[hop] += 1
+        assert mesh.streams(axis, Rect(top, left, high, wide)) == max(used.values(), default=1)
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_a_fabric_without_defects_is_its_own_mesh(rows: int, cols: int) -> None:
+    mesh = LogicalMesh.on(whole(rows, cols), *usable_shape([whole(rows, cols)]))
+    assert mesh.shape == (rows, cols)
+    words = np.arange(4 * rows * cols).reshape(4, rows, cols)
+    words[0, 0], words[1, :, -1], words[2, -1], words[3, :, 0] = 0, 0, 0, 0
+    np.testing.assert_array_equal(mesh.physical_words(words), words)
+    assert all((hops == 1).all() for hops in mesh.hops)
+
+
+@given(st.lists(fabrics((7, 6)), min_size=1, max_size=3))
+def test_no_choice_of_spare_columns_keeps_more_pes_on_every_wafer(several: list[Broken]) -> None:
+    rows, cols = usable_shape(several)
+
+    def kept(width: int) -> int:
+        return min(int(((~fabric.gone).sum(axis=1) >= width).sum()) for fabric in several)
+
+    assert rows * cols == max(width * kept(width) for width in range(1, 7))
+    assert rows == (kept(cols) if cols else 0)
+    for fabric in several if rows else []:
+        assert LogicalMesh.on(fabric, rows, cols).shape == (rows, cols)
+
+
+def test_a_row_is_left_out_where_that_loses_fewer_pes() -> None:
+    dead = np.zeros((6, 6), bool)
+    dead[2, :4] = True  # four of one row: not four columns of all
+    dead[4, 1] = True
+    broken = Broken(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
+    mesh = LogicalMesh.on(broken, *usable_shape([broken]))
+    assert mesh.shape == (5, 5)
+    assert mesh.row_of.tolist() == [0, 1, 3, 4, 5]
+    assert (mesh.col_of == [0, 2, 3, 4, 5]).all()  # all rows skip the column of the one that must
+    assert mesh.hops[ALONG_ROWS][2].tolist() == [2, 1, 1, 1]  # straight on
+    assert mesh.hops[ALONG_ROWS][3].tolist() == [4, 1, 1, 1]  # round the dead PE by a neighbouring row
+    assert mesh.hops[ALONG_COLUMNS][1].tolist() == [10, 6, 4, 2, 2]  # through the row that is left out
+    assert mesh.hops[ALONG_COLUMNS][2].tolist() == [1, 1, 1, 1, 1]
+
+
+def test_a_dead_link_is_two_hops_more() -> None:
+    nothing = np.zeros((3, 3), bool)
+    south: npt.NDArray[np.bool_] = nothing.copy()
+    south[0, 1] = True
+    mesh = LogicalMesh.on(Broken(dead=nothing, east=nothing, south=south), 3, 3)
+    assert mesh.hops[ALONG_COLUMNS].tolist() == [[1, 3, 1], [1, 1, 1]]
+
+
+def test_more_rows_than_there_are_or_places_that_nothing_joins_are_refused() -> None:
+    dead = np.zeros((2, 3), bool)
+    dead[:, 1] = True
+    broken = Broken(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
+    with pytest.raises(ValueError, match="3x1 PEs on a fabric with 2 rows"):
+        LogicalMesh.on(broken, 3, 1)
+    with pytest.raises(ValueError, match="no way from PE"):
+        shortest_way(broken, (0, 0), (0, 2))

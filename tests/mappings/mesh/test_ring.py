@@ -1,0 +1,77 @@
+"""The interleaved ring: every place is a PE, and neighbours on the ring are at most two PEs apart on the line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mappings.replay import hops, replay
+from wse_mappings.mesh.ring import ring_pe, ring_place, skew
+from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+
+LENGTHS = st.integers(1, 200)
+
+
+@given(length=LENGTHS)
+def test_places_and_pes_are_one_to_one(length: int) -> None:
+    assert sorted(ring_place(pe, length) for pe in range(length)) == list(range(length))
+    assert [ring_pe(ring_place(pe, length), length) for pe in range(length)] == list(range(length))
+
+
+@given(length=LENGTHS, place=st.integers(-500, 500))
+def test_ring_neighbours_are_at_most_two_pes_apart_also_around_the_end(length: int, place: int) -> None:
+    assert abs(ring_pe(place, length) - ring_pe(place + 1, length)) <= 2
+
+
+@given(length=LENGTHS)
+def test_the_ring_goes_out_over_even_pes_and_comes_back_over_odd_ones(length: int) -> None:
+    order = [ring_pe(place, length) for place in range(length)]
+    assert order == [*range(0, length, 2), *sorted(range(1, length, 2), reverse=True)]
+
+
+@given(length=st.integers(1, 64))
+def test_ring_shift_moves_every_word_one_place_on(length: int) -> None:
+    shift = ring_shift(length, 1)
+    places = [ring_place(pe, length) for pe in range(length)]
+    after = replay(shift, places, [None] * length)
+    assert after == [(place - 1) % length for place in places]
+    assert max(hops(shift), default=0) <= 2
+
+
+@given(length=st.integers(1, 64))
+def test_ring_shift_returns_every_word_after_a_whole_turn(length: int) -> None:
+    words: list[object] = list(range(length))
+    for _ in range(length):
+        words = replay(ring_shift(length, 1), words, [None] * length)
+    assert words == list(range(length))
+
+
+@pytest.mark.parametrize("length", range(1, 24))
+def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> None:
+    """Afterwards the PE at place p of line i holds what was at place p + ring_place(i)."""
+    align = ring_align(length)
+    for line in range(length):
+        words: list[object] = list(range(length))
+        for turn in range(length // 2):
+            words = replay(align, words, [None] * length, line, turn)
+        want = [ring_pe(ring_place(pe, length) + ring_place(line, length), length) for pe in range(length)]
+        assert words == want
+
+
+@pytest.mark.parametrize("length", range(2, 24))
+def test_ring_align_costs_every_line_the_same_hops_in_every_round(length: int) -> None:
+    """A line that is done sends on words that nobody stores; only the direction differs between lines."""
+    align = ring_align(length)
+    rounds = len(align.variants)
+    assert rounds == length // 2
+    for line in range(length):
+        assert {tuple(sorted(hops(align, line, r))) for r in range(rounds)} == {tuple(sorted(hops(align)))}
+    assert max(hops(align)) <= 2
+
+
+@given(length=st.integers(1, 64), line=st.integers(0, 63))
+def test_a_skewed_line_is_what_the_alignment_brings_to_it(length: int, line: int) -> None:
+    line %= length
+    places = [ring_place(int(k), length) for k in skew(line, length)]
+    assert places == [(ring_place(line, length) + ring_place(pe, length)) % length for pe in range(length)]

@@ -1,0 +1,164 @@
+"""The cheapest pattern: whatever is chosen does the operation, and no fixed pattern costs less."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.mappings.replay import hops, replay
+from tests.wavelet.lay import WSE2, cycles
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.program.phase import ROWS
+from wse_mappings.patterns.auto import Operation, auto, families, least_cycles
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth
+from wse_mappings.patterns.binary_tree import binary_tree
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.patterns.x_y import Reduce
+from wse_mappings.schedule import Arrival, LineSchedule
+
+ADD = Arrival.ADD
+LEVEL = 5  # two ramps of 2 and one
+FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_tree, "two_phase": two_phase}
+
+
+def fast(schedule: LineSchedule, words: int, gap: int) -> float:
+    """Cycles of the fast model on WSE-2."""
+    times = PatternTimes(LineCosts.of(WSE2, gap))
+    return times.time([Transfer(schedule, 0, words, ROWS)]).cycles.total
+
+
+def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
+    """What a user could have named instead, as its authors size it."""
+    if operation == "broadcast":
+        return [multicast(length, 1, 0)]
+    reduces = [*FIXED.values(), partial(auto_gen, depth=best_depth(length, words, LEVEL))]
+    if operation == "reduce":
+        trees = [k_tree(length, 1, ADD, broadcast=False, groups=groups) for groups in ((), None)]
+        return trees + [reduce(length, 1, ADD) for reduce in reduces]
+    trees = [k_tree(length, 1, ADD, broadcast=True, groups=groups) for groups in ((), None)]
+    ring = [ring_all_reduce(length, 1, ADD)]
+    return trees + ring + [reduce_multicast(reduce(length, 1, ADD), 0) for reduce in reduces]
+
+
+@pytest.mark.parametrize("operation", ["reduce", "all_reduce", "broadcast"])
+@pytest.mark.parametrize("length", [1, 2, 5, 16, 64, 130])
+@pytest.mark.parametrize("words", [1, 16, 128, 2048])
+@pytest.mark.parametrize("gap", [0, 16, 52])
+def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: int, gap: int) -> None:
+    def cost(schedule: LineSchedule) -> float:
+        return fast(schedule, words, gap)
+
+    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
+    assert chosen.cost == cost(chosen.schedule)
+    costs = {schedule.name: cost(schedule) for schedule in fixed(operation, length, words)}
+    assert chosen.cost <= min(costs.values()), f"{chosen.told}: {chosen.cost:.0f}; {costs}"
+
+
+@pytest.mark.parametrize("operation", ["reduce", "all_reduce"])
+@pytest.mark.parametrize(("length", "words"), [(4, 40), (9, 1), (16, 16), (24, 100)])
+def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -> None:
+    def cost(schedule: LineSchedule) -> float:
+        return cycles(schedule, words)
+
+    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
+    assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.told
+
+
+@given(
+    operation=st.sampled_from(["reduce", "all_reduce"]),
+    length=st.integers(1, 40),
+    words=st.integers(1, 300),
+    pick=st.randoms(use_true_random=False),
+)
+@settings(max_examples=60)
+def test_every_member_of_every_family_does_the_operation(
+    operation: Operation, length: int, words: int, pick: object
+) -> None:
+    labels = [(pe,) for pe in range(length)]
+    for family in families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
+        assert all(1 <= start <= max(1, family.most) for start in family.starts)
+        schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
+        assert schedule.variants.shape == (1, 3)
+        if schedule.parts > 1:
+            continue  # carried out part by part in tests/mappings/patterns/test_reduces.py
+        held = [sorted(bag) for bag in replay(schedule, labels)]
+        assert held[root] == list(range(length))
+        if operation == "all_reduce":
+            assert held == [held[root]] * length
+
+
+@given(operation=st.sampled_from(get_args(Operation)), length=st.integers(1, 14), words=st.integers(1, 60))
+@settings(max_examples=15)
+def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation, length: int, words: int) -> None:
+    for family in families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
+        for number in family.starts:
+            schedule, _ = family.make(number)
+            least = family.least or least_cycles(schedule, words, LEVEL)
+            assert least <= cycles(schedule, words, gap=0), family.told.format(number)
+
+
+@pytest.mark.parametrize("make", FIXED.values())
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 21])
+def test_both_sides_meet_in_the_middle_on_colours_of_their_own(make: Reduce, length: int) -> None:
+    schedule = both_sides(length, 1, ADD, make)
+    sums = replay(schedule, [(pe,) for pe in range(length)])
+    assert sorted(sums[length // 2]) == list(range(length))
+    assert schedule.channel is not None
+    west = schedule.messages[:, 0] < length // 2
+    assert not set(schedule.channel[west].tolist()) & set(schedule.channel[~west].tolist())
+    assert set(schedule.channel.tolist()) <= set(range(schedule.colours))
+
+
+def test_patterns_that_leave_colours_open_still_combine() -> None:
+    tree = k_tree(9, 2, ADD, broadcast=False)
+    everywhere = reduce_multicast(tree, 4)
+    assert everywhere.channel is None
+    assert everywhere.colours == tree.colours + 1
+    assert (np.array(replay(everywhere, list(np.eye(9, dtype=np.int64)))) == 1).all()
+    assert (
+        both_sides(9, 1, ADD, lambda length, lines, what: k_tree(length, lines, what, broadcast=False)).channel is None
+    )
+
+
+def test_a_pair_is_not_cut_into_parts() -> None:
+    told = [f.told for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, level_cycles=LEVEL)]
+    assert "ring" not in told
+    assert "ring" in [f.told for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
+
+
+def test_the_number_is_moved_until_no_step_pays() -> None:
+    """Only two-phase reduces with five long hops are cheap: groups of 17 to 19, between those that are tried first."""
+
+    def cost(schedule: LineSchedule) -> float:
+        wrong = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf
+        return 10_000 + wrong  # above what any of them takes at least
+
+    best = auto("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
+    assert (best.told, best.cost) == ("two-phase in groups of 18", 10_000)
+
+
+@pytest.mark.parametrize(
+    ("operation", "length", "words", "told"),
+    [
+        ("gather", 4, 4, "auto: gather of 4 words over 4 PEs: give reduce, all_reduce, broadcast, and at least a word"),
+        ("reduce", 0, 4, "auto: reduce of 4 words over 0 PEs"),
+        ("reduce", 4, 0, "auto: reduce of 0 words over 4 PEs"),
+    ],
+)
+def test_what_cannot_be_chosen_is_told(operation: Operation, length: int, words: int, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)

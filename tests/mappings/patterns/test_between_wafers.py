@@ -1,0 +1,99 @@
+"""Patterns between wafers: one column of each has the sum of all in one order, or the words of the first."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mappings.replay import replay
+from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
+from wse_mappings.cuts.split import balanced_segments
+from wse_mappings.patterns.between_wafers import all_to_all, from_one, to_one
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.schedule import Arrival
+
+
+@given(each=st.integers(1, 6), wafers=st.integers(1, 6), where=st.data())
+def test_every_wafer_of_a_team_has_its_sum_in_the_order_of_the_wafers(
+    each: int, wafers: int, where: st.DataObject
+) -> None:
+    place, teams = where.draw(st.integers(0, each - 1)), where.draw(st.integers(1, wafers))
+    schedule = all_to_all(each * wafers, 2, wafers, place, Arrival.ADD, teams)
+    words = [f"({pe})" for pe in range(each * wafers)]
+    held = replay(schedule, words, [""] * len(words), line=1)
+    for first, count in balanced_segments(wafers, teams):
+        columns = [wafer * each + place for wafer in range(first, first + count)]
+        assert {held[column] for column in columns} == {"".join(words[column] for column in columns)}
+    assert sum(map(bool, held)) == wafers
+
+
+@given(each=st.integers(1, 6), wafers=st.integers(2, 6), where=st.data())
+def test_words_of_one_wafer_reach_a_column_of_all_others(each: int, wafers: int, where: st.DataObject) -> None:
+    one, (leave, enter) = where.draw(st.integers(0, wafers - 1)), where.draw(st.tuples(*[st.integers(0, each - 1)] * 2))
+    before = list(range(each * wafers))
+    held = replay(from_one(each * wafers, 1, wafers, one, leave, enter), before)
+    for wafer in range(wafers):
+        got = one * each + leave if wafer != one else one * each + enter
+        assert held[wafer * each + enter] == got
+    assert sum(a != b for a, b in zip(held, before, strict=True)) == wafers - 1
+
+
+@given(each=st.integers(1, 6), wafers=st.integers(2, 6), where=st.data())
+def test_one_wafer_adds_what_the_others_have_to_its_own(each: int, wafers: int, where: st.DataObject) -> None:
+    one, place = where.draw(st.integers(0, wafers - 1)), where.draw(st.integers(0, each - 1))
+    words = [f"({pe})" for pe in range(each * wafers)]
+    held = replay(to_one(each * wafers, 1, wafers, one, place), words, [""] * len(words))
+    order = [one, *(wafer for wafer in range(wafers) if wafer != one)]
+    assert held[one * each + place] == "".join(words[wafer * each + place] for wafer in order)
+    assert sum(map(bool, held)) == 1
+
+
+@given(each=st.integers(1, 9), stretches=st.integers(1, 5), where=st.data())
+def test_a_multicast_in_stretches_stays_in_each(each: int, stretches: int, where: st.DataObject) -> None:
+    root = where.draw(st.integers(0, each - 1))
+    held = replay(multicast(each * stretches, 1, root, stretches), list(range(each * stretches)))
+    assert held == [pe // each * each + root for pe in range(each * stretches)]
+
+
+@given(each=st.integers(1, 9), stretches=st.integers(1, 5), heads=st.integers(1, 20))
+def test_heads_go_to_whole_stretches_or_stretches_to_whole_heads(each: int, stretches: int, heads: int) -> None:
+    groups = head_groups(each * stretches, heads, 8, 8, stretches=stretches)
+    of_stretch = groups.kv_heads.reshape(stretches, -1)
+    held = [sorted(set(row[row >= 0].tolist())) for row in of_stretch]
+    if heads >= stretches:
+        assert sorted(head for mine in held for head in mine) == list(range(heads)), "no head is on two stretches"
+        found = [first // each for first, _ in groups.segments]
+        counts = [found.count(stretch) for stretch in range(stretches)]
+        assert max(counts) - min(counts) <= 1
+    else:
+        assert {len(mine) for mine in held} == {1}
+    rows = groups.rows(8, 3)
+    assert sorted(rows[rows >= 0].tolist()) == list(range(heads * 24))
+
+
+@given(each=st.integers(1, 40), wafers=st.integers(2, 5), kv_heads=st.integers(1, 6), share=st.integers(1, 8))
+def test_copies_of_a_kv_head_stand_beside_their_part_of_its_queries(
+    each: int, wafers: int, kv_heads: int, share: int
+) -> None:
+    """Every query feature is on one column, with the same feature of its keys."""
+    size = 6
+    groups = head_groups_of_wafers(each * wafers, kv_heads, share, size, 4, stretches=wafers)
+    assert share % groups.copies == 0
+    if kv_heads * share >= wafers:
+        assert len(groups.segments) >= wafers, "no scores are summed over wafers"
+    queries, keys = groups.rows(size, share), groups.rows(size, 1)
+    assert sorted(queries[queries >= 0].tolist()) == list(range(kv_heads * share * size))
+    assert set(keys[keys >= 0].tolist()) == set(range(kv_heads * size))
+    here = (each * wafers, groups.kv_heads_per_col, share // groups.copies, groups.features_per_head)
+    beside = np.broadcast_to(keys.reshape(here[0], here[1], 1, here[3]), here)
+    queries = queries.reshape(here)
+    real = queries >= 0
+    assert (queries[real] % size == beside[real] % size).all()
+    assert (queries[real] // size // share == beside[real] // size).all()
+
+
+def test_as_many_copies_are_taken_as_leave_the_fewest_weights() -> None:
+    """Eight kv heads of 64 pairs with 8 queries each on 8 wafers of 750 columns: one head of queries on each group."""
+    groups = head_groups_of_wafers(6000, 8, 8, 128, 128, stretches=8)
+    assert (groups.copies, groups.features_per_head) == (8, 2)

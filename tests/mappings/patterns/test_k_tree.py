@@ -1,0 +1,207 @@
+"""Trees of any number of levels: every input is summed once, nothing leaves its segment, few relays are needed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mappings.replay import hops, replay
+from wse_mappings.cuts.split import balanced_segments
+from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of, root_of
+from wse_mappings.schedule import Arrival, LineSchedule
+
+LENGTHS = st.integers(1, 64)
+
+
+@st.composite
+def segmented(draw: st.DrawFn) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """A line length and the segments that it is cut into."""
+    length = draw(LENGTHS)
+    return length, tuple(balanced_segments(length, draw(st.integers(1, length))))
+
+
+@st.composite
+def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
+    """A line length and group counts for one to four levels, each at most that before."""
+    length = draw(LENGTHS)
+    groups: list[int] = []
+    for _ in range(draw(st.integers(0, 3))):
+        groups.append(draw(st.integers(1, groups[-1] if groups else length)))
+    return length, tuple(groups)
+
+
+def contributions(schedule: LineSchedule, length: int) -> np.ndarray:
+    """``[PE, input]``: how often each input is in what a PE holds in the end."""
+    return np.array(replay(schedule, list(np.eye(length, dtype=np.int64))))
+
+
+def stages(schedule: LineSchedule) -> int:
+    """Messages that follow from each other, at most: software takes part once in each."""
+    done: dict[int, int] = {}
+    for start, end, arrival in schedule.messages.tolist():
+        if arrival != Arrival.MULTICAST:
+            done[end] = max(done.get(end, 0), done.get(start, 0) + 1)
+    return max(done.values(), default=0)
+
+
+@given(line=segmented())
+def test_reduce_brings_every_input_of_a_segment_to_its_root_once(line: tuple[int, tuple[tuple[int, int], ...]]) -> None:
+    length, segments = line
+    held = contributions(k_tree(length, 1, Arrival.ADD, broadcast=False, segments=segments), length)
+    for start, count in segments:
+        want = np.zeros(length, np.int64)
+        want[start : start + count] = 1
+        np.testing.assert_array_equal(held[start + root_of(count)], want)
+
+
+@given(line=segmented())
+def test_all_reduce_brings_every_input_of_a_segment_to_all_its_pes_once(
+    line: tuple[int, tuple[tuple[int, int], ...]],
+) -> None:
+    length, segments = line
+    held = contributions(k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments), length)
+    for start, count in segments:
+        want = np.zeros((count, length), np.int64)
+        want[:, start : start + count] = 1
+        np.testing.assert_array_equal(held[start : start + count], want)
+
+
+@given(line=segmented(), broadcast=st.booleans())
+def test_messages_stay_in_their_segment(line: tuple[int, tuple[tuple[int, int], ...]], *, broadcast: bool) -> None:
+    length, segments = line
+    segment_of = {pe: i for i, (start, count) in enumerate(segments) for pe in range(start, start + count)}
+    tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments)
+    assert all(segment_of[start] == segment_of[end] for start, end, _ in tree.messages.tolist())
+
+
+@given(length=LENGTHS)
+def test_without_segments_the_whole_line_is_one(length: int) -> None:
+    whole = k_tree(length, 3, Arrival.ADD, broadcast=True, segments=((0, length),))
+    plain = k_tree(length, 3, Arrival.ADD, broadcast=True)
+    np.testing.assert_array_equal(whole.messages, plain.messages)
+    assert plain.variants.tolist() == [[0, 0, 0]]
+
+
+@given(length=LENGTHS, values=st.data())
+def test_every_pe_agrees_on_the_largest_and_on_ties_on_the_lowest_index(length: int, values: st.DataObject) -> None:
+    drawn = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))
+    pairs = [(value, index) for index, value in enumerate(drawn)]
+    best = max(pairs, key=lambda pair: (pair[0], -pair[1]))
+    assert set(replay(k_tree(length, 1, Arrival.LARGER_PAIR, broadcast=True), list(pairs))) == {best}
+    assert set(replay(k_tree(length, 1, Arrival.LARGER, broadcast=True), list(drawn))) == {best[0]}
+
+
+@given(length=st.integers(1, 1000))
+def test_the_number_of_groups_is_the_best_of_all(length: int) -> None:
+    chosen = relays_of(length, (group_count(length),))
+    assert chosen == relays_of(length) == min(relays_of(length, (groups,)) for groups in range(1, length + 1))
+    assert chosen <= math.isqrt(length) + 1
+
+
+@given(length=st.integers(1, 300))
+def test_software_stages_are_those_of_the_formula(length: int) -> None:
+    groups = group_count(length)
+    assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False)) == -(-length // groups) // 2 + groups // 2
+
+
+@given(line=levelled())
+def test_any_levels_bring_every_input_to_the_root_once_and_to_all_pes(line: tuple[int, tuple[int, ...]]) -> None:
+    length, groups = line
+    alone = contributions(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups), length)
+    assert (alone[root_of(length, groups)] == 1).all()
+    assert (contributions(k_tree(length, 1, Arrival.ADD, broadcast=True, groups=groups), length) == 1).all()
+
+
+@given(line=levelled())
+def test_relays_of_any_levels_are_those_on_the_longest_way(line: tuple[int, tuple[int, ...]]) -> None:
+    length, groups = line
+    assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)) == relays_of(length, groups)
+
+
+@given(line=levelled())
+def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: tuple[int, tuple[int, ...]]) -> None:
+    length, groups = line
+    tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
+    assert sorted(tree.messages[:, 0].tolist()) == [pe for pe in range(length) if pe != root_of(length, groups)]
+    crossed = np.zeros((2, length), np.int64)
+    for start, end in tree.messages[:, :2].tolist():
+        crossed[int(end > start), min(start, end) : max(start, end)] += 1
+    assert crossed.max(initial=0) <= len(groups) + 1, "each level crosses a link once in a direction"
+
+
+@given(length=st.integers(1, 200))
+def test_one_level_is_the_two_way_chain_to_the_centre(length: int) -> None:
+    tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=())
+    assert set(hops(tree)) <= {1}
+    assert root_of(length, ()) == length // 2
+    assert relays_of(length, ()) == length // 2
+
+
+@pytest.mark.parametrize("groups", [15, 16, 32])
+def test_two_levels_have_meshgemvs_roots_and_hops(groups: int) -> None:
+    """The global root is the middle of group floor(G / 2), half the line's hops away from its ends."""
+    each = 16
+    length = groups * each
+    tree = k_tree(length, 1, Arrival.ADD, broadcast=True, groups=(groups,))
+    assert root_of(length, (groups,)) == (groups // 2) * each + each // 2
+    assert tree.colours == 10
+    second = [hop for hop in hops(tree) if hop > 1]
+    assert second[: groups - 1] == [each] * (groups - 1)
+    assert relays_of(length, (groups,)) == each // 2 + groups // 2
+
+
+def test_even_levels_take_k_halves_of_the_kth_root() -> None:
+    """K N^(1/K) / 2 relays, the published count."""
+    assert [relays_of(4096, groups) for groups in ((), (64,), (256, 16), (512, 64, 8))] == [2048, 64, 24, 16]
+
+
+def test_each_level_takes_four_colours_and_the_broadcast_two() -> None:
+    for groups, colours in (((), 6), ((8,), 10), ((16, 4), 14)):
+        assert k_tree(64, 1, Arrival.ADD, broadcast=True, groups=groups).colours == colours
+        assert k_tree(64, 1, Arrival.ADD, broadcast=False, groups=groups).colours == colours - 2
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        ((9,), "k_tree: 9 groups in level 1 of a line of 8 PEs: give 1 to 8"),
+        ((4, 5), "k_tree: 5 groups in level 2 of a line of 8 PEs: give 1 to 4"),
+        ((0,), "k_tree: 0 groups in level 1 of a line of 8 PEs: give 1 to 8"),
+    ],
+)
+def test_a_line_without_places_for_the_groups_is_refused(groups: tuple[int, ...], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        k_tree(8, 1, Arrival.ADD, broadcast=True, groups=groups)
+
+
+@given(line=segmented(), groups=st.lists(st.integers(1, 9), max_size=3))
+def test_a_segment_takes_the_groups_that_it_has_places_for(
+    line: tuple[int, tuple[tuple[int, int], ...]], groups: list[int]
+) -> None:
+    length, segments = line
+    held = contributions(
+        k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments, groups=tuple(groups)), length
+    )
+    for start, count in segments:
+        want = np.zeros((count, length), np.int64)
+        want[:, start : start + count] = 1
+        np.testing.assert_array_equal(held[start : start + count], want)
+        assert 0 <= root_of(count, tuple(groups)) < count
+    with pytest.raises(ValueError, match="0 groups in level 1"):
+        k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments, groups=(0,))
+
+
+@given(length=LENGTHS)
+def test_every_pe_but_the_root_sends_its_sum_once(length: int) -> None:
+    senders = k_tree(length, 1, Arrival.ADD, broadcast=False).messages[:, 0].tolist()
+    inner = {start + count // 2 for start, count in balanced_segments(length, group_count(length))}
+    assert sorted(senders) == [pe for pe in range(length) if pe != root_of(length)]
+    assert all(
+        hop == 1
+        for hop, pe in zip(hops(k_tree(length, 1, Arrival.ADD, broadcast=False)), senders, strict=True)
+        if pe not in inner
+    )

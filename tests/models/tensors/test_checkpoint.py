@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors_writer import write_safetensors
+
+from tests.models.helpers import refusal, tiny_tensors, write_model
+from wse.errors import BadModel, WseBug
+from wse.models.configs.config import read_config
+from wse.models.tensors.checkpoint import Checkpoint
+from wse.models.tensors.model_tensors import parameter_count
+from wse.models.tensors.safetensors_file import open_model_files
+
+Q0 = "model.layers.0.self_attn.q_proj.weight"
+
+
+def opened(folder: Path, tensors: dict[str, Any] | None = None, **config: Any) -> Checkpoint:
+    write_model(folder, tensors, **config)
+    return Checkpoint(read_config(folder / "config.json"), open_model_files(folder))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_every_tensor_has_our_name_and_the_files_bytes(tmp_path: Path, dtype: str) -> None:
+    tensors = tiny_tensors(np.dtype(dtype) if dtype != "bfloat16" else ml_dtypes.bfloat16)
+    checkpoint = opened(tmp_path, tensors, torch_dtype=dtype)
+    ours = {
+        "embedding": "model.embed_tokens",
+        "final_norm": "model.norm",
+        "head": "lm_head",
+        "layers.0.attention_norm": "model.layers.0.input_layernorm",
+        "layers.1.q": "model.layers.1.self_attn.q_proj",
+        "layers.1.k": "model.layers.1.self_attn.k_proj",
+        "layers.0.v": "model.layers.0.self_attn.v_proj",
+        "layers.0.o": "model.layers.0.self_attn.o_proj",
+        "layers.1.mlp_norm": "model.layers.1.post_attention_layernorm",
+        "layers.0.gate": "model.layers.0.mlp.gate_proj",
+        "layers.0.up": "model.layers.0.mlp.up_proj",
+        "layers.0.down": "model.layers.0.mlp.down_proj",
+    }
+    for name, theirs in ours.items():
+        got, wanted = checkpoint.tensor(name), tensors[f"{theirs}.weight"]
+        assert got.dtype == wanted.dtype
+        assert got.flags.c_contiguous
+        np.testing.assert_array_equal(got, wanted)
+    assert len(checkpoint.names) == len(tensors) == 3 + 2 * 9
+    assert checkpoint.size_bytes == sum(array.nbytes for array in tensors.values())
+
+
+def test_counts_agree_with_the_spec(tmp_path: Path) -> None:
+    checkpoint = opened(tmp_path)
+    assert checkpoint.size_bytes == 4 * parameter_count(checkpoint.spec)
+
+
+def test_aligned_tensors_are_views_and_others_aligned_copies(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    write_model(tmp_path, tensors)
+    spec = read_config(tmp_path / "config.json")
+    for padding in range(4):
+        write_safetensors(tmp_path / "model.safetensors", tensors, padding=padding)
+        got = Checkpoint(spec, open_model_files(tmp_path)).tensor("layers.0.q")
+        assert got.flags.aligned
+        assert not got.flags.writeable
+        np.testing.assert_array_equal(got, tensors[Q0])
+
+
+def test_a_tied_model_has_no_head(tmp_path: Path) -> None:
+    checkpoint = opened(tmp_path, tiny_tensors(tied=True), tie_word_embeddings=True)
+    assert "head" not in checkpoint.names
+    with pytest.raises(WseBug, match="no tensor 'head'"):
+        checkpoint.tensor("head")
+
+
+def test_harmless_extras_are_ignored(tmp_path: Path) -> None:
+    tensors = tiny_tensors(tied=True)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].copy()
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(3, np.float32)
+    tensors["model.rotary_emb.inv_freq"] = np.ones(3, np.float32)
+    assert "head" not in opened(tmp_path, tensors, tie_word_embeddings=True).names
+
+
+def test_a_tied_model_with_another_head_is_refused(tmp_path: Path) -> None:
+    message = refusal(BadModel, opened, tmp_path, tiny_tensors(), tie_word_embeddings=True)
+    assert message == (
+        f"{tmp_path / 'model.safetensors'}: tensor 'lm_head.weight' differs from the embedding "
+        "that the config ties it to; set tie_word_embeddings to false"
+    )
+
+
+def test_an_untied_model_without_head_is_refused(tmp_path: Path) -> None:
+    assert refusal(BadModel, opened, tmp_path, tiny_tensors(tied=True)) == (
+        f"{tmp_path}: tensor 'lm_head.weight' is missing; set tie_word_embeddings to true "
+        "if the head is the embedding, else fetch the weights again"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(tiny_tensors().keys() - {"lm_head.weight"}))
+def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
+    tensors = tiny_tensors()
+    del tensors[name]
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path}: tensor {name!r} is missing; fetch the weights again, or use the config.json that belongs to them"
+    )
+
+
+def test_a_wrong_shape_is_told_with_the_wanted_one(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    tensors[Q0] = np.ascontiguousarray(tensors[Q0].T)
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} has shape [12, 24], the config asks for [24, 12]; "
+        "use the config.json that belongs to these weights"
+    )
+
+
+def test_tensors_may_mix_floating_point_types(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    tensors[Q0] = tensors[Q0].astype(np.float16)
+    got = opened(tmp_path, tensors).tensor("layers.0.q")
+    assert got.dtype == np.float16
+    np.testing.assert_array_equal(got, tensors[Q0])
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.int64, "I64"), (ml_dtypes.float8_e4m3fn, "F8_E4M3")])
+def test_what_is_no_type_of_weights_is_refused(tmp_path: Path, dtype: Any, kind: str) -> None:
+    tensors = tiny_tensors()
+    tensors[Q0] = tensors[Q0].astype(dtype)
+    tail = " without scales" if kind == "F8_E4M3" else ""
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is {kind}, which is no type of weights{tail}; "
+        "supported: F32, F16, BF16; or fp8 and mxfp4 with scales, named by quantization_config"
+    )
+
+
+def test_every_disagreement_is_named(tmp_path: Path) -> None:
+    tensors = tiny_tensors() | {"more": np.ones(3, np.float32)}
+    tensors[Q0] = np.ascontiguousarray(tensors[Q0].T)
+    del tensors["model.norm.weight"]
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path}: 3 tensors disagree with the config: 'model.norm.weight' is missing; "
+        f"{Q0!r} has shape [12, 24], the config asks for [24, 12]; 'more' is not part of a llama model of 2 layers; "
+        "fetch the weights again, or use the config.json that belongs to these weights"
+    )
+
+
+def test_of_many_disagreements_ten_are_named_and_all_counted(tmp_path: Path) -> None:
+    tensors = tiny_tensors()
+    message = refusal(BadModel, opened, tmp_path, tensors, num_hidden_layers=1, head_dim=4)
+    assert message.startswith(f"{tmp_path}: 13 tensors disagree with the config: {Q0!r} has shape [24, 12], ")
+    assert message.count(" has shape ") == 4
+    assert message.count(" is not part of a llama model of 1 layers") == 6
+    assert message.endswith("; and 3 more; use the config.json that belongs to these weights")
+
+
+@pytest.mark.parametrize("name", ["model.layers.0.self_attn.q_proj.bias", "model.layers.2.mlp.up_proj.weight"])
+def test_an_unexpected_tensor_is_refused(tmp_path: Path, name: str) -> None:
+    tensors = tiny_tensors() | {name: np.ones(3, np.float32)}
+    assert refusal(BadModel, opened, tmp_path, tensors) == (
+        f"{tmp_path / 'model.safetensors'}: tensor {name!r} is not part of a llama model of 2 layers; "
+        "use the config.json that belongs to these weights"
+    )

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors_writer import write_safetensors
+
+from tests.models.helpers import refusal, tiny_tensors, write_config, write_model
+from wse.errors import BadModel
+from wse.models.configs.config import read_config, read_weight_packing
+from wse.models.load import load_model
+from wse.models.tensors.packed_tensors import unpacked
+from wse.models.tensors.packing import Packing
+from wse.models.tensors.safetensors_file import open_safetensors
+from wse.models.tensors.tensor_entry import TensorEntry
+
+FP8 = {"quant_method": "fp8", "weight_block_size": [4, 5], "activation_scheme": "dynamic", "fmt": "e4m3"}
+SIZES = st.integers(1, 9)
+
+
+def held(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict[str, TensorEntry]:
+    return unpacked(open_safetensors(write_safetensors(path, tensors)), packing)
+
+
+@settings(max_examples=50, deadline=None)
+@given(outputs=SIZES, inputs=SIZES, block=st.tuples(SIZES, SIZES), seed=st.integers(0, 2**32 - 1))
+def test_fp8_is_number_times_the_scale_of_its_block(
+    tmp_path_factory: pytest.TempPathFactory, outputs: int, inputs: int, block: tuple[int, int], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    numbers = random.standard_normal((outputs, inputs)).astype(ml_dtypes.float8_e4m3fn)
+    scales = random.random((-(-outputs // block[0]), -(-inputs // block[1])), np.float32)
+    path = tmp_path_factory.mktemp("fp8") / "m.safetensors"
+    entries = held(path, {"a.weight": numbers, "a.weight_scale_inv": scales}, Packing(method="fp8", block=block))
+    assert list(entries) == ["a.weight"]
+    wanted = np.empty((outputs, inputs), np.float32)
+    for i in range(outputs):
+        for j in range(inputs):
+            wanted[i, j] = np.float32(numbers[i, j]) * scales[i // block[0], j // block[1]]
+    entry = entries["a.weight"]
+    assert (entry.kind, entry.shape, entry.stored_bytes) == ("FP8", wanted.shape, numbers.nbytes + scales.nbytes)
+    np.testing.assert_array_equal(entry.array(), wanted)
+    half = outputs // 2
+    np.testing.assert_array_equal(entry.array((slice(half, None), slice(1))), wanted[half:, :1])
+    np.testing.assert_array_equal(entry.array((half,)), wanted[half])
+
+
+def test_mxfp4_is_the_formats_own_numbers_times_a_power_of_two(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    blocks = random.integers(0, 256, (3, 7, 2, 16), dtype=np.uint8)
+    scales = random.integers(0, 255, (3, 7, 2), dtype=np.uint8)
+    entries = held(
+        tmp_path / "m.safetensors",
+        {"e.down_proj_blocks": blocks, "e.down_proj_scales": scales, "e.down_proj_bias": np.ones((3, 7), np.float32)},
+        Packing(method="mxfp4"),
+    )
+    assert set(entries) == {"e.down_proj", "e.down_proj_bias"}
+    halves = np.stack([blocks & 15, blocks >> 4], axis=-1).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    wanted = halves.reshape(3, 7, 2, 32) * scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)[..., None]
+    wanted = wanted.reshape(3, 7, 64).swapaxes(1, 2)
+    entry = entries["e.down_proj"]
+    assert (entry.kind, entry.shape, entry.stored_bytes) == ("MXFP4", (3, 64, 7), blocks.nbytes + scales.nbytes)
+    with np.errstate(over="ignore"):  # 6 x 2 ** 127 is infinite
+        np.testing.assert_array_equal(entry.array(), wanted.astype(np.float32))
+        np.testing.assert_array_equal(entry.array((1, slice(None), slice(2, 5))), wanted[1, :, 2:5].astype(np.float32))
+
+
+def test_a_scale_of_255_is_not_a_number(tmp_path: Path) -> None:
+    parts = {"e_blocks": np.zeros((1, 1, 1, 16), np.uint8), "e_scales": np.full((1, 1, 1), 255, np.uint8)}
+    assert np.isnan(held(tmp_path / "m.safetensors", parts, Packing(method="mxfp4"))["e"].array()).all()
+
+
+FETCH = "; fetch the weights again, or use the config.json that belongs to them"
+F8 = np.ones((4, 6), ml_dtypes.float8_e4m3fn)
+FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
+    (
+        "fp8",
+        {"a.weight_scale_inv": np.ones((1, 2), np.float32)},
+        "tensor 'a.weight_scale_inv' has no 'a.weight' to scale",
+        FETCH,
+    ),
+    (
+        "fp8",
+        {"a.weight": F8, "a.weight_scale_inv": np.ones((2, 2), np.float32)},
+        "tensor 'a.weight' is F8_E4M3 [4, 6] with scales F32 [2, 2]; blocks of 4 x 5 ask for "
+        "F8_E4M3 [out, in] and F32 [1, 2]",
+        ": fetch" + FETCH.removeprefix("; fetch"),
+    ),
+    (
+        "fp8",
+        {"a.weight": F8.astype(np.float16), "a.weight_scale_inv": np.ones((1, 2), np.float32)},
+        "tensor 'a.weight' is F16 [4, 6] with scales F32 [1, 2]; blocks of 4 x 5 ask for "
+        "F8_E4M3 [out, in] and F32 [1, 2]",
+        ": fetch" + FETCH.removeprefix("; fetch"),
+    ),
+    ("mxfp4", {"e_scales": np.ones((1, 1, 1), np.uint8)}, "tensor 'e_scales' has no 'e_blocks' to scale", FETCH),
+    (
+        "mxfp4",
+        {"e_blocks": np.ones((2, 1, 16), np.uint8), "e_scales": np.ones((2, 1), np.uint8)},
+        "tensor 'e_blocks' is U8 [2, 1, 16] with scales U8 [2, 1]; MXFP4 asks for U8 [experts, out, groups, 16] "
+        "and U8 [experts, out, groups]",
+        ": fetch" + FETCH.removeprefix("; fetch"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "tensors", "what", "remedy"), FAULTS)
+def test_parts_that_do_not_belong_together_are_refused(
+    tmp_path: Path, method: str, tensors: dict[str, Any], what: str, remedy: str
+) -> None:
+    path = tmp_path / "m.safetensors"
+    message = refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5)))
+    assert message == f"{path}: {what}{remedy}"
+
+
+def test_an_fp8_folder_is_loaded_as_the_configs_own_type(tmp_path: Path) -> None:
+    tensors = tiny_tensors(ml_dtypes.bfloat16)
+    name = "model.layers.1.mlp.up_proj.weight"
+    tensors[name] = np.full((20, 12), 2, ml_dtypes.float8_e4m3fn)
+    tensors[name + "_scale_inv"] = np.arange(15, dtype=np.float32).reshape(5, 3)
+    model = load_model(write_model(tmp_path, tensors, torch_dtype="bfloat16", quantization_config=FP8))
+    assert model.spec.dtype == "bfloat16"
+    assert model.checkpoint is not None
+    up = model.checkpoint.tensor("layers.1.up")
+    assert (up.dtype, up[19, 11], up[0, 0]) == (np.float32, 28, 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "tail"),
+    [
+        ("fp8", "quantization_config = 'fp8': give an object or null"),
+        ({"quant_method": "gptq"}, "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4"),
+        ({}, "has no quantization_config.quant_method; add it: one of fp8, mxfp4"),
+        (FP8 | {"weight_block_size": [128]}, "weight_block_size = [128]: give two sizes from 1 to 65,536"),
+        (FP8 | {"weight_block_size": [0, 1]}, "weight_block_size = [0, 1]: give two sizes from 1 to 65,536"),
+        (FP8 | {"fmt": "e5m2"}, "quantization_config.fmt = 'e5m2': supported: e4m3"),
+        (FP8 | {"activation_scheme": "static"}, "with scales of the file are not supported; supported: dynamic"),
+        (FP8 | {"bits": 3}, "quantization_config.bits = 3: this key is not understood and may change the mathematics"),
+    ],
+)
+def test_other_packings_are_refused(tmp_path: Path, table: Any, tail: str) -> None:
+    path = write_config(tmp_path, quantization_config=table)
+    assert tail in refusal(BadModel, read_config, path)
+
+
+def test_the_size_of_a_block_is_read_from_the_config(tmp_path: Path) -> None:
+    assert read_weight_packing(write_config(tmp_path, quantization_config=FP8)) == Packing(method="fp8", block=(4, 5))
+    del_block = {key: value for key, value in FP8.items() if key != "weight_block_size"}
+    assert read_weight_packing(write_config(tmp_path, quantization_config=del_block)).block == (128, 128)
+    assert read_weight_packing(write_config(tmp_path)) == Packing()

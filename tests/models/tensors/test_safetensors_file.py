@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors_writer import header_of, join_safetensors, write_safetensors
+
+from tests.models.helpers import refusal, result_or_refusal
+from wse.errors import BadModel
+from wse.models.tensors.safetensors_file import open_model_files, open_safetensors, open_sharded
+
+A = np.arange(6, dtype=np.float32).reshape(2, 3)
+B = np.arange(4, dtype=np.float16)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_arrays_come_back_as_views_of_the_file(tmp_path: Path, dtype: Any) -> None:
+    tensors = {"a": A.astype(dtype), "b": np.zeros((0, 3), dtype), "c": np.array(1.5, dtype)}
+    entries = open_safetensors(write_safetensors(tmp_path / "m.safetensors", tensors))
+    assert list(entries) == ["a", "b", "c"]
+    for name, wanted in tensors.items():
+        got = entries[name].array()
+        assert got.dtype == wanted.dtype
+        assert entries[name].shape == got.shape == wanted.shape
+        np.testing.assert_array_equal(got, wanted)
+        assert not got.flags.writeable
+        assert not got.flags.owndata
+
+
+def test_names_may_come_in_any_order_and_the_header_may_be_padded(tmp_path: Path) -> None:
+    header = header_of({"a": A, "b": B})
+    header = dict(reversed(header.items()))
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(join_safetensors(header, A.tobytes() + B.tobytes(), padding=5))
+    np.testing.assert_array_equal(open_safetensors(path)["a"].array(), A)
+
+
+def test_a_file_without_tensors_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(join_safetensors({}, b""))
+    assert open_safetensors(path) == {}
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} | changes
+
+
+AGAIN = "; fetch the file again"
+SUPPORTED = "supported: F32, F16, BF16, F8_E4M3, BOOL, U8, I8, F64, I16, I32, I64, U16, U32, U64"
+FAULTS: list[tuple[str, Any, str]] = [
+    (
+        "float4",
+        {"a": entry(dtype="F4")},
+        "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED,
+    ),
+    (
+        "unknown dtype",
+        {"a": entry(dtype="F99")},
+        "tensor 'a': dtype 'F99' is no element type of the format; " + SUPPORTED,
+    ),
+    (
+        "dtype of another type",
+        {"a": entry(dtype=[32])},
+        "tensor 'a': dtype [32] is no element type of the format; " + SUPPORTED,
+    ),
+    (
+        "negative",
+        {"a": entry(shape=[-2, 3])},
+        "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN,
+    ),
+    ("text", {"a": entry(shape="6")}, "tensor 'a': shape '6' is not a list of plausible sizes" + AGAIN),
+    ("bool", {"a": entry(shape=[True])}, "tensor 'a': shape [True] is not a list of plausible sizes" + AGAIN),
+    (
+        "huge",
+        {"a": entry(shape=[2**62, 2**62])},
+        f"tensor 'a': shape [{2**62}, {2**62}] is not a list of plausible sizes" + AGAIN,
+    ),
+    (
+        "huge but empty",
+        {"a": entry(shape=[0, 2**50, 2**50], data_offsets=[0, 0])},
+        f"tensor 'a': shape [0, {2**50}, {2**50}] is not a list of plausible sizes" + AGAIN,
+    ),
+    (
+        "out of file",
+        {"a": entry(data_offsets=[0, 48])},
+        "tensor 'a': data_offsets [0, 48] must be [begin, end] inside the 24 bytes of data; "
+        "the file may be cut short: fetch the file again",
+    ),
+    (
+        "backwards",
+        {"a": entry(data_offsets=[24, 0])},
+        "tensor 'a': data_offsets [24, 0] must be [begin, end] inside the 24 bytes of data; "
+        "the file may be cut short: fetch the file again",
+    ),
+    (
+        "one offset",
+        {"a": entry(data_offsets=[24])},
+        "tensor 'a': data_offsets [24] must be [begin, end] inside the 24 bytes of data; "
+        "the file may be cut short: fetch the file again",
+    ),
+    (
+        "wrong size",
+        {"a": entry(shape=[2, 2])},
+        "tensor 'a': has 24 bytes, shape [2, 2] of F32 needs 16" + AGAIN,
+    ),
+    (
+        "no offsets",
+        {"a": {"dtype": "F32", "shape": [6]}},
+        "tensor 'a': must have dtype, shape and data_offsets and nothing else" + AGAIN,
+    ),
+    (
+        "not an object",
+        {"a": 3},
+        "tensor 'a': must have dtype, shape and data_offsets and nothing else" + AGAIN,
+    ),
+    (
+        "overlap",
+        {"a": entry(), "b": entry(shape=[2], data_offsets=[8, 16])},
+        "tensor 'b' begins at byte 8 of the data and overlaps the one before" + AGAIN,
+    ),
+    (
+        "hole",
+        {"a": entry(shape=[2], data_offsets=[16, 24])},
+        "tensor 'a' begins at byte 16 of the data and leaves a hole before it" + AGAIN,
+    ),
+    (
+        "hole at the end",
+        {"a": entry(shape=[2], data_offsets=[0, 8])},
+        "has 24 bytes of data, its tensors take 8" + AGAIN,
+    ),
+    ("list", b"[1]", "its header does not begin with '{'; is it a safetensors file?"),
+    (
+        "not JSON",
+        b'{"a":]',
+        "header: not JSON at line 1, column 6 (Expecting value); correct it or fetch the file again",
+    ),
+    ("duplicate", b'{"a":1,"a":2}', "header: the key 'a' is given twice; correct it or fetch the file again"),
+]
+
+
+@pytest.mark.parametrize(("header", "tail"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_broken_header_is_refused(tmp_path: Path, header: Any, tail: str) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(join_safetensors(header, A.tobytes()))
+    assert refusal(BadModel, open_safetensors, path) == f"{path}: {tail}"
+
+
+def test_files_cut_short_and_absurd_lengths(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(b"")
+    assert refusal(BadModel, open_safetensors, path) == (f"{path}: is empty{AGAIN}")
+    path.write_bytes(b"1234567")
+    assert refusal(BadModel, open_safetensors, path) == (
+        f"{path}: has 7 bytes, a safetensors file has at least 10{AGAIN}"
+    )
+    path.write_bytes(struct.pack("<Q", 300) + b"{}")
+    assert refusal(BadModel, open_safetensors, path) == (f"{path}: claims a header of 300 bytes, only 2 follow{AGAIN}")
+    path.write_bytes(struct.pack("<Q", 10**9) + b"{}")
+    assert refusal(BadModel, open_safetensors, path) == (
+        f"{path}: claims a header of 1,000,000,000 bytes, the limit is 100,000,000; is it a safetensors file?"
+    )
+    assert refusal(BadModel, open_safetensors, tmp_path / "none.safetensors") == (
+        f"{tmp_path / 'none.safetensors'}: does not exist or is not a regular file; fetch it, or correct the name"
+    )
+
+
+def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
+    message = refusal(BadModel, open_safetensors, tmp_path / ("x" * 400))
+    assert message.endswith("; check the path and its permissions")
+
+
+def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:
+    path = write_safetensors(tmp_path / "m.safetensors", {"a": A, "b": B})
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        refusal(BadModel, open_safetensors, path)
+
+
+FIELDS = st.fixed_dictionaries(
+    {
+        "dtype": st.sampled_from(["F32", "F16", "BF16", "I64"]) | st.text(max_size=3),
+        "shape": st.lists(st.integers(-1, 4) | st.integers(), max_size=3) | st.none(),
+        "data_offsets": st.lists(st.integers(0, 24) | st.integers(), max_size=3) | st.none(),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=60)
+    | st.builds(
+        join_safetensors,
+        st.dictionaries(st.text(max_size=3), FIELDS | st.none(), max_size=3) | st.binary(max_size=20),
+        st.binary(max_size=24),
+    )
+)
+def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(content)
+    entries = result_or_refusal(BadModel, open_safetensors, path) or {}
+    assert sum(e.stored_bytes for e in entries.values()) <= len(content)
+
+
+def write_sharded(folder: Path, weight_map: Any) -> Path:
+    write_safetensors(folder / "one.safetensors", {"a": A})
+    write_safetensors(folder / "two.safetensors", {"b": B})
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 32}, "weight_map": weight_map}))
+    return index
+
+
+def test_shards_are_joined(tmp_path: Path) -> None:
+    write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
+    entries = open_model_files(tmp_path)
+    np.testing.assert_array_equal(entries["a"].array(), A)
+    np.testing.assert_array_equal(entries["b"].array(), B)
+
+
+@pytest.mark.parametrize("name", ["../one.safetensors", "/etc/one.safetensors", "a\\b.safetensors", "one.bin", 7])
+def test_a_shard_must_lie_beside_its_index(tmp_path: Path, name: Any) -> None:
+    index = write_sharded(tmp_path, {"a": name})
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: 'a' is in {name!r}; a shard must be a .safetensors file beside the index, named without folders"
+    )
+
+
+@pytest.mark.parametrize("weight_map", [{}, None, ["a"]])
+def test_an_index_without_a_map_is_refused(tmp_path: Path, weight_map: Any) -> None:
+    index = write_sharded(tmp_path, weight_map)
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: weight_map must be an object of tensor name to file name{AGAIN}"
+    )
+
+
+def test_an_index_that_disagrees_with_its_shards_is_refused(tmp_path: Path) -> None:
+    index = write_sharded(tmp_path, {"a": "two.safetensors", "b": "two.safetensors"})
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: 'a' is not in two.safetensors, where the index puts it; fetch index and shards again"
+    )
+    index = write_sharded(tmp_path, {"a": "three.safetensors"})
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: 1 of 1 shards are missing: three.safetensors; fetch them into the same folder"
+    )
+    index = write_sharded(tmp_path, {"a": "one.safetensors"} | {f"t{i}": f"{i:02}.safetensors" for i in range(12)})
+    named = ", ".join(f"{i:02}.safetensors" for i in range(10))
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{index}: 12 of 13 shards are missing: {named}, …; fetch them into the same folder"
+    )
+    index = write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
+    write_safetensors(tmp_path / "two.safetensors", {"a": A, "b": B})
+    assert refusal(BadModel, open_sharded, index) == (
+        f"{tmp_path / 'two.safetensors'}: tensor 'a' is also in one.safetensors{AGAIN}"
+    )
+
+
+def test_a_folder_without_weights_says_what_to_do(tmp_path: Path) -> None:
+    assert refusal(BadModel, open_model_files, tmp_path) == (
+        f"{tmp_path}: has no model.safetensors and no model.safetensors.index.json; "
+        "fetch what is missing, save the weights as safetensors, or give the path of config.json to do without them"
+    )

@@ -1,0 +1,73 @@
+"""Stretches of a tensor are the rows of the whole, in every family's way of writing tensors."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_checkpoint import write_checkpoint
+
+from wse.models.configs.config import FAMILIES
+from wse.models.family import Piece
+from wse.models.load import load_model
+from wse.models.tensors.mapped_file import MappedFile
+from wse.models.tensors.tensor_entry import plain_entry
+
+GOLDENS = Path(__file__).parents[2] / "data"
+PATHS = [*sorted((GOLDENS / "families").glob("*.json")), *sorted((GOLDENS / "formats").glob("*.json"))]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_stretches_are_the_rows_of_the_whole(path: Path, tmp_path: Path) -> None:
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    if golden["config"]["model_type"] not in FAMILIES:
+        pytest.skip("this family is not read")
+    checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
+    assert checkpoint is not None
+    for name in checkpoint.names:
+        whole, rows = checkpoint.tensor(name), checkpoint.rows(name)
+        assert rows.shape == whole.shape
+        cuts = sorted({0, 1, len(whole) // 3, len(whole) // 2 + 1, len(whole)})
+        stretches = [rows[begin:end] for begin, end in pairwise(cuts)]
+        np.testing.assert_array_equal(np.concatenate(stretches), whole, err_msg=name)
+        assert rows[2:2].shape == (0, *whole.shape[1:])
+
+
+PIECES: list[dict[str, Any]] = [
+    {},
+    {"index": (slice(1, 9, 2),)},
+    {"index": (slice(2, None), slice(1, 4))},
+    {"index": (slice(None), slice(0, 6, 3)), "transposed": True},
+    {"rows": np.array([3, 3, 0, 9, 5])},
+    {"index": (slice(1, None),), "rows": np.array([8, 0, 2])},
+    {"transposed": True, "rows": np.array([5, 0])},
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_=st.sampled_from(PIECES), begin=st.integers(0, 6), count=st.integers(0, 6))
+def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) -> None:
+    array = np.arange(60.0).reshape(10, 6)
+    entry = plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__)))
+    piece = Piece(file_name="t", file_shape=array.shape, **given_)
+    whole = array[given_.get("index", ())]
+    whole = whole.T if given_.get("transposed") else whole
+    whole = whole[given_["rows"]] if "rows" in given_ else whole
+    assert piece.shape == whole.shape
+    np.testing.assert_array_equal(piece.cut(entry), whole)
+    np.testing.assert_array_equal(piece.cut(entry, slice(begin, begin + count)), whole[begin : begin + count])
+
+
+def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(256)) * 64)
+    file = MappedFile(path)
+    view = file.bytes[5:]
+    file.let_go()
+    assert view.tobytes() == path.read_bytes()[5:]

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from tests.models.helpers import refusal, write_config
+from wse.errors import BadInput, BadModel
+from wse.models.configs.config import read_config
+from wse.models.tokenizers.json_tokenizer import json_tokenizer
+from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
+from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig
+
+NONE = TokenizerConfig()
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def write_spelled(path: Path) -> Path:
+    """The Llama 1 and 2 form: words begin with ▁, unknown characters are spelled in bytes."""
+    pieces = ["<unk>", "<s>", "</s>", *BYTES, "▁", "a", "b", "é", "ab", "▁a"]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    library = tokenizers.Tokenizer(
+        models.BPE(vocab, [("a", "b"), ("▁", "a")], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    library.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    library.add_special_tokens(["<unk>", "<s>", "</s>"])
+    library.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    library.save(str(path))
+    return path
+
+
+def write_byte_level(path: Path) -> Path:
+    """The GPT-2 and Llama 3 form: every byte is a character of the alphabet."""
+    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa"]
+    library = tokenizers.Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, [("Ġ", "a")]))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens(["<begin>", "<end>"])
+    library.post_processor = processors.TemplateProcessing(single="<begin> $A", special_tokens=[("<begin>", 257)])
+    library.save(str(path))
+    return path
+
+
+WRITERS = {"spelled": (write_spelled, 265, 1, 2), "byte-level": (write_byte_level, 259, 257, 258)}
+
+
+@pytest.fixture(params=WRITERS)
+def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> LibraryTokenizer:
+    write, size, bos, eos = WRITERS[request.param]
+    spec = read_config(write_config(tmp_path, vocab_size=size, bos_token_id=bos, eos_token_id=eos))
+    return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NONE)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(alphabet="ab éß😀\n", max_size=20))
+def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert ids[0] in (1, 257)
+    assert 257 not in ids[1:]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode(ids[1:]) == text
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(st.integers(0, 258) | st.integers(195, 264), max_size=30))
+def test_a_stream_joins_to_the_decoded_text(tokenizer: LibraryTokenizer, ids: list[int]) -> None:
+    ids = [i for i in ids if i < tokenizer.vocab_size]
+    stream = tokenizer.stream()
+    parts = [stream.push(i) for i in ids]
+    assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
+
+
+def test_a_stream_never_splits_a_character(tokenizer: LibraryTokenizer) -> None:
+    stream = tokenizer.stream()
+    parts = [stream.push(i) for i in tokenizer.encode("é😀 a")] + [stream.finish()]
+    assert "".join(parts) == "é😀 a"
+    assert not any("\ufffd" in part for part in parts)
+
+
+def test_an_id_outside_the_vocabulary_is_refused(tokenizer: LibraryTokenizer) -> None:
+    last = tokenizer.vocab_size - 1
+    wanted = f"token id 900 is outside the vocabulary; give ids from 0 to {last}"
+    assert refusal(BadInput, tokenizer.decode, [900]) == wanted
+    assert refusal(BadInput, tokenizer.stream().push, 900) == wanted
+    assert refusal(BadInput, tokenizer.encode, "\udce9") == (
+        "the text is not Unicode at character 0; give it in UTF-8, or as token ids"
+    )
+
+
+@pytest.mark.parametrize("bos", [None, 1])
+def test_what_is_put_around_a_text_is_the_post_processors_word(tmp_path: Path, bos: int | None) -> None:
+    """Neither the config's begin token nor the flag beside the file counts, as in transformers 5."""
+    spec = read_config(write_config(tmp_path, vocab_size=265, bos_token_id=bos))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    assert json_tokenizer(path, spec, TokenizerConfig(add_bos_token=False)).encode("a") == [1, 264]
+    assert json_tokenizer(path, spec, NONE).encode("a", bare=True) == [264]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
+    silent = TokenizerConfig(marks=(("bos_token", "<s>"),), add_bos_token=True)
+    assert json_tokenizer(path, spec, silent).encode("a") == [264]
+
+
+def test_an_added_token_with_another_id_is_refused(tmp_path: Path) -> None:
+    spec = read_config(write_config(tmp_path, vocab_size=266))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    config = TokenizerConfig(added=(AddedToken(text="<turn>", token_id=265),))
+    assert json_tokenizer(path, spec, config).encode("a<turn>", bare=True) == [264, 265]
+    config = TokenizerConfig(added=(AddedToken(text="ab", token_id=265),))
+    assert refusal(BadModel, json_tokenizer, path, spec, config) == (
+        f"{path}: has the token 'ab' as 263, tokenizer_config.json as 265; use files that belong together"
+    )
+
+
+def test_a_prefix_of_pieces_inside_words_is_refused(tmp_path: Path) -> None:
+    """The library reads such merges without looking, and ends the process where they lack the prefix."""
+    spec = read_config(write_config(tmp_path, vocab_size=259))
+    path = write_byte_level(tmp_path / "tokenizer.json")
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    for harmless in ("", None):
+        whole["model"]["continuing_subword_prefix"] = harmless
+        path.write_text(json.dumps(whole), encoding="utf-8")
+        assert json_tokenizer(path, spec, NONE).vocab_size == 259
+    whole["model"]["continuing_subword_prefix"] = "x"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    assert refusal(BadModel, json_tokenizer, path, spec, NONE) == (
+        f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
+    )
+
+
+@pytest.mark.parametrize(("vocab_size", "fits"), [(262, False), (265, True), (267, True), (300, False)])
+def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_size: int, fits: bool) -> None:  # noqa: FBT001
+    spec = read_config(write_config(tmp_path, vocab_size=vocab_size))
+    path = write_spelled(tmp_path / "tokenizer.json")
+    if fits:
+        assert json_tokenizer(path, spec, NONE).decode([vocab_size - 1]) in ("", "a")
+        return
+    assert refusal(BadModel, json_tokenizer, path, spec, NONE) == (
+        f"{path}: has 265 tokens, the model {vocab_size}; use the tokenizer that belongs to the model"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1", '{"model": {"type": "None"}}', "\xff"])
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(text.encode("latin-1"))
+    message = refusal(BadModel, json_tokenizer, path, read_config(write_config(tmp_path)), NONE)
+    assert message.startswith(f"{path}: not a tokenizer of the tokenizers library (")
+    assert message.endswith("); fetch the file again")

@@ -1,0 +1,151 @@
+"""The trace of an estimate against that of a run of the same request: the same but ids, text and seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+
+from tests.models.helpers import write_config, write_model
+from tests.studies.estimate.test_estimate import mixture_options
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.record.estimate import write_estimate
+from wse.request.estimate_request import EstimateRequest, PreparedEstimate
+from wse.request.run_request import Request, prepare
+from wse.serving.economics import load_economics
+from wse.studies.compile.choose import compiled
+from wse.studies.estimate.estimate import estimate, report_of, timed
+from wse.studies.run.run import run
+from wse_traces import Trace, open_trace, problems, schema
+
+PROMPT, NEW = 5, 26
+SAME = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one region": {"mesh": "6x5"},
+    "two wafers, two users": {"mesh": "6x5", "wafers": 2, "batch": 2},
+    "regions": {"mesh": "12x10", "mapping": "pipeline", "region": "6x5", "batch": 2},
+    "a region over wafers": {"mesh": "6x5", "mapping": "tensor", "wafers": 2},
+    "dead PEs": {"mesh": "8x8", "defects": "0.03", "defects_seed": 3},
+}
+
+
+@pytest.fixture(scope="module", params=REQUESTS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Traces of a run and of an estimate."""
+    folder = tmp_path_factory.mktemp("pair")
+    write_model(folder)
+    write_config(folder, "eos_token_id")
+    placed = dict(REQUESTS[request.param])
+    batch = placed.pop("batch", 1)
+    ids = tuple(range(3, 3 + PROMPT))
+    asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompts": (ids,) * batch}
+    prepared = prepare(Request(model=str(folder), max_new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
+    run(prepared, compiled(prepared), trace=folder / "run.h5")
+    same = {"wafer": "wse2", "software": "tuned", "prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
+    wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
+    estimate(wanted, trace=folder / "estimate.h5")
+    return folder / "run.h5", folder / "estimate.h5"
+
+
+def totals_by_op(trace: Trace) -> dict[str, Any]:
+    """Cycles by cause, words and hops of every op over the run."""
+    steps = trace.steps()
+    ops = trace.rows("op")
+    found = {name: np.bincount(steps["op"], steps[name], ops) for name in ("cycles", "words", "hops")}
+    return found | {str(i): np.bincount(steps["op"], by, ops) for i, by in enumerate(steps["cycles_by"].T)}
+
+
+def test_what_is_written_of_a_program_and_its_totals_is_the_same(pair: tuple[Path, Path]) -> None:
+    assert [problems(path) for path in pair] == [[], []]
+    with open_trace(pair[0]) as executed, open_trace(pair[1]) as estimated:
+        assert estimated.complete
+        assert estimated.header.program_digest == executed.header.program_digest
+        for table in SAME:
+            a, b = executed.table(table), estimated.table(table)
+            assert all(np.array_equal(a[name], b[name]) for name in a), table
+        a, b = totals_by_op(executed), totals_by_op(estimated)
+        assert all(np.array_equal(a[name], b[name]) for name in a)
+        assert (a["hops"] > 0).any()
+
+
+def test_passes_and_tokens_are_those_of_the_run(pair: tuple[Path, Path]) -> None:
+    with open_trace(pair[0]) as executed, open_trace(pair[1]) as estimated:
+        for trace in (executed, estimated):
+            ends = (
+                trace.column("passes/start_cycle") + trace.column("schedules/cycles")[trace.column("passes/schedule")]
+            )
+            assert np.abs(ends[:-1] - trace.column("passes/start_cycle")[1:]).max() <= 1
+        a, b = (trace.column("schedules/phase")[trace.column("passes/schedule")] for trace in (executed, estimated))
+        assert np.array_equal(a, b)
+        assert np.abs(executed.column("passes/start_cycle") - estimated.column("passes/start_cycle")).max() <= 1
+        a, b = executed.table("crossing"), estimated.table("crossing")
+        assert all(np.array_equal(a[name], b[name]) for name in a)
+        a, b = (in_order(trace) for trace in (executed, estimated))
+        for name in ("sequence", "position", "is_prompt", "pass"):
+            assert np.array_equal(a[name], b[name]), name
+        assert np.abs(a["cycles"] - b["cycles"]).max() <= 1
+        assert set(b["id"]) == {-1}
+        assert not any(estimated.token_bytes())
+
+
+def in_order(trace: Trace) -> dict[str, Any]:
+    """The tokens user by user."""
+    tokens = trace.table("token")
+    order = np.lexsort((tokens["position"], tokens["sequence"]))
+    return {name: column[order] for name, column in tokens.items()}
+
+
+def test_decoded_tokens_that_cost_the_same_share_their_steps(pair: tuple[Path, Path]) -> None:
+    with open_trace(pair[0]) as executed, open_trace(pair[1]) as estimated:
+        assert estimated.rows("pass") == executed.rows("pass")
+        decode = estimated.column("schedules/phase") == schema.PHASES.index("decode")
+        slots = estimated.column("schedules/kv_slots")[decode]
+        assert max(np.bincount(slots)) == 1
+        assert estimated.rows("step") == executed.rows("step")
+        assert estimated.rows("shift") <= executed.rows("shift")
+        for name in ("words", "hops"):
+            assert estimated.steps()[name].sum() == executed.steps()[name].sum()
+
+
+def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
+    whole, spec = load_wafer("wse2"), mixture_spec(MIXTURES["shared"], layers=3)
+    loaded: Any = SimpleNamespace(spec=spec, checkpoint=None, tokenizer=None, path=tmp_path)
+    prepared = PreparedEstimate(
+        request=EstimateRequest(prompt_len=PROMPT, new_tokens=6),
+        loaded=loaded,
+        whole=whole,
+        wafer=mesh_on(whole, 3, 4),
+        software=load_software("tuned", "wse2"),
+        options=mixture_options("expert", "own", PROMPT, 6),
+        new_tokens=6,
+        economics=load_economics(whole),
+    )
+    program = compiled(prepared)
+    counted = timed(prepared, program, None)
+    write_estimate(tmp_path / "t.h5", prepared, program, counted, report_of(prepared, program, counted))
+    assert problems(tmp_path / "t.h5") == []  # among them: layers and their experts add up to the words on links
+    experts = spec.experts
+    assert experts is not None
+    with open_trace(tmp_path / "t.h5") as trace:
+        load = trace.table("expert_load")
+        layers = {int(layer): load["tokens"][load["layer"] == layer] for layer in load["layer"]}
+        assert len(layers) == sum(layer.experts for layer in spec.layers)
+        for tokens in layers.values():
+            assert tokens.sum() == (PROMPT + 5) * experts.active
+        assert trace.rows("routed") == 0
+        assert trace.column("links/words").sum() == trace.steps()["hops"].sum()
+
+
+def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    request = EstimateRequest(model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report")
+    report = estimate(request, trace=path)
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        free = trace.column("sram/bytes_per_pe")[:, schema.USES.index("free")]
+        assert free.min() == free.max() == report["sram"]["bytes_per_pe"]["free"] < 0

@@ -1,0 +1,102 @@
+"""The layers' words in the trace of a run: placed, shared, and adding up to the words on all links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from interrupted_run import interrupted_run
+
+from wse.cli import main
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+from wse_traces import TraceWriter, open_trace, problems
+from wse_traces.layers import layer_link_words
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one region": {"mesh": "10x10"},
+    "regions": {"mesh": "16x24", "region": "8x8", "mapping": "pipeline"},
+    "wafers": {"mesh": "12x12", "wafers": 2},
+    "a region over wafers": {"mesh": "9x9", "mapping": "tensor", "wafers": 2},
+    "wafers of regions": {"mesh": "8x16", "region": "8x8", "mapping": "pipeline", "wafers": 2},
+}
+
+
+@pytest.fixture(scope="module", params=REQUESTS)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a run of the bundled model, with cache shifts."""
+    prepared = prepare(Request(prompt="Once upon a time", max_new_tokens=30, **REQUESTS[request.param]))
+    path = tmp_path_factory.mktemp("traced") / "run.h5"
+    run(prepared, compiled(prepared), trace=path)
+    return path
+
+
+def test_the_layers_add_up_to_the_words_on_links(path: Path) -> None:
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        assert trace.rows("links/words") == trace.header.wafers
+        for wafer in range(trace.header.wafers):
+            words = trace.column("links/words", wafer, wafer + 1)[0]
+            assert words.any()
+            assert np.array_equal(layer_link_words(trace, wafer=wafer), words)
+
+
+def test_a_layers_words_are_the_hops_of_its_steps(path: Path) -> None:
+    with open_trace(path) as trace:
+        steps = trace.steps()
+        layers = sorted(set(trace.column("graph/ops/layer").tolist()))
+        wafers = range(trace.header.wafers)
+        for layer in layers:
+            found = sum(layer_link_words(trace, wafer=wafer, layer=layer).sum() for wafer in wafers)
+            assert found == steps["hops"][steps["layer"] == layer].sum()
+        assert sorted(set(trace.column("links/layers/layer").tolist())) == layers
+
+
+def test_layers_with_equal_words_share_them(path: Path) -> None:
+    with open_trace(path) as trace:
+        patterns = trace.column("links/patterns/words")
+        sizes = zip(trace.column("links/patterns/rows"), trace.column("links/patterns/cols"), strict=True)
+        assert len({(*size, words.tobytes()) for size, words in zip(sizes, patterns, strict=True)}) == len(patterns)
+        assert trace.rows("pattern") < trace.rows("placed_layer")
+
+
+def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = inspected(InspectRequest(trace=path, links=True))["layer_links"]
+    with open_trace(path) as trace:
+        for one in told:
+            words = layer_link_words(trace, wafer=one["wafer"], layer=one["layer"])
+            assert (one["busiest_link_words"], one["wavelet_hops"]) == (words.max(), words.sum())
+        assert len(told) == trace.rows("placed_layer")
+    assert [one["busiest_link_words"] for one in told] == sorted(one["busiest_link_words"] for one in told)[::-1]
+    assert main(["inspect", str(path), "--links"]) == 0
+    most = max(one["busiest_link_words"] for one in told if one["layer"] >= 0)
+    first = min(one["layer"] for one in told if one["layer"] >= 0 and one["busiest_link_words"] == most)
+    assert f"most of one layer on one link  {most:,} words, layer {first}" in capsys.readouterr().out
+
+
+def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
+    prepared = prepare(Request(prompt="Once", max_new_tokens=30))
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
+    assert problems(partial) == []
+    assert inspected(InspectRequest(trace=partial, links=True))["layer_links"] == []
+    with open_trace(partial) as trace:
+        assert trace.rows("token") > 0
+        assert trace.rows("links/words") == trace.rows("pattern") == trace.rows("placed_layer") == 0
+        assert not layer_link_words(trace, wafer=0).any()
+
+
+def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, tmp_path: Path) -> None:
+    with open_trace(path) as trace, TraceWriter(tmp_path / "t.h5", trace.header) as writer:
+        for wafer in range(trace.header.wafers):
+            writer.append_plane("links/words", trace.column("links/words")[wafer])
+        writer.append("pattern", trace.table("pattern"))
+        writer.flush()
+        (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
+    assert problems(tmp_path / "killed.h5.partial") == []
+    facts = inspected(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True))
+    assert facts["layer_links"] == []
+    assert facts["links"]

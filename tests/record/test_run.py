@@ -1,0 +1,130 @@
+"""A run's passes are written together: the trace is the one that writing each alone gives, up to when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from interrupted_run import interrupted_run
+
+from wse.record import run as recording
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+from wse_traces import open_trace, problems, write
+from wse_traces.schema import TABLES
+from wse_traces.write import TraceWriter
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one user": {"prompt": "Once upon a time"},
+    "three users": {"prompts": ("Once", "Once upon a time, there", "Tim")},
+    "two wafers": {"prompt": "Once upon", "wafers": 2},
+    "recorded": {"prompt": "Once", "record": "activations=head"},
+}
+OF_THE_EMULATOR = {"wall_s", "summary"}
+
+
+@pytest.fixture(params=REQUESTS)
+def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+    """Runs a request and gives its trace."""
+    asked = dict(REQUESTS[request.param])
+    record = asked.pop("record", "")
+    prepared = prepare(Request(max_new_tokens=40, **asked))
+    program = compiled(prepared)
+    ops = (len(program.op_names) - 1,) if record else ()
+
+    def trace(name: str) -> Path:
+        run(prepared, program, trace=tmp_path / name, record=ops)
+        return tmp_path / name
+
+    return trace
+
+
+def test_passes_together_are_those_written_alone(
+    traced: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = traced("together.h5")
+    monkeypatch.setattr(recording, "MOST_PASSES", 1)
+    alone = traced("alone.h5")
+    assert problems(together) == problems(alone) == []
+    with open_trace(together) as a, open_trace(alone) as b:
+        assert a.rows("shift") > 0
+        assert a.rows("schedule") < a.rows("pass") / 3
+        for table in TABLES:
+            one, other = a.table(table), b.table(table)
+            for name in one.keys() - OF_THE_EMULATOR:
+                np.testing.assert_array_equal(one[name], other[name], err_msg=f"{table}/{name}")
+
+
+def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
+    assert problems(partial) == []
+    with open_trace(partial) as trace:
+        generated = (trace.column("tokens/is_prompt") == 0).sum()
+        assert not trace.complete
+        assert generated == 20 - 2  # the prompt was heard first, the last token is not written yet
+        assert trace.rows("pass") > generated
+
+
+@pytest.mark.parametrize("wafers", [1, 2])
+def test_at_every_flush_passes_are_there_with_all_they_send(
+    wafers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kill at any moment would leave, against the whole run."""
+    monkeypatch.setattr(recording, "MOST_PASSES", 8)
+    monkeypatch.setattr(write, "_BUFFER_BYTES", 1)
+    left: list[Path] = []
+    flushed = TraceWriter.flush
+
+    def flush(writer: TraceWriter) -> None:
+        flushed(writer)
+        left.append(tmp_path / f"{len(left)}.h5.partial")
+        left[-1].write_bytes(writer.path.read_bytes())
+
+    monkeypatch.setattr(TraceWriter, "flush", flush)
+    prepared = prepare(Request(prompt="Once", max_new_tokens=24, wafers=wafers))
+    run(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+    with open_trace(tmp_path / "run.h5") as whole:
+        assert whole.rows("shift") > 0
+        steps, crossed = whole.steps(), whole.column("crossings/pass")
+        passes = set()
+        for path in left:
+            with open_trace(path) as trace:
+                found, last = trace.steps(), trace.rows("pass")
+                for name in ("pass", "cycles", "words", "hops"):
+                    np.testing.assert_array_equal(found[name], steps[name][steps["pass"] < last], err_msg=name)
+                assert trace.rows("crossing") == (crossed < last).sum()
+                passes.add(last)
+    assert len(passes) > 3
+
+
+def test_passes_whose_writing_is_interrupted_are_left_out_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    monkeypatch.setattr(recording, "MOST_PASSES", 8)
+    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    wrote = recording.RunRecorder.write_shifts
+
+    def stop(recorder: recording.RunRecorder, phase: int, first_pass: int, *sent: Any) -> None:
+        if first_pass > 16:
+            raise KeyboardInterrupt
+        wrote(recorder, phase, first_pass, *sent)
+
+    monkeypatch.setattr(recording.RunRecorder, "write_shifts", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+    monkeypatch.undo()
+    run(prepared, compiled(prepared), trace=tmp_path / "whole.h5")
+    partial = tmp_path / "run.h5.partial"
+    assert problems(partial) == []
+    with open_trace(partial) as trace, open_trace(tmp_path / "whole.h5") as whole:
+        last, steps = trace.rows("pass"), whole.steps()
+        assert last >= 16
+        for name in ("words", "hops"):
+            np.testing.assert_array_equal(trace.steps()[name], steps[name][steps["pass"] < last])

@@ -1,0 +1,65 @@
+"""A run with its last pass wavelet by wavelet: the log in the trace replays to the words that the fast model counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.models.helpers import write_model
+from wse.errors import BadInput, BadMesh
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.program.program import Program
+from wse.request.run_request import Prepared, Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.run.run import run
+from wse_traces import open_trace, problems
+from wse_traces.replay import wavelet_cycles, wavelet_link_words, wavelet_passes
+
+PROMPT = (1, 2, 3)
+
+
+def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
+    request = {"model": str(write_model(folder)), "prompt_ids": PROMPT, "wafers": 2, "mesh": "3x3", **wanted}
+    prepared = prepare(Request(**request))  # type: ignore[arg-type]
+    return prepared, compiled(prepared)
+
+
+@pytest.mark.parametrize("new_tokens", [1, 5])
+def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
+    prepared, program = compile_(tmp_path, max_new_tokens=new_tokens)
+    path = tmp_path / "run.h5"
+    report = run(prepared, program, trace=path, wavelets=True)
+    assert problems(path) == []
+    fabric = Fabric(program, prepared.wafer, prepared.software)
+    cost: PhaseCost = fabric.decode_cost(len(PROMPT) + new_tokens - 2)
+    if new_tokens == 1:
+        cost = fabric.prefill_cost(len(program.prefill) - 1)
+    with open_trace(path) as trace:
+        (last,) = wavelet_passes(trace)
+        assert last == trace.rows("pass") - 1
+        words = wavelet_link_words(trace, pass_index=last)
+        np.testing.assert_array_equal(words, cost.links)
+        stepped = [(cycle, len(rows["cycle"])) for cycle, rows in wavelet_cycles(trace, pass_index=last)]
+        steps = trace.column("wavelets/step")
+    told = report["wavelets"]
+    assert told["wavelet_hops"] == words.sum()
+    assert told["moves"] == sum(count for _, count in stepped) == len(steps)
+    assert stepped[-1][0] < told["cycles"]
+    assert steps.max() < len(cost.hops)
+
+
+def test_a_log_needs_a_trace(tmp_path: Path) -> None:
+    prepared, program = compile_(tmp_path, max_new_tokens=2)
+    with pytest.raises(BadInput, match="the log of wavelets is kept in the trace, and none is written: give --trace"):
+        run(prepared, program, wavelets=True)
+
+
+def test_a_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
+    prepared, program = compile_(tmp_path, max_new_tokens=2, mesh="260x260", wafers=1)
+    path = tmp_path / "run.h5"
+    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536"):
+        run(prepared, program, trace=path, wavelets=True)
+    assert not list(tmp_path.glob("run.h5*"))

@@ -1,0 +1,237 @@
+"""Rows of a comparison: those of an estimate of the same request, and sentences that follow from their numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models.helpers import write_config, write_model
+from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.fabric.causes import CAUSES
+from wse.hardware.load import load_wafer
+from wse.report.as_json import Report
+from wse.report.limits import limit_facts
+from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, Link
+from wse.request.estimate_request import EstimateRequest
+from wse.serving.economics import load_economics
+from wse.studies.compare import grid
+from wse.studies.compare.grid import compare
+from wse.studies.compare.rows import COLUMNS, row_of
+from wse.studies.estimate.estimate import estimate
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
+    """A model of four layers on small wafers."""
+    folder = tmp_path_factory.mktemp("four")
+    write_model(folder)
+    write_config(folder, num_hidden_layers=4)
+    return EstimateRequest(model=str(folder / "config.json"), mesh="6x5", prompt_len=5, new_tokens=20)
+
+
+@pytest.fixture(scope="module")
+def compared(base: EstimateRequest) -> Report:
+    return compare(CompareRequest(base=base, wafers=(1, 2, 4), mappings=("region", "pipeline")))
+
+
+def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
+    assert [(row["mapping"], row["wafers"]) for row in compared["rows"]] == [
+        (mapping, wafers) for mapping in ("region", "pipeline") for wafers in (1, 2, 2, 2, 4, 4, 4)
+    ]
+    for row in compared["rows"]:
+        if row.get("link_latency_s") in (SLOWEST.latency_s, FASTEST.latency_s):
+            continue
+        report = estimate(replace(base, mapping=row["mapping"], wafers=row["wafers"]))
+        decode, by = report["decode"], report["decode"]["cycles_by"]
+        assert row["tokens_per_s_per_user"] == decode["tokens_per_s_per_user"]
+        assert row["tpot_s"] == report["latency"]["tpot_s"]
+        assert row["ttft_s"] == report["latency"]["ttft_s"]
+        assert row["users"] == report["schedule"]["kv_limited_streams"] > 1
+        most = report["schedule"]["rows"][-1]
+        assert row["tokens_per_s"] == pytest.approx(most["tokens_per_s"], rel=0.02), "there midway, here the mean token"
+        assert row["crossing_fraction"] == by["crossing"] / sum(by.values())
+        assert row["wafer_link_bytes_per_token"] == report["crossing"]["bytes_per_token"]
+        assert row["mesh_hops_per_token"] == report["fabric"]["wavelet_hops_per_token"]
+        assert set(row) <= set(COLUMNS)
+
+
+def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    compilations: list[str] = []
+
+    def counted(prepared: Any) -> Any:
+        compilations.append(prepared.options.mapping)
+        return grid_best(prepared)
+
+    grid_best = grid.best
+    monkeypatch.setattr(grid, "best", counted)
+    request = CompareRequest(
+        base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
+    )
+    rows = compare(request)["rows"]
+    assert len(rows) == 6
+    assert compilations == ["region"]
+
+
+def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
+    request = CompareRequest(
+        base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
+    )
+    (row,) = compare(request)["rows"]
+    own = estimate(replace(base, wafer=str(file), wafers=2))
+    assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
+    assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
+
+
+def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) -> None:
+    """All else stays as it is but for ways to the edges of wafers: the same for each crossing, little beside a layer.
+
+    A token crosses to each further wafer, and its id back to the first.
+    """
+    first, *rows = (row for row in compared["rows"] if row["mapping"] == "region")
+    clock_hz = load_wafer("wse3").clock_hz
+    layer_cycles = first["tpot_s"] * clock_hz / 4
+    extra = []
+    for row in rows:
+        assert row["tpot_s"] > first["tpot_s"]
+        without = row["tpot_s"] * (1 - row["crossing_fraction"])
+        extra.append((without - first["tpot_s"]) * clock_hz / row["wafers"])
+    assert extra == pytest.approx([extra[0]] * len(extra), abs=1)
+    assert 0 < extra[0] < 0.1 * layer_cycles
+
+
+def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
+    rows = {
+        streams: compare(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
+        for streams in (1, 2, 1000)
+    }
+    assert rows[1]["tokens_per_s"] == rows[1]["tokens_per_s_per_user"]
+    assert rows[2]["tokens_per_s"] == 2 * rows[1]["tokens_per_s"]
+    assert rows[2]["users"] == 2
+    most = rows[1000]
+    assert most["users"] < 1000
+    assert 2 * rows[1]["tokens_per_s"] < most["tokens_per_s"] < most["users"] * rows[1]["tokens_per_s"]
+
+
+def test_power_and_dollars_are_those_of_all_tokens(compared: Report) -> None:
+    economics = load_economics(load_wafer("wse3"))
+    for row in compared["rows"]:
+        assert row["power_w"] == row["wafers"] * economics.wafer_power_w
+        assert row["joules_per_token"] == pytest.approx(row["power_w"] / row["tokens_per_s"])
+        hours = 1e6 / row["tokens_per_s"] / 3600
+        assert row["usd_per_million_tokens"] == pytest.approx(row["wafers"] * economics.wafer_usd_per_hour * hours)
+        assert row["usd_per_million_tokens_low"] <= row["usd_per_million_tokens"] <= row["usd_per_million_tokens_high"]
+        assert row["usd_per_million_tokens_of_one_stream"] >= row["usd_per_million_tokens"]
+    assert compared["economics"]["wafer_power_w"].keys() >= {"value", "unit", "grade", "source"}
+
+
+SAYS = {
+    "hops": "hops: 75 % of a token's cycles are words on their way over lines of 1,170 PEs",
+    "relays": "relays: 75 % of a token's cycles are PEs that pass words on in code, along lines of 1,170 PEs",
+    "compute": "compute: 75 % of a token's cycles are vector operations in the PEs, 3.0 times what the arithmetic",
+    "launch": "launch: 75 % of a token's cycles are the start of steps and messages, 10 for each of 3 layers",
+    "crossing": "crossing: 75 % of a token's cycles are streams between wafers: 81.9 kB over links of 8 GB/s",
+    "host": "host: 75 % of a token's cycles are waiting for the host",
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_sentence_for_each_cause(cause: str) -> None:
+    by = {name: 30.0 if name == cause else 2.0 for name in CAUSES}
+    report: Report = {
+        "decode": {"cycles_by": by},
+        "system": {"stages": [{"rows": 1170, "cols": 700, "layers": [0, 2]}, {"rows": 3, "cols": 55, "layers": []}]},
+        "crossing": {"bytes_per_token": 81_924.0},
+        "link": {"bytes_per_s": 8e9, "latency_s": 5e-7},
+        "bounds": {"token": {"bounds": {"arithmetic": 10.0}}},
+    }
+    facts = limit_facts(report)
+    assert facts["limited_by"] == cause
+    assert facts["limit"].startswith(SAYS[cause])
+    assert "users_limited_by" not in facts
+
+
+def test_the_sentence_says_how_many_users_have_room(compared: Report, base: EstimateRequest) -> None:
+    schedule: Report = {
+        "users_per_stream": 2,
+        "streams_to_saturate": 5,
+        "kv_limited_streams": 3,
+        "context_tokens": 2048,
+        "limited_by": "KV cache",
+        "servers": [
+            {"name": "stage 0", "decode_busy_s": 1.0},
+            {"name": "link out of wafer 0", "decode_busy_s": 2.0},
+        ],
+    }
+    report = {"decode": {"cycles_by": dict.fromkeys(CAUSES, 1.0)}, "system": {"stages": [{"rows": 3, "cols": 4}]}}
+    facts = limit_facts({**report, "schedule": schedule})
+    assert facts["users_limited_by"] == "KV cache"
+    told = "KV cache: 6 users of 2,048 tokens fit, 10 would keep the link out of wafer 0 busy"
+    assert facts["limit"].endswith(told)
+    for row in compared["rows"]:
+        assert re.search(rf"KV cache: {row['users']:,} users of 25 tokens fit", row["limit"]), row["limit"]
+
+
+def test_what_cannot_be_is_a_row_with_its_reason(base: EstimateRequest) -> None:
+    rows = compare(CompareRequest(base=base, wafers=(1, 5), mappings=("region",)))["rows"]
+    assert "reason" not in rows[0]
+    assert rows[1]["reason"].startswith("--wafers 5: ")
+    assert set(rows[1]) == {"mapping", "wafers", "reason"}
+
+
+def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
+    rows = compare(CompareRequest(base=base, mappings=("region",), link_latency_us=(5.0,)))["rows"]
+    assert [row["wafers"] for row in rows] == [1, 2, 4]
+    assert all(math.isclose(row["link_latency_s"], 5e-6) for row in rows[1:])
+    assert "link_latency_s" not in rows[0]
+
+
+def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
+    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    (row,) = compare(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
+    assert row["mapping"] == "auto"
+    assert estimate(replace(small, wafers=1, mapping="auto"))["system"]["mapping"] == row.get("chosen", "auto")
+
+
+def test_nothing_that_fits(base: EstimateRequest) -> None:
+    small = replace(base, mesh="2x2", context=32, batch=64)
+    with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* give other --wafers"):
+        compare(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"mappings": ("region", "regin")}, UnknownName, "--mapping: unknown mapping 'regin': did you mean 'region'?"),
+        ({"wafers": (1, 0)}, BadInput, "--wafers 0: give a number of at least 1"),
+        ({"wafers": (10**6,)}, BadInput, "--wafers 1000000: give at most 1,000"),
+        ({"link_gb_per_s": (150.0, math.nan)}, BadInput, "--link-bandwidth nan: give numbers from 0.1 to 10000 GB/s"),
+        ({"link_gb_per_s": (0.0,)}, BadInput, "--link-bandwidth 0: "),
+        ({"link_latency_us": (-1.0,)}, BadInput, "--link-latency -1: give numbers from 0 to 10000 µs"),
+        ({"link_latency_us": (math.inf,)}, BadInput, "--link-latency inf: "),
+        ({"streams": 0}, BadInput, "--streams 0: give a number of at least 1"),
+        ({"link_gb_per_s": tuple(map(float, range(1, 2002)))}, BadInput, "rows: give fewer wafers, mappings or links"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_refused(base: EstimateRequest, changes: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        compare(CompareRequest(base=base, **{"wafers": (1,), "mappings": ("region",), **changes}))
+
+
+def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
+    with pytest.raises(BadInput, match="--new-tokens 1: the prompt gives the first token"):
+        compare(CompareRequest(base=replace(base, new_tokens=1)))
+
+
+def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
+    report = estimate(replace(base, wafers=2))
+    economics = load_economics(load_wafer("wse3"))
+    row = row_of(report, Link(1e9, 1e-6), economics, 10**9)
+    assert row["users"] == report["schedule"]["kv_limited_streams"]

@@ -1,0 +1,128 @@
+"""What ``wse compile`` reports is what the Program says, and what a run then measures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models.helpers import write_model
+from wse.cli import main
+from wse.fabric.model import Fabric
+from wse.program.program import Program
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.compile.compile import placement
+from wse.studies.compile.summary import print_compilation
+from wse.studies.run.run import run
+
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"mesh": "3x5"},
+    {"mesh": "4x4", "mapping": "pipeline"},
+    {"mesh": "6x6", "region": "3x3", "mapping": "pipeline", "context": 32},
+    {"mesh": "2x2", "wafers": 2, "dtype": "float16"},
+    {"wafers": None},
+]
+
+
+@pytest.fixture(params=REQUESTS, ids=str)
+def placed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Program, dict[str, Any]]:
+    prepared = prepare(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+    program = compiled(prepared)
+    return prepared, program, placement(prepared, program)
+
+
+def test_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    _, program, report = placed
+    histogram = report["sram"]["histogram"]
+    assert sum(row["pes"] for row in histogram) == program.wafers * program.wafer_rows * program.wafer_cols
+    inside = sum(s.rect.rows * s.rect.cols for s in program.stages)
+    assert sum(row["pes"] for row in histogram[1:]) == inside
+    for low, high in pairwise(histogram):
+        assert low["to_bytes"] == high["from_bytes"]
+    assert histogram[-1]["to_bytes"] == 49152
+
+
+def test_sram_adds_up_in_every_stage(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    _, program, report = placed
+    stages = report["sram"]["stages"]
+    assert [sum(uses.values()) for uses in stages] == [49152] * len(program.stages)
+    assert min(uses["free"] for uses in stages) == report["sram"]["bytes_per_pe"]["free"]
+
+
+def test_buffers_that_share_bytes_never_live_together(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    buffers = placed[2]["sram"]["map"]["buffers"]
+    assert [b["address"] for b in buffers] == sorted(b["address"] for b in buffers)
+    for a, b in combinations(buffers, 2):
+        overlap = a["address"] < b["address"] + b["bytes"] and b["address"] < a["address"] + a["bytes"]
+        assert overlap == (b["name"] in a["shares_with"]) == (a["name"] in b["shares_with"])
+        if overlap:
+            assert a["live"]
+            assert b["live"]
+            for x in a["live"]:
+                for y in b["live"]:
+                    apart = x["last_step"] < y["first_step"] or y["last_step"] < x["first_step"]
+                    assert x["chunk"] != y["chunk"] or apart, (a, b)
+
+
+def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    prepared, program, report = placed
+    measured_run = run(prepared, program)
+    assert measured_run["prefill"] == report["prefill"]
+    for same in ("model", "wafer", "system"):
+        assert measured_run[same].items() <= report[same].items()
+    decode, measured = report["decode"], measured_run["decode"]
+    assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
+    assert decode["cycles_per_token"] == pytest.approx(measured["cycles_per_token"], rel=0.1)
+    assert measured_run["crossing"]["cuts"] == report["crossing"]["cuts"]
+    assert measured_run["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
+
+
+def test_colours_stay_within_those_of_the_wafer(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    report = placed[2]
+    for use in report["fabric"]["colours"]:
+        assert use["first"] >= 0
+        assert use["first"] + use["colours"] <= report["wafer"]["colours"] == 21
+
+
+@pytest.mark.parametrize("options", [[], ["--mapping", "pipeline", "--mesh", "12x12"]], ids=str)
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_is_printed_fits_the_terminal(
+    options: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["compile", "story", *options]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.split("\n"))) <= min(columns, 100)
+    assert "…" not in out  # nothing was cut off
+    for word in ("embedding", "weights", "KV cache", "all_reduce", "always", "shares bytes", "free", "KiB", "padding"):
+        assert word in out
+
+
+def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_model(tmp_path)
+    assert main(["compile", str(tmp_path / "config.json"), "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert main(["compile", str(tmp_path), "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert alone["sram"]["map"] == whole["sram"]["map"]
+
+
+def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
+    placed: tuple[Any, Program, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared, program, report = placed
+    rows, fabric = report["fabric"]["contention"], Fabric(program, prepared.wafer, prepared.software)
+    costs = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
+    costs.append(fabric.decode_cost(report["decode"]["after_tokens"]))
+    assert sum(row["cycles"] for row in rows) == pytest.approx(sum(cost.contention.sum() for cost in costs))
+    assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
+    assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
+    assert rows == sorted(rows, key=lambda row: -row["cycles"])
+    print_compilation(report, sys.stdout)
+    assert ("Contention" in capsys.readouterr().out) == bool(rows)

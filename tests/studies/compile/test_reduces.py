@@ -1,0 +1,232 @@
+"""Reduces of a decoded token: what the Program does, its bound, and the pattern that would be cheapest."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.models.helpers import write_model
+from wse.cli import main
+from wse.fabric.line.closed_forms import level_cycles, reduce_bound
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.links.traffic import Traffic
+from wse.fabric.model import Fabric
+from wse.program.phase import ROWS, Kind
+from wse.program.program import Program
+from wse.request.run_request import Prepared, Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.compile.compile import placement, reduces
+from wse.studies.compile.pattern_tables import MOST_REDUCES
+from wse.studies.compile.reduces import Stretch, reduce_facts, stretch_of
+from wse.studies.compile.summary import print_compilation
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.cuts.split import balanced_segments
+from wse_mappings.patterns.auto import auto
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.ring_reduce import ring_reduce
+from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.star import star
+from wse_mappings.patterns.two_phase import two_phase
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
+
+ADD = Arrival.ADD
+REQUESTS: list[dict[str, Any]] = [
+    {"mesh": "2x2"},
+    {"mesh": "9x5"},
+    {"mesh": "1x4"},
+    {"mesh": "12x12", "mapping": "pipeline", "region": "6x6", "context": 32},
+    {"mesh": "8x8", "dtype": "float16", "software": "academic"},
+]
+KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]
+SEARCHED = ["cheapest", "cheapest_cycles"]
+Placed = tuple[Prepared, Program, int, list[dict[str, Any]]]
+
+
+def of(request: Request) -> Placed:
+    """A request, its Program, the cache slots that decode uses, and the rows."""
+    prepared = prepare(request)
+    program = compiled(prepared)
+    slots = CacheBalance.slots_after(4, program.stages[0].rect.rows)
+    return prepared, program, slots, reduce_facts(program, prepared.wafer, prepared.software, slots)
+
+
+@pytest.fixture(params=REQUESTS, ids=str)
+def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Placed:
+    return of(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+
+
+@pytest.fixture
+def story() -> Placed:
+    return of(Request(model="story", prompt_ids=(1, 2, 3)))
+
+
+def cycles(prepared: Prepared, pattern: LineSchedule, words: int) -> float:
+    """The fast model's, from scratch."""
+    software = prepared.software
+    costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)
+    return PatternTimes(costs).time([Transfer(pattern, 0, words, ROWS)]).cycles.total
+
+
+def combining(program: Program) -> list[int]:
+    """The steps of a token that combine words of several PEs."""
+    phase = program.decode
+    moving = np.flatnonzero(phase.kind == Kind.LINE).tolist()
+    return [s for s in moving if np.isin(program.patterns[phase.code[s]].messages[:, 2], COMBINING).any()]
+
+
+def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed: Placed) -> None:
+    prepared, program, slots, rows = placed
+    phase, software, traffic = program.decode, prepared.software, Traffic(program)
+    cost = Fabric(program, prepared.wafer, software).decode_cost(3)
+    charged: Counter[tuple[str, str, int, float]] = Counter()
+    for step in combining(program):
+        launch = software.task_dispatch_cycles + software.vector_issue_cycles
+        repaints = phase.repaints[step] * software.route_rewrite_cycles
+        name, along = program.patterns[phase.code[step]].name, "rows" if phase.axis[step] == ROWS else "columns"
+        alone = float(cost.by_cause[step].sum()) - launch - repaints
+        charged[name, along, traffic.words(phase, step, slots), alone] += 1
+    told: Counter[tuple[str, str, int, float]] = Counter()
+    for row in rows:
+        told[row["pattern"], row["along"], row["words"], row["cycles"]] += row["steps"]
+    assert told == charged
+    assert told
+
+
+def test_bound_and_cheapest_are_those_of_direct_calls(placed: Placed) -> None:
+    prepared, _, _, rows = placed
+    wafer = prepared.wafer
+    for row in rows:
+        pes, words = row["pes"], row["words"]
+        root = root_of(pes) if row["pattern"] == "reduce" else 0
+        assert row["bound_cycles"] == reduce_bound(pes, words, wafer, root=root)
+        assert row["times_bound"] == row["cycles"] / row["bound_cycles"]
+        best = auto(
+            row["pattern"],
+            pes,
+            1,
+            ADD,
+            words=words,
+            level_cycles=level_cycles(wafer),
+            cost=lambda pattern, words=words: cycles(prepared, pattern, words),
+        )
+        assert (row["cheapest"], row["cheapest_cycles"]) == (best.told, best.cost)
+
+
+def test_the_cheapest_is_no_worse_than_what_is_used_or_could_be_named(placed: Placed) -> None:
+    prepared, _, _, rows = placed
+    for row in rows:
+        fixed = [reduce(row["pes"], 1, ADD) for reduce in (chain, star, two_phase)]
+        if row["pattern"] == "all_reduce":
+            fixed = [*(reduce_multicast(reduce, 0) for reduce in fixed), ring_all_reduce(row["pes"], 1, ADD)]
+        named = min(cycles(prepared, pattern, row["words"]) for pattern in fixed)
+        assert 0 < row["cheapest_cycles"] <= min(row["cycles"], named)
+        assert row["cheapest_cycles"] >= 0.93 * row["bound_cycles"]  # how far trees go below it, see reduce_bound
+
+
+def test_a_pair_is_not_cut_into_parts(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, Arrival]] = []
+
+    def heard(operation: Any, length: int, lines: int, arrival: Arrival, *, words: int, **rest: Any) -> Any:
+        asked.append((length, words, arrival))
+        return auto(operation, length, lines, arrival, words=words, **rest)
+
+    monkeypatch.setattr(reduces, "auto", heard)
+    prepared, program, slots, rows = story
+    assert reduce_facts(program, prepared.wafer, prepared.software, slots) == rows
+    assert (10, 2, Arrival.LARGER_PAIR) in asked  # the next token's id
+    assert (10, 2, ADD) in asked  # maxima and sums
+    assert len(asked) == len(set(asked))
+
+
+@given(length=st.integers(2, 60), cuts=st.integers(1, 8), everywhere=st.booleans(), arrival=st.sampled_from(COMBINING))
+def test_the_longest_stretch_and_its_root(*, length: int, cuts: int, everywhere: bool, arrival: Arrival) -> None:
+    segments = tuple(balanced_segments(length, min(cuts, length // 2)))
+    pattern = k_tree(length, 3, arrival, broadcast=everywhere, segments=segments)
+    pes = max(count for _, count in segments)
+    root = 0 if everywhere else root_of(pes)
+    operation = "all_reduce" if everywhere else "reduce"
+    assert stretch_of(pattern) == Stretch(operation, pes, root, arrival == Arrival.LARGER_PAIR)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (chain(7, 2, ADD), Stretch("reduce", 7, 0, pairs=False)),
+        (star(7, 2, ADD), Stretch("reduce", 7, 0, pairs=False)),
+        (both_sides(9, 2, ADD, chain), Stretch("reduce", 9, 4, pairs=False)),
+        (reduce_multicast(two_phase(9, 2, ADD), 0), Stretch("all_reduce", 9, 0, pairs=False)),
+        (ring_all_reduce(6, 2, ADD), Stretch("all_reduce", 6, 0, pairs=False)),
+        (k_tree(1, 2, ADD, broadcast=True), None),
+        (multicast(8, 2, 3), None),
+        (ring_shift(8, 8), None),
+        (ring_reduce(8), None),  # every line into a PE of its own
+    ],
+    ids=lambda value: value.name if isinstance(value, LineSchedule) else "",
+)
+def test_patterns_that_are_no_k_tree(pattern: LineSchedule, expected: Stretch | None) -> None:
+    assert stretch_of(pattern) == expected
+
+
+def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared, program, slots, rows = story
+    assert all(list(row) == KEYS + SEARCHED for row in rows)
+    monkeypatch.setattr(reduces, "MOST_PES", 23)
+    some = reduce_facts(program, prepared.wafer, prepared.software, slots)
+    assert [list(row) == KEYS + SEARCHED for row in some] == [i < 2 or row["pes"] == 3 for i, row in enumerate(rows)]
+    assert [row["cycles"] for row in some] == [row["cycles"] for row in rows]
+    monkeypatch.setattr(reduces, "MOST_PES", 9)
+    short = reduce_facts(program, prepared.wafer, prepared.software, slots)
+    assert all(list(row) == (KEYS + SEARCHED if row["pes"] == 3 else KEYS[:-2]) for row in short)
+    assert {row["pes"] for row in short} == {3, 10}
+
+
+@pytest.mark.parametrize(("limit", "told"), [(1000, False), (23, True), (9, True)])
+def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
+    *, limit: int, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reduces, "MOST_PES", limit)
+    monkeypatch.setenv("COLUMNS", "100")
+    prepared = prepare(Request(model="story", prompt_ids=(1, 2, 3)))
+    report = placement(prepared, compiled(prepared))
+    rows = report["fabric"]["reduces"]
+    print_compilation(report, sys.stdout)
+    section = capsys.readouterr().out.partition("Reduces")[2].partition("Estimate")[0]
+    assert f"and {len(rows) - MOST_REDUCES} more" in section
+    for row in rows[:MOST_REDUCES]:
+        if "cheapest" in row:
+            assert f"{row['cheapest_cycles']:,.0f}: {row['cheapest'][:15]}" in section
+            assert f"{row['times_bound']:.2f}" in section
+    assert ("not searched" in section) == told
+
+
+def test_json_has_the_most_expensive_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "story", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["fabric"]["reduces"]
+    assert rows == sorted(rows, key=lambda row: -row["steps"] * row["cycles"])
+    assert {(row["pattern"], row["along"]) for row in rows} == {
+        ("all_reduce", "rows"),
+        ("all_reduce", "columns"),
+        ("reduce", "columns"),
+    }
+
+
+def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepared = prepare(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
+    report = placement(prepared, compiled(prepared))
+    assert report["fabric"]["reduces"] == []
+    print_compilation(report, sys.stdout)
+    assert "Reduces" not in capsys.readouterr().out

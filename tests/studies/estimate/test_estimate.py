@@ -1,0 +1,152 @@
+"""An estimate from the config alone against a run of the same model: the same cycles and traffic, exactly."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tensors
+
+from tests.models.helpers import tiny_tensors, write_config, write_model
+from wse.compiler.options import Options
+from wse.fabric.expert_costs import Pairs
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.request.estimate_request import EstimateRequest, PreparedEstimate
+from wse.request.run_request import Prepared, Request, prepare
+from wse.serving.economics import load_economics
+from wse.studies.compile.choose import compiled
+from wse.studies.estimate.estimate import Routing, estimate, estimate_of
+from wse.studies.run.run import run
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
+from wse_traces.read import Trace, open_trace
+
+SAME = ("batch", "model", "system", "sram", "prefill", "decode", "fabric", "crossing")
+
+
+def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
+    """Every number that a run reports is that of the estimate."""
+    for section in SAME:
+        want, got = executed[section], estimated[section]
+        if isinstance(want, dict):
+            got = {key: got[key] for key in want}
+        assert got == want, section
+    assert executed["wafer"].items() <= estimated["wafer"].items()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "wafers", "batch"),
+    [("region", 1, 1), ("region", 2, 2), ("pipeline", 1, 2), ("pipeline", 2, 1), ("tensor", 2, 2)],
+)
+def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: str, wafers: int, batch: int) -> None:
+    write_model(tmp_path)
+    write_config(tmp_path, "eos_token_id")
+    prompt, new = (3, 5, 7, 9, 11), 20
+    placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
+    asked = {"prompt_ids": prompt} if batch == 1 else {"prompts": (prompt, prompt[::-1])}
+    prepared = prepare(Request(model=str(tmp_path), max_new_tokens=new, **placed, **asked))
+    executed = run(prepared, compiled(prepared))
+    assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
+    request = EstimateRequest(
+        model=str(tmp_path / "config.json"),
+        wafer="wse2",
+        software="tuned",
+        prompt_len=len(prompt),
+        new_tokens=new,
+        batch=batch,
+        **placed,
+    )
+    estimated = estimate(request)
+    same(executed, estimated)
+    assert (executed["crossing"]["bytes_per_token"] > 0) == (wafers == 2)
+    assert estimated["inputs"]["prompt_len"] == len(prompt)
+
+
+def mixture_options(mapping: str, experts: str, prompt: int, new: int) -> Options:
+    return Options(
+        mapping=mapping,
+        wafers=2 if mapping == "expert" else 1,
+        dtype="float32",
+        accumulate="float32",
+        context=prompt + new,
+        prompt_tokens=(prompt,),
+        experts=experts,
+    )
+
+
+def routing_in(trace: Trace) -> Routing:
+    """Which experts each pass of a run chose, as its trace has it."""
+    rows, phases = trace.table("routed"), trace.column("schedules/phase")[trace.column("passes/schedule")]
+    passes: list[dict[int, Any]] = [defaultdict(lambda: np.zeros(5, np.int64)) for _ in phases]
+    for at, layer, expert, tokens in zip(*(rows[n] for n in ("pass", "layer", "expert", "tokens")), strict=True):
+        passes[at][int(layer)][expert] += tokens
+    parts: list[list[Pairs]] = [[p for p, phase in zip(passes, phases, strict=True) if phase == i] for i in (0, 1)]
+    return Routing(prefill=parts[0], decode=parts[1])
+
+
+@pytest.mark.parametrize(("mapping", "experts"), [*(("region", each) for each in EXPERT_PLACEMENTS), ("expert", "own")])
+def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: str, tmp_path: Path) -> None:
+    spec = mixture_spec(MIXTURES["shared"], layers=3)
+    prompt, new, whole = (5, 17, 40, 9, 33), 6, load_wafer("wse2")
+    loaded: Any = SimpleNamespace(
+        spec=spec, checkpoint=SimpleNamespace(rows=tensors(spec).__getitem__), tokenizer=None, path=tmp_path
+    )
+    common: dict[str, Any] = {
+        "loaded": loaded,
+        "whole": whole,
+        "wafer": mesh_on(whole, 3, 4),
+        "software": load_software("tuned", "wse2"),
+        "options": mixture_options(mapping, experts, len(prompt), new),
+        "new_tokens": new,
+    }
+    prepared = Prepared(request=Request(max_new_tokens=new), prompts=(prompt,), end_ids=(), **common)
+    program = compiled(prepared)
+    executed = run(prepared, program, trace=tmp_path / "run.h5")
+    with open_trace(tmp_path / "run.h5") as trace:
+        routing = routing_in(trace)
+    wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)
+    estimated = estimate_of(
+        PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program, routing
+    )
+    same(executed, estimated)
+    assert estimated["routing"] == "given"
+    evenly = estimate_of(PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program)
+    assert evenly["routing"] == "even"
+    assert (evenly["fabric"] != estimated["fabric"]) == (experts == "own")  # spread over all columns all are alike
+
+
+def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
+    """Many tokens at once are their sum, across changes of slots and of the rows that pass an entry up."""
+    from wse.fabric.clock import Clock
+    from wse.fabric.model import Fabric
+
+    write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
+    prepared = prepare(
+        Request(
+            model=str(tmp_path), mesh="6x5", wafers=2, prompts=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)), max_new_tokens=90
+        )
+    )
+    program = compiled(prepared)
+    clocks = [Clock(Fabric(program, prepared.wafer, prepared.software)) for _ in range(2)]
+    for clock in clocks:
+        for index in range(len(program.prefill)):
+            clock.prefill_chunk(index)
+    clocks[0].decode_all(90)
+    for _ in range(90):
+        clocks[1].decoded()
+    together, alone = (clock.decode for clock in clocks)
+    assert clocks[0].lengths == clocks[1].lengths
+    for name in ("runs", "cycles", "layer_cycles", "words", "hops", "crossed"):
+        assert getattr(together, name) == getattr(alone, name), name
+    assert np.array_equal(together.by_cause, alone.by_cause)
+    words = [clocks[0].fabric.ways.words(totals.rectangles()) for totals in (together, alone)]
+    assert np.array_equal(*words)
+    assert together.busiest_links() == alone.busiest_links()
+    assert alone.busiest_links()[0].words == words[0].max()
+    for wafer in range(program.wafers):
+        assert np.array_equal(clocks[0].links_on(wafer), clocks[1].links_on(wafer))

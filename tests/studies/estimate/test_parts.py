@@ -1,0 +1,218 @@
+"""What an estimate says besides cycles: users, waiting, bounds, grades, another wafer."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models.helpers import write_config
+from wse.errors import DoesNotFit
+from wse.fabric.bounds import BOUNDS
+from wse.fabric.causes import CAUSES
+from wse.fabric.model import Fabric
+from wse.hardware.load import load_wafer, provenance
+from wse.hardware.number import GRADES
+from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.serving.economics import load_economics
+from wse.studies.compile.choose import compiled
+from wse.studies.estimate.estimate import estimate, estimate_of
+from wse.studies.estimate.grades import SOURCES, Grades
+from wse.studies.estimate.summary import print_estimate
+
+KEYS = ["sram", "arithmetic", "hops", "crossing"]
+
+
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
+    folder = tmp_path_factory.mktemp("model")
+    config = write_config(folder, max_position_embeddings=512, num_hidden_layers=4)
+    return EstimateRequest(
+        model=str(config), mesh="8x7", wafers=2, mapping="pipeline", prompt_len=30, new_tokens=50, batch=2
+    )
+
+
+@pytest.fixture(scope="module")
+def report(request_: EstimateRequest) -> dict[str, Any]:
+    return estimate(request_, sensitivity=True)
+
+
+def test_a_users_cache_takes_whole_slots_of_what_is_free(request_: EstimateRequest, report: dict[str, Any]) -> None:
+    """As many users as are said to fit do when they are compiled with next to nothing else; see the module."""
+    rows = report["sram"]["users"]
+    assert [row["context"] for row in rows] == [80, 512]
+    assert rows[0]["users"] > rows[1]["users"] > 0
+    for row in rows:
+        for stage, uses in enumerate(report["sram"]["stages"]):
+            layers = report["system"]["stages"][stage]["layers"]
+            held = layers[1] - layers[0] + 1 if layers else 0
+            slots = -(-row["context"] // 8)
+            entry = uses["kv"] / (2 * 10)  # bytes of a slot: two users of ten slots each
+            assert entry > 0 or not held
+            assert row["users"] * slots * entry <= uses["kv"] + uses["free"]
+    tight = min(
+        (uses["kv"] + uses["free"]) // (uses["kv"] / 20 * 10) for uses in report["sram"]["stages"] if uses["kv"]
+    )
+    assert rows[0]["users"] == tight
+
+
+def test_what_a_user_waits_for_adds_up(report: dict[str, Any]) -> None:
+    latency, decode, prefill = report["latency"], report["decode"], report["prefill"]
+    wafer_trip = 5e-4
+    assert latency["ttft_s"] == pytest.approx(sum(latency["ttft_by"].values()))
+    assert latency["ttft_s"] == pytest.approx(prefill["s"] + wafer_trip / 2)
+    assert latency["ttft_by"]["handshake_in_s"] == latency["ttft_by"]["first_token_out_s"] == wafer_trip / 2
+    assert 0 <= latency["ttft_by"]["prompt_in_s"] < 1e-6
+    assert latency["prompt_in_bytes"] == 2 * 30 * 4
+    assert latency["tpot_s"] == pytest.approx(1 / decode["tokens_per_s_per_user"])
+    assert latency["tpot_s"] == pytest.approx(sum(latency["tpot_by"].values()))
+    assert latency["tpot_by"]["crossing_s"] == pytest.approx(report["crossing"]["s_per_token"])
+    assert latency["request_s"] == pytest.approx(latency["ttft_s"] + 49 * latency["tpot_s"])
+    assert latency["request_tokens_per_s"] == pytest.approx(50 / latency["request_s"])
+    assert wafer_trip < latency["ttft_first_user_s"] < latency["ttft_s"]
+
+
+def test_levels_add_up_to_the_token_and_no_row_beats_its_bounds(report: dict[str, Any]) -> None:
+    bounds = report["bounds"]
+    whole = bounds["token"]
+    assert whole["cycles"] == report["decode"]["cycles_per_token"]
+    assert whole["cycles_by"] == report["decode"]["cycles_by"]
+    for level in ("ops", "layers", "stages"):
+        rows = bounds[level]
+        assert sum(row["cycles"] for row in rows) == pytest.approx(whole["cycles"])
+        for key in KEYS:
+            assert sum(row["bounds"][key] for row in rows) == pytest.approx(whole["bounds"][key])
+    for row in [whole, *bounds["ops"], *bounds["layers"], *bounds["stages"]]:
+        assert row["ratio"] == pytest.approx(row["cycles"] / max(row["bounds"].values()))
+        assert row["ratio"] >= 1
+        assert row["bounds"][row["limit"]] == max(row["bounds"].values())
+        assert sum(row["sources"].values()) == pytest.approx(1)
+        assert row["source"] in row["sources"]
+    assert [row["count"] for row in bounds["layers"] if "dense" in row["layers"]] == [4]
+    assert {row["op"]: row["count"] for row in bounds["ops"]}["norm"] == 9
+    assert {row["wafer"] for row in bounds["stages"]} == {0, 1}
+
+
+def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], request_: EstimateRequest) -> None:
+    grades = report["grades"]
+    known = provenance("production") | provenance("wse3") | load_economics(load_wafer("wse3")).sources
+    for key, found in grades.items():
+        name = found["weakest"]
+        source = known.get(name) or known[f"{name}.wse3"]
+        assert source.grade == found["grade"], key
+        assert found["source"] == SOURCES[found["grade"]]
+        holder: Any = report
+        for part in key.split("."):
+            holder = holder[part]
+    assert list(GRADES).index(grades["decode.tokens_per_s"]["grade"]) >= list(GRADES).index(
+        grades["crossing.s_per_token"]["grade"]
+    )
+
+
+def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+    """Against the map of all links of the same tokens."""
+    config = write_config(tmp_path, num_hidden_layers=4)
+    request = EstimateRequest(model=str(config), mesh="8x7", wafers=2, prompt_len=3, new_tokens=9)
+    prepared = prepare_estimate(request)
+    program = compiled(prepared)
+    links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
+    found = estimate_of(prepared, program)["fabric"]["busiest_links"]
+    assert [link["words_per_token"] for link in found] == sorted(
+        (link["words_per_token"] for link in found), reverse=True
+    )
+    assert found[0]["words_per_token"] == links.max() / 8
+    for link in found:
+        plane = links[link["wafer"], ["north", "east", "south", "west"].index(link["to"])]
+        assert plane[link["row"], link["col"]] == plane.max() == link["words_per_token"] * 8
+
+
+def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, Any]) -> None:
+    energy, cost, rate = report["energy"], report["cost"], report["decode"]["tokens_per_s"]
+    assert energy["joules_per_token"] == pytest.approx(2 * energy["wafer_power_w"] / rate)
+    dollars = 2 * cost["wafer_usd_per_hour"] / 3600 / rate * 1e6
+    assert cost["usd_per_million_tokens"] == pytest.approx(dollars)
+    saturated = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
+    assert energy["joules_per_token_saturated"] == pytest.approx(2 * energy["wafer_power_w"] / saturated)
+    below = energy["from_below"]
+    assert below["joules_per_token"] == pytest.approx(sum(below["joules_by"].values()))
+    assert min(below["joules_by"].values()) > 0
+    assert report["grades"]["energy.joules_per_token"]["grade"] == "I"
+
+
+def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequest, tmp_path: Path) -> None:
+    file = tmp_path / "power.toml"
+    file.write_text("wafer_power_w = 11_500\n")
+    found = estimate(replace(request_, batch=1, new_tokens=2, economics=str(file)))
+    assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["decode"]["tokens_per_s"])
+    assert found["energy"]["grade"] == "U"
+
+
+def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
+    found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2))
+    search = found["search"]
+    rows = search["layouts"]
+    assert len(rows) == search["tried"] > 3
+    assert {"region", "pipeline", "auto"} <= {row["mapping"] for row in rows}
+    whole = [row["request_cycles"] for row in rows if "request_cycles" in row]
+    assert len(whole) == search["compiled"] > 1
+    assert whole == sorted(whole)
+    assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
+
+
+def test_every_cause_and_every_bound_has_a_grade() -> None:
+    grades = Grades("wse2", "tuned", "wse2")
+    assert {grades.of_cause(cause) for cause in CAUSES} <= set(GRADES)
+    assert {grades.of_bound(bound) for bound in BOUNDS} <= set(GRADES)
+    assert grades.of_bound("hops") == "M"
+
+
+def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "wse3"\nhop_cycles = 3\n')
+    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1))
+    assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
+
+
+def test_another_wafer_is_the_same_request_on_it(
+    report: dict[str, Any], request_: EstimateRequest, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "wse3"\nhop_cycles = 3\n')
+    slower, roomier, linked, research = report["sensitivity"]
+    found = estimate(replace(request_, wafer=str(file)))
+    assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
+    assert slower["factors"]["tokens_per_s_per_user"] < 1
+    assert roomier["factors"]["kv_capacity_tokens"] > 1.05
+    assert linked["factors"]["tokens_per_s_per_user"] >= 1
+    assert all(row["wafers"] == 2 for row in (slower, roomier, linked))
+    assert research["wafers"] == 1
+    code = report["sram"]["code"]
+    assert code["research_bytes_per_pe"] == 26_232 > code["bytes_per_pe"] == 1_408
+
+
+def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequest) -> None:
+    crammed = replace(request_, mesh="1x2", wafers=1, mapping="region", context=512)
+    with pytest.raises(DoesNotFit, match="too many: code"):
+        estimate(crammed)
+    found = estimate(replace(crammed, capacity="report"))
+    assert found["sram"]["fits"] is False
+    assert found["sram"]["bytes_per_pe"]["free"] < 0
+    assert found["sram"]["users"][-1]["users"] == 0 or found["sram"]["kv_capacity_tokens"] < 512
+    assert found["decode"]["tokens_per_s"] > 0
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_what_is_printed_fits_the_terminal(
+    report: dict[str, Any], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = io.StringIO()
+    print_estimate(report, out, detail=True)
+    text = out.getvalue()
+    assert max(map(len, text.split("\n"))) <= columns
+    assert "…" not in text
+    for word in ("--prompt-len 30", "tokens/s", "ratio", "rests on", "measured", "By stage", "twice the wafer link"):
+        assert word in text

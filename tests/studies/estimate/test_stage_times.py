@@ -1,0 +1,179 @@
+"""Programs read as routes: nothing of a phase's cycles is lost, and what is busy is what the steps say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.causes import CAUSES
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.program.phase import Kind
+from wse.program.program import Program
+from wse.request.run_request import Request, prepare
+from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
+from wse.studies.compile.choose import compiled
+from wse.studies.estimate.stage_times import (
+    HOST_LINK,
+    LINK,
+    REGION,
+    WAFER_LINK,
+    Server,
+    StageTimes,
+    stage_times,
+    streams_in_cache,
+)
+from wse.studies.results.facts import sram_facts
+
+OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
+CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
+MACHINE = wafer(6, 10, 1 << 20)
+Placed = tuple[Program, Fabric, list[PhaseCost], PhaseCost]
+
+
+def placed(*, tied: bool = True, choice: Choice = CHOICE, **options: Any) -> Placed:
+    """Four layers on two wafers; the costs of the prompt's chunks and of the next token."""
+    asked = replace(OPTIONS, **options)
+    program = compile_choice(tiny_spec(tied=tied, layers=4), MACHINE, SOFTWARE, asked, choice)
+    return costs(program, Fabric(program, MACHINE, SOFTWARE), asked.prompt_tokens)
+
+
+def costs(program: Program, fabric: Fabric, lengths: tuple[int, ...]) -> Placed:
+    return program, fabric, [fabric.prefill_cost(i) for i in range(len(program.prefill))], fabric.decode_cost(*lengths)
+
+
+def kinds(times: StageTimes, route: tuple[Visit, ...]) -> list[Server]:
+    return [times.servers[visit.server] for visit in route]
+
+
+CASES: list[dict[str, Any]] = [
+    {},
+    {"tied": False},
+    {"choice": replace(CHOICE, per_band=1)},
+    {"tied": False, "sampling": "host", "logits_out": "all"},
+    {"prompt_tokens": (9, 5)},
+    {"wafers": 1, "choice": replace(CHOICE, per_band=1)},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -> None:
+    program, fabric, prefill, decode = placed(**case)
+    times = stage_times(fabric, prefill, decode)
+    assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
+    assert alone_cycles(times.decode) == decode.cycles
+    assert len(times.of_kind(REGION)) == len(program.stages)
+    assert all(visit.busy_cycles >= 0 and visit.latency_cycles >= 0 for visit in times.decode)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mapping": "pipeline", "wafers": 2, "mesh": "24x12", "region": "12x12", "context": 64},
+        {"mapping": "region", "wafers": 2, "mesh": "10x10"},
+    ],
+    ids=lambda options: options["mapping"],
+)
+def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
+    prepared = prepare(Request(model="story", prompt_ids=(1, 2, 3), **options))
+    program = compiled(prepared)
+    program, fabric, prefill, decode = costs(program, Fabric(program, prepared.wafer, prepared.software), (3,))
+    times = stage_times(fabric, prefill, decode)
+    assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
+    assert alone_cycles(times.decode) == decode.cycles
+    assert len(times.of_kind(REGION)) == len(program.stages) > 1
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_stage_works_for_its_own_steps_and_launches_what_leaves_it(*, tied: bool) -> None:
+    program, fabric, prefill, decode = placed(tied=tied)
+    times, phase = stage_times(fabric, prefill, decode), program.decode
+    moves = np.isin(phase.kind, (Kind.HAND_OVER, Kind.CROSS))
+    launch = decode.by_cause[:, CAUSES.index("launch")]
+    mine = np.where(moves, launch, decode.by_cause.sum(axis=1))
+    work = busy_cycles([times.decode])
+    for number in range(4):
+        assert times.servers[number] == Server(REGION, number // 2, (number,))
+        assert work[number] == mine[phase.stage == number].sum()
+
+
+def test_a_token_goes_from_stage_to_stage_and_the_id_comes_back() -> None:
+    _, fabric, prefill, decode = placed(tied=False)
+    times = stage_times(fabric, prefill, decode)
+    there = [(server.kind, server.stages) for server in kinds(times, times.decode)]
+    on_wafers = [(REGION, (0,)), (LINK, (0, 1)), (REGION, (1,)), (WAFER_LINK, ())]
+    on_wafers += [(REGION, (2,)), (LINK, (2, 3)), (REGION, (3,)), (WAFER_LINK, ()), (REGION, (0,))]
+    assert there == on_wafers
+    assert [server.wafer for server in kinds(times, times.decode) if server.kind == WAFER_LINK] == [0, 1]
+    assert [server.kind for server in kinds(times, times.prefill[0])][:2] == [HOST_LINK, REGION]
+    assert visits_once(as_loop(times.decode))
+
+
+def test_a_tied_table_leaves_one_visit_to_each_server() -> None:
+    """The head and the next token's embedding are at one stage, which goes on with the same stream."""
+    _, fabric, prefill, decode = placed()
+    times = stage_times(fabric, prefill, decode)
+    assert not visits_once(times.decode)
+    assert visits_once(as_loop(times.decode))
+
+
+def test_a_crossing_keeps_the_link_for_its_bytes_and_its_latency_is_the_rest() -> None:
+    machine = replace(MACHINE, wafer_link_bytes_per_s=1e9)
+    program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, OPTIONS, CHOICE)
+    _, fabric, prefill, decode = costs(program, Fabric(program, machine, SOFTWARE), (9,))
+    times = stage_times(fabric, prefill, decode)
+    crossing = next(v for v in times.decode if times.servers[v.server].kind == WAFER_LINK)
+    assert crossing.busy_cycles == ceil(40 * 4 / 1e9 * machine.clock_hz)
+    ends = 2 * machine.ramp_cycles + 1
+    words = ceil(40 / 6)  # of a row; one column sends them
+    latency = machine.wafer_link_latency_s * machine.clock_hz
+    together = ceil(latency + 40 * 4 / 1e9 * machine.clock_hz)
+    assert crossing.latency_cycles == ends + words + together - crossing.busy_cycles
+
+
+def test_a_hand_over_keeps_its_links_for_the_words_of_the_busiest() -> None:
+    """Two regions side by side: one column sends ceil(40 / 6) words a row, one hop east."""
+    _, fabric, prefill, decode = placed()
+    times = stage_times(fabric, prefill, decode)
+    link = next(v for v in times.decode if times.servers[v.server].kind == LINK)
+    assert link == Visit(link.server, 7.0, 2 * MACHINE.ramp_cycles + 1 + MACHINE.hop_cycles)
+
+
+def test_the_hosts_round_trip_is_latency() -> None:
+    _, fabric, prefill, decode = placed(tied=False, sampling="host")
+    times = stage_times(fabric, prefill, decode)
+    drawn = next(v for v in times.decode if times.servers[v.server].kind == HOST_LINK)
+    assert drawn.busy_cycles == 1.0
+    trip = ceil((MACHINE.host_round_trip_s + 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz)
+    assert drawn.latency_cycles == trip - 1
+
+
+def test_stages_on_the_same_pes_are_one_server() -> None:
+    program, *_ = placed(wafers=1)
+    shared = tuple(replace(stage, rect=program.stages[0].rect) for stage in program.stages)
+    program = replace(program, stages=shared)
+    _, fabric, prefill, decode = costs(program, Fabric(program, MACHINE, SOFTWARE), (9,))
+    times = stage_times(fabric, prefill, decode)
+    assert times.servers[0] == Server(REGION, 0, (0, 1))
+    assert times.decode == (Visit(0, decode.cycles),)
+
+
+@pytest.mark.parametrize("context", [60, 61, 200])
+def test_streams_in_the_caches_are_those_of_the_capacity_in_tokens(context: int) -> None:
+    program, *_ = placed(context=context)
+    tokens = sram_facts(program, program.sram_bytes_per_pe)["kv_capacity_tokens"]
+    rows = program.stages[0].rect.rows
+    assert streams_in_cache(program) == tokens // rows // ceil(context / rows) > 1
+
+
+def test_a_program_that_does_not_fit_holds_no_stream() -> None:
+    program, *_ = placed()
+    assert streams_in_cache(replace(program, sram_bytes_per_pe=100)) == 0

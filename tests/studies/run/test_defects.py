@@ -1,0 +1,164 @@
+"""Runs on wafers with dead PEs and links: the same tokens, a trace that reads, and a report of what was lost."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models.helpers import write_config, write_model
+from wse.errors import BadDefects, BadInput, DoesNotFit
+from wse.hardware.defects import read_defects
+from wse.hardware.load import load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import WaferSpec
+from wse.inspect.query.request import InspectRequest, inspected
+from wse.request.estimate_request import EstimateRequest
+from wse.request.live_mesh import fewest_live, largest_live, smallest_around
+from wse.request.run_request import Request, prepare
+from wse.studies.compile.choose import compiled
+from wse.studies.compile.compile import placement
+from wse.studies.estimate.estimate import estimate
+from wse.studies.run.run import run
+from wse.studies.run.summary import print_run
+from wse_traces import open_trace, problems
+from wse_traces.layers import layer_link_words
+
+LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
+REQUESTS: dict[str, dict[str, Any]] = {
+    "tensor on two wafers": {"mesh": "12x9", "mapping": "tensor", "wafers": 2},
+    "region": {"mesh": "12x12"},
+    "pipeline on two wafers": {"mesh": "14x18", "mapping": "pipeline", "wafers": 2},
+    "auto": {"mesh": "14x18", "mapping": "auto"},
+    "auto on two wafers": {"mesh": "12x9", "mapping": "auto", "wafers": 2},
+}
+
+
+ASKED: dict[str, Any] = {"prompt": "Once upon a time", "max_new_tokens": 12}
+
+
+@pytest.fixture(scope="module")
+def tokens_in_one_region() -> list[int]:
+    """What the model says on one whole wafer."""
+    prepared = prepare(Request(**ASKED))
+    tokens: list[int] = run(prepared, compiled(prepared))["tokens"]
+    return tokens
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> str:
+    path = tmp_path / "dead.csv"
+    path.write_text(LISTED, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
+    name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
+) -> None:
+    options = {**REQUESTS[name], **ASKED}
+    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects=listed))
+    path = tmp_path / "run.h5"
+    plain, found = run(whole, compiled(whole)), run(prepared, compiled(prepared), trace=path)
+    assert found["tokens"] == plain["tokens"] == tokens_in_one_region
+    told = found["defects"]
+    rows, cols = whole.wafer.mesh_rows, whole.wafer.mesh_cols
+    wafers = found["system"]["wafers"]
+    assert (told["fabric_rows"], told["fabric_cols"]) == (rows, cols)
+    assert told["dead_pes"] == (3 if wafers == 1 else 5)
+    assert told["dead_links"] == (1 if wafers == 1 else 3)
+    assert found["wafer"]["rows"] == rows - told["rows_lost"]
+    assert found["wafer"]["cols"] == cols - told["cols_lost"]
+    assert told["pes_lost"] == wafers * (rows * cols - found["wafer"]["rows"] * found["wafer"]["cols"])
+    assert told["usable_fraction"] == 1 - told["pes_lost"] / (wafers * rows * cols)
+    assert told["longest_detour_hops"] >= 3
+    assert min(told["extra_hops"].values()) > 0
+    assert told["slowdown"] == told["cycles_per_token"] / told["whole_cycles_per_token"] > 1
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        assert (trace.header.rows, trace.header.cols) == (rows, cols)
+        assert trace.header.options["mesh"] == [found["wafer"]["rows"], found["wafer"]["cols"]]
+        for wafer, mesh in enumerate(prepared.meshes):
+            words = trace.column("links/words", wafer, wafer + 1)[0]
+            assert words.any()
+            assert not words[:, mesh.fabric.dead].any()
+            assert not words[1, mesh.fabric.east].any()
+            np.testing.assert_array_equal(layer_link_words(trace, wafer=wafer), words)
+    seen = inspected(InspectRequest(trace=path))
+    assert seen["decode"]["wavelet_hops_per_pass"] == found["fabric"]["wavelet_hops_per_token"]
+    shown = io.StringIO()
+    print_run(found, shown)
+    assert "Defects" in shown.getvalue()
+
+
+@pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor", "auto"])
+def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path: Path) -> None:
+    write_model(tmp_path)
+    write_config(tmp_path, "eos_token_id")
+    placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
+    prepared = prepare(Request(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), max_new_tokens=9, **placed))
+    executed = run(prepared, compiled(prepared))
+    wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
+    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed))
+    for section in ("prefill", "decode", "fabric", "crossing", "system"):
+        assert {key: estimated[section][key] for key in executed[section]} == executed[section]
+    told = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
+    assert [estimated["defects"][key] for key in told] == [executed["defects"][key] for key in told]
+    assert estimated["inputs"]["defects"] == "0.05"
+
+
+def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_same() -> None:
+    options = {"prompt": "Once upon a time", "max_new_tokens": 4}
+    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects="0.04", defects_seed=3))
+    (mesh,) = prepared.meshes
+    assert mesh.fabric.dead.any()
+    assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
+    assert compiled(prepared).digest() == compiled(whole).digest()
+
+
+def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
+    model = str(write_config(tmp_path))
+    options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "max_new_tokens": 4}
+    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects="0"))
+    plain, found = placement(whole, compiled(whole)), placement(prepared, compiled(prepared))
+    told = found.pop("defects")
+    assert found == plain
+    assert (told["dead_pes"], told["pes_lost"], told["longest_detour_hops"], told["slowdown"]) == (0, 0, 0, 1)
+
+
+def test_all_wafers_show_programs_as_many_pes_as_the_worst(listed: str) -> None:
+    wafer = mesh_on(load_wafer("wse2"), 9, 9)
+    defects = read_defects(listed, 0, wafer)
+    alone, both = largest_live(defects, wafer, 1), largest_live(defects, wafer, 2)
+    assert alone[0].shape == (8, 8)  # row 5 has two dead PEs
+    assert {mesh.shape for mesh in both} == {(8, 8)}
+    around = smallest_around(defects, wafer, mesh_on(wafer, 4, 4), 2)
+    assert around is not None
+    assert [mesh.fabric.shape for mesh in around] == [(5, 5), (5, 5)]
+    assert smallest_around(defects, wafer, wafer, 1) is None
+
+
+def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
+    wafer = mesh_on(load_wafer("wse2"), 9, 9)
+    defects = read_defects(listed, 0, wafer)
+
+    def fewest(on: WaferSpec) -> int:
+        return -(-150 // (on.mesh_rows * on.mesh_cols))
+
+    assert fewest_live(wafer, None, fewest) == fewest_live(wafer, read_defects("0", 0, wafer), fewest) == 2
+    assert fewest_live(wafer, defects, fewest) == 3  # 64 in place of 81 on each
+
+
+def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
+    with pytest.raises(BadDefects, match="leaves no mesh of live PEs on 1 x 1x1 PEs of wse2"):
+        prepare(Request(mesh="1x1", defects="0.999999"))
+    prepared = prepare(Request(mesh="7x7", defects=listed, max_new_tokens=4))
+    with pytest.raises(DoesNotFit) as caught:
+        compiled(prepared)
+    assert "--mesh" not in str(caught.value)
+    prepared = prepare(Request(mesh="12x12", defects=listed, max_new_tokens=4))
+    with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
+        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", wavelets=True)

@@ -1,0 +1,35 @@
+"""The one disclosed count of wafers: 70B in 16 bits on four."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.validation.test_services import row
+from wse.errors import DoesNotFit
+from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.studies.compile.choose import best
+from wse.validation.predictors.capacity import capacity_facts, needed
+from wse.validation.predictors.services import asked_of
+
+
+def request(model: str, wafers: int | None = None) -> EstimateRequest:
+    return EstimateRequest(model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
+
+
+def test_70b_takes_four_wafers_with_little_padding() -> None:
+    program = best(prepare_estimate(request("llama-3.1-70b", 4))).program
+    assert program.fits
+    assert program.padding_fraction < 0.05
+    with pytest.raises(DoesNotFit):
+        best(prepare_estimate(request("llama-3.1-70b", 3)))
+
+
+def test_8b_takes_one_wafer() -> None:
+    assert [each.wafers for each in needed(request("llama-3-8b"), ["production"])] == [1]
+
+
+def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.validation.predictors.capacity.needed", lambda request: [])
+    rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
+    assert asked_of(rows[0]) is not None
+    assert [(f["model"], f["wafers"], f["dtype"]) for f in capacity_facts(rows)] == [("llama-3.1-70b", 4, "bfloat16")]

@@ -1,0 +1,211 @@
+"""Files of measurements: what is read, and what is refused with line, column, value and remedy."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wse.errors import WseError
+from wse.validation.measured.measurements import LARGEST, TABLES, Measurement, parse, read
+from wse.validation.predictors.predict import predict
+from wse.validation.validate import BUNDLED, compare, report
+
+GOOD = {
+    "source": "a log",
+    "kernel": "reduce",
+    "algorithm": "chain",
+    "grid_w": "512",
+    "grid_h": "1",
+    "vector_len_bytes": "4",
+    "dtype": "f32",
+    "metric": "cycles",
+    "value": "3128",
+    "value_kind": "exact",
+    "platform": "WSE-2 SDK fabric simulator",
+}
+
+
+def file_of(*rows: dict[str, str], table: str = "microbench") -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, TABLES[table], restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(WseError) as caught:
+        list(parse(text, "m.csv"))
+    line = str(caught.value)
+    assert line.isprintable()
+    return line
+
+
+def test_a_row_as_given_and_as_numbers() -> None:
+    (m,) = parse(file_of({**GOOD, "grid_h": "3", "M,N,K": "768,64,", "dtype": "f16"}), "m.csv")
+    assert (m.file, m.line, m.table) == ("m.csv", 2, "microbench")
+    assert (m.rows, m.cols, m.words, m.measured, m.element_bytes) == (3, 512, 1, 3128.0, 2)
+    assert m.sizes["M"] == 768
+    assert m.sizes["N"] == 64
+    assert "K" not in m.sizes
+    assert m.input["grid_w"] == "512"
+    assert m.input.keys() == set(TABLES["microbench"])
+
+
+def test_columns_in_any_order_a_byte_order_mark_crlf_and_blank_lines(tmp_path: Path) -> None:
+    plain = file_of(GOOD, {**GOOD, "note": 'one, "two"'})
+    rows = list(csv.DictReader(io.StringIO(plain)))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(reversed(TABLES["microbench"])), lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerow(rows[0])
+    out.write("\r\n  \r\n")
+    writer.writerow(rows[1])
+    path = tmp_path / "m.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + out.getvalue().encode())
+    first, second = read(path)
+    assert (first.line, second.line) == (2, 5)
+    assert second.text("note") == 'one, "two"'
+    assert dict(first.input) == rows[0]
+
+
+def test_a_row_over_several_lines_has_the_number_of_its_first() -> None:
+    rows = list(parse(file_of({**GOOD, "note": "one\ntwo\nthree"}, GOOD), "m.csv"))
+    assert [m.line for m in rows] == [2, 5]
+
+
+@pytest.mark.parametrize("value", ["10-20", "8 - 21", "100s", "2+2*ceil(n/8)", "> 5", "~12"])
+def test_a_range_is_no_number_and_no_error(value: str) -> None:
+    (m,) = parse(file_of({**GOOD, "value": value}), "m.csv")
+    assert m.measured is None
+    assert predict(m).value is None
+    assert "range" in predict(m).reason
+
+
+CELLS = [
+    ("value", "nan", ["line 2", "column value", "'nan'", "finite"]),
+    ("value", "-inf", ["line 2", "column value", "'-inf'", "finite"]),
+    ("value", "-3", ["line 2", "column value", "'-3'", "not negative"]),
+    ("value", "1e999", ["line 2", "column value", "'1e999'", "finite"]),
+    ("value", "", ["line 2", "column value", "''", "12.5"]),
+    ("value", "fast", ["line 2", "column value", "'fast'", "10-20"]),
+    ("grid_w", "1e9", ["line 2", "column grid_w", "'1e9'", "4,096"]),
+    ("grid_w", "0", ["line 2", "column grid_w", "'0'", "1 to 4,096"]),
+    ("grid_h", "-4", ["line 2", "column grid_h", "'-4'", "leave the cell empty"]),
+    ("grid_h", "2.5", ["line 2", "column grid_h", "'2.5'", "whole number"]),
+    ("grid_h", "1_0", ["line 2", "column grid_h", "'1_0'", "whole number"]),
+    ("vector_len_bytes", "many", ["line 2", "column vector_len_bytes", "'many'", "whole number"]),
+    ("vector_len_bytes", "9" * 400, ["line 2", "column vector_len_bytes", "...", "leave the cell empty"]),
+    ("M,N,K", "1,2,x", ["line 2", "column M,N,K", "'x'", "whole number"]),
+    ("M,N,K", "5,6", ["line 2", "column M,N,K", "'5,6'", "M,N,K"]),
+    ("M,N,K", "1,2,nan", ["line 2", "column M,N,K", "'nan'", "whole number"]),
+    ("metric", "furlongs", ["line 2", "column metric", "'furlongs'", "cycles"]),
+    ("metric", "", ["line 2", "column metric", "''", "cycles"]),
+    ("note", "n" * 20_000, ["line 2", "column note", "20,000 characters", "10,000"]),
+]
+
+
+@pytest.mark.parametrize(("column", "cell", "says"), CELLS, ids=[f"{c}={v[:12]}" for c, v, _ in CELLS])
+def test_a_cell_that_cannot_be(column: str, cell: str, says: list[str]) -> None:
+    line = refusal(file_of({**GOOD, column: cell}))
+    assert [part for part in ["m.csv", *says] if part not in line] == [], line
+
+
+def test_text_in_place_of_sizes_is_none() -> None:
+    (m,) = parse(file_of({**GOOD, "M,N,K": "4096 tokens"}), "m.csv")
+    assert "M" not in m.sizes
+
+
+HEADERS = [
+    ("grid_w", "grid_width", ["line 1", "unknown column 'grid_width'", "did you mean 'grid_w'?"]),
+    ("grid_w", "units", ["line 1", "unknown column 'units'"]),
+    ("grid_w", "grid_h", ["line 1", "'grid_h' is given 2 times", "remove"]),
+]
+
+
+@pytest.mark.parametrize(("column", "instead", "says"), HEADERS)
+def test_a_column_that_cannot_be(column: str, instead: str, says: list[str]) -> None:
+    line = refusal(file_of(GOOD).replace(column, instead, 1))
+    assert [part for part in says if part not in line] == [], line
+
+
+def test_a_column_that_is_missing() -> None:
+    header, row = file_of(GOOD).splitlines()
+    assert "has no column 'note'" in refusal(f"{header.removesuffix(',note')}\n{row.removesuffix(',')}\n")
+
+
+def test_other_files() -> None:
+    assert "is empty" in refusal("")
+    assert "is empty" in refusal("\n\n")
+    assert "its columns begin 'a', 'b'" in refusal("a,b\n1,2\n")
+    assert "has 3 cells" in refusal(file_of(GOOD) + "1,2,3\n")
+    assert "line 3: not CSV" in refusal(file_of(GOOD) + '"never closed,1\n')
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(WseError, match="does not exist"):
+        read(tmp_path / "none.csv")
+    with pytest.raises(WseError, match="not a regular file"):
+        read(tmp_path)
+    path = tmp_path / "m.csv"
+    path.write_bytes(file_of(GOOD).encode() + b"\xff")
+    with pytest.raises(WseError, match=r"line 3: byte [0-9]+ is not UTF-8"):
+        read(path)
+    path.write_bytes(b"x" * (2**24 + 1))
+    with pytest.raises(WseError, match="over 16,777,216 bytes"):
+        read(path)
+
+
+def test_more_rows_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.validation.measured.measurements.MOST_ROWS", 2)
+    assert "line 4: more than 2 rows" in refusal(file_of(GOOD, GOOD, GOOD))
+
+
+def parsed(text: str) -> list[Measurement] | str:
+    """The rows, or the one line that refuses them."""
+    try:
+        return list(parse(text, "m.csv"))
+    except WseError as error:
+        return str(error)
+
+
+REAL = [cell for path in sorted(BUNDLED.glob("*.csv")) for m in read(path)[::23] for cell in m.input.values()]
+ODD = ["", "nan", "1e9", "0", "-1", "10-20", "\x00", "\x1b[31m", '"', ",", "é", "9" * 50, "S=0", "tile 0x0, radius 0"]
+CELL = st.sampled_from(
+    [*REAL, *ODD, "7", "64", "reduce", "allreduce", "two-phase S=3", "auto-gen", "K-tree g=99", "ring"]
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from(sorted(TABLES)), st.lists(st.lists(CELL, min_size=0, max_size=20), max_size=4), st.data())
+def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st.DataObject) -> None:
+    """Rows of cells from here and there, some with the right number of cells and good numbers."""
+    columns = TABLES[table]
+    whole = [
+        {c: data.draw(st.sampled_from(["", "1", "33"]) if c in LARGEST else CELL) for c in columns}
+        | {"metric": "cycles", "value": "5"}
+        for _ in range(2)
+    ]
+    out = io.StringIO()
+    csv.writer(out).writerows([columns, *([r[c] for c in columns] for r in whole), *rows])
+    found = parsed(out.getvalue())
+    if isinstance(found, str):
+        assert "m.csv" in found
+    else:
+        assert all(
+            (r["predicted"] is None) != (r["reason"] is None) for r in report(compare(found, lambda *_: None))["rows"]
+        )
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=200))
+def test_no_text_ends_in_a_traceback(text: str) -> None:
+    header = ",".join('"M,N,K"' if c == "M,N,K" else c for c in TABLES["microbench"])
+    for whole in (text, f"{header}\n{text}"):
+        found = parsed(whole)
+        assert isinstance(found, list) or found.startswith("m.csv")

@@ -1,0 +1,262 @@
+"""Predictions of published measurements: how near they must be, that every row has one answer, and the JSON of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.validation.test_measurements import GOOD, file_of
+from wse.hardware.load import load_wafer
+from wse.report.as_json import as_json
+from wse.validation.measured.measurements import Measurement, parse, read
+from wse.validation.predictors.predict import PREDICTORS, predict
+from wse.validation.predictors.services import Asked, asked_of
+from wse.validation.predictors.stencils import tiled
+from wse.validation.summary import Compared, summarise
+from wse.validation.validate import BUNDLED, compare, default_files, report, validate
+
+Rows = list[Compared]
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Rows:
+    return validate(sorted(BUNDLED.glob("*.csv")), lambda *_: None)
+
+
+def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
+    """Absolute errors in percent of the rows that are wanted, all of which must be predicted."""
+    found = [row for row in rows if wanted(row.measurement)]
+    assert found
+    left = [(row.measurement.line, row.prediction.reason) for row in found if row.error_pct is None]
+    assert left == []
+    return sorted(abs(row.error_pct) for row in found if row.error_pct is not None)
+
+
+def row(**columns: str) -> Measurement:
+    (m,) = parse(file_of({**GOOD, **columns}), "m.csv")
+    return m
+
+
+def test_simulator_logs_of_reduces_and_broadcasts(bundled: Rows) -> None:
+    def of_the_logs(m: Measurement) -> bool:
+        return m.platform.startswith("WSE-2 SDK fabric simulator") and m.evidence == "exact"
+
+    found = errors(bundled, of_the_logs)
+    assert len(found) == 39
+    assert max(found) == 0, f"worst {max(found):.2f} % of 39 rows, expected exactly 0"
+    star = errors(bundled, lambda m: m.text("algorithm").startswith("star"))
+    assert max(star) < 2
+
+
+def test_tables_of_published_formulas_to_their_rounding(bundled: Rows) -> None:
+    def of_a_formula(m: Measurement) -> bool:
+        return m.platform.startswith("model") and m.evidence == "derived-from-published-formula"
+
+    found = [r for r in bundled if of_a_formula(r.measurement)]
+    assert len(found) == 177
+    for r in found:
+        assert r.prediction.method == "closed form"
+        decimals = len(r.measurement.input["value"].partition(".")[2])
+        assert r.prediction.value is not None
+        assert r.measurement.measured is not None
+        assert abs(r.prediction.value - r.measurement.measured) <= 0.5 * 10**-decimals + 1e-9, r.measurement.line
+
+
+def test_links(bundled: Rows) -> None:
+    found = errors(bundled, lambda m: m.kernel == "point-to-point" and m.text("metric") != "fixed cycles")
+    assert found[len(found) // 2] <= 5
+
+
+@pytest.mark.parametrize(
+    ("kernel", "median", "worst"),
+    [("stencil 5-pt", 7, 13), ("stencil 2D star", 9, 47), ("GEMM local multiply", 11, 11), ("copy fp32", 25, 25)],
+)
+def test_one_pe(bundled: Rows, kernel: str, median: float, worst: float) -> None:
+    """Reported, with no target: these bounds say where the model stands, and that it does not get worse."""
+    found = errors(bundled, lambda m: m.kernel == kernel and m.text("metric") != "setup cycles")
+    assert found[len(found) // 2] <= median
+    assert found[-1] <= worst
+
+
+def test_every_row_has_one_answer(shared: Path) -> None:
+    """But the services, each of which is an estimate of seconds: `test_validation_services` has some."""
+    rows = [m for path in sorted((shared / "reference").glob("*.csv")) for m in read(path)]
+    services = [m for m in rows if isinstance(asked_of(m), Asked)]
+    assert (len(rows), len(services)) == (3701, 20)
+    every = compare([m for m in rows if not isinstance(asked_of(m), Asked)], lambda *_: None)
+    assert len(every) == len(rows) - len(services)
+    for r in every:
+        assert (r.prediction.value is None) == bool(r.prediction.reason)
+        assert bool(r.prediction.method) == (r.prediction.value is not None)
+        assert r.prediction.reason.isprintable()
+    summary = summarise(every)
+    assert sum(reason["rows"] for reason in summary["reasons"]) == summary["rows"] - summary["predicted"]
+    assert sum(group["rows"] for group in summary["by_source_and_kernel"]) == summary["rows"]
+
+
+def test_only_the_last_predictor_answers_everything() -> None:
+    unknown = row(kernel="something new", algorithm="", platform="")
+    assert [bool(predictor(unknown)) for predictor in PREDICTORS] == [False] * (len(PREDICTORS) - 1) + [True]
+    assert predict(unknown).reason == "no model of this kernel: something new"
+
+
+def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
+    rows = [Compared(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
+    facts = json.loads(as_json(report(rows)))
+    assert facts.keys() == {"rows", "summary"}
+    first, second = facts["rows"]
+    assert first["file"] == "m.csv"
+    assert first["line"] == 2
+    assert first["input"] == {**dict.fromkeys(rows[0].measurement.input, ""), **GOOD}
+    assert (first["measured"], first["predicted"], first["error_pct"], first["reason"]) == (3128, 3128, 0, None)
+    assert (first["method"], first["software"]) == ("fast model", "tuned")
+    assert (second["predicted"], second["error_pct"]) == (None, None)
+    assert second["reason"]
+    assert facts["summary"]["predicted"] == 1
+
+
+def test_what_is_heard_while_rows_are_predicted() -> None:
+    heard: list[tuple[int, int, str]] = []
+    compare(list(parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")), lambda *told: heard.append(told))
+    assert heard == [(0, 2, "reduce"), (1, 2, "sort"), (2, 2, "")]
+
+
+def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
+    (m,) = parse(file_of({**GOOD, "value": "3000"}), "m.csv")
+    assert Compared(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
+    (m,) = parse(file_of({**GOOD, "value": "0"}), "m.csv")
+    assert Compared(m, predict(m)).error_pct is None
+
+
+ALGORITHMS = [
+    ("reduce", "binary tree (second code version)"),
+    ("reduce", "auto-gen"),
+    ("reduce", "two-phase S=5"),
+    ("reduce", "star"),
+    ("2D reduce", "X-Y chain"),
+    ("reduce", "snake"),
+    ("reduce", "K-tree, group_num=3"),
+    ("all-reduce", "K-tree, K=3"),
+    ("reduce", "K-tree, K=1"),
+    ("allreduce", "chain + broadcast"),
+    ("all-reduce", "two-way chain"),
+    ("all-reduce", "ring"),
+    ("broadcast", "flooding multicast"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "algorithm"), ALGORITHMS)
+@pytest.mark.parametrize("platform", ["WSE-2 SDK simulator", "CS-3 (WSE-3) silicon"])
+def test_collectives_of_any_size_on_both_generations(kernel: str, algorithm: str, platform: str) -> None:
+    """A prediction for each, more cycles for more words and for more PEs."""
+
+    def cycles(cols: int, rows: int, words: int) -> float:
+        size = {"grid_w": str(cols), "grid_h": str(rows), "vector_len_bytes": str(4 * words)}
+        found = predict(row(kernel=kernel, algorithm=algorithm, platform=platform, **size))
+        assert found.value is not None, found.reason
+        return found.value
+
+    line = 1 if not algorithm.startswith(("X-Y", "snake")) else 3
+    assert cycles(33, line, 10) < cycles(33, line, 100)
+    assert cycles(12, line, 10) < cycles(33, line, 10)
+
+
+def test_a_time_is_cycles_over_the_clock_of_the_preset() -> None:
+    cycles = predict(row()).value
+    assert cycles is not None
+    assert predict(row(metric="us")).value == pytest.approx(cycles / 850)
+    assert predict(row(metric="ms", platform="WSE-3 simulator")).value == pytest.approx(
+        (predict(row(platform="WSE-3 simulator")).value or 0) / 875_000
+    )
+
+
+def test_the_code_version_decides_the_gap() -> None:
+    first = predict(row(algorithm="two-phase S=32 (first code version)"))
+    second = predict(row(algorithm="two-phase S=32 (second code version)"))
+    by_commit = predict(row(algorithm="two-phase S=32", source="github:pr0f3ss/SpMM_Cerebras@2892da6"))
+    assert (first.software, second.software) == ("tuned, descriptors loaded per operation", "tuned")
+    assert first.value == by_commit.value
+    assert first.value is not None
+    assert second.value is not None
+    assert first.value > second.value
+
+
+FORMULA = {"platform": "model WSE-2", "value_kind": "derived-from-published-formula"}
+REASONS = [
+    ({"platform": "some machine"}, "generation"),
+    ({"platform": "WSE-2 and WSE-3"}, "generation"),
+    ({"grid_w": ""}, "grid"),
+    ({"vector_len_bytes": ""}, "bytes"),
+    ({"algorithm": "butterfly"}, "no pattern"),
+    ({"kernel": "broadcast", "algorithm": "chain"}, "no pattern"),
+    ({"metric": "cycles of the root alone"}, "whole collective"),
+    ({"note": "contains launch skew"}, "launch"),
+    ({"algorithm": "snake", "grid_w": "750", "grid_h": "994"}, "message by message"),
+    ({"algorithm": "auto-gen", "grid_w": "4096"}, "larger than the mesh"),
+    ({"algorithm": "two-phase S=0"}, "groups"),
+    ({"algorithm": "ring"}, "all-reduce along one line"),
+    ({"kernel": "allreduce", "algorithm": "ring", "grid_w": "601"}, "timed one by one"),
+    ({"algorithm": "K-tree, group_num=600"}, "groups"),
+    ({"algorithm": "K-tree, group_num=9", "grid_h": "3"}, "groups"),
+    ({"algorithm": "K-tree, K=0"}, "groups"),
+    ({"kernel": "point-to-point", "grid_w": "", "grid_h": ""}, "grid"),
+    ({"kernel": "point-to-point", "metric": "cycles per word task-based relay"}, "relay"),
+    ({"kernel": "stencil 5-pt", "metric": "us for 4 iterations"}, "whole program"),
+    ({"kernel": "stencil 5-pt", "metric": "cycles per iteration"}, "cells"),
+    ({"kernel": "stencil", "metric": "cycles per iteration", "algorithm": "tile 0x3, radius 1"}, "empty"),
+    ({"kernel": "GEMM local multiply"}, "M, N and K"),
+    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "dtype": "f7"}, "element type"),
+    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "neither"),
+    ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
+    ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
+    ({"metric": "speedup"}, "share"),
+    ({"metric": "TFLOP/s"}, "rate"),
+    ({**FORMULA, "platform": "model"}, "formula"),
+    ({**FORMULA, "algorithm": "butterfly"}, "closed"),
+    (
+        {"platform": "model WSE-2", "value_kind": "derived-from-published-formula", "algorithm": "two-phase S=999"},
+        "two",
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "says"), REASONS, ids=[str(list(c.values()))[:50] for c, _ in REASONS])
+def test_why_a_row_is_not_predicted(columns: dict[str, str], says: str) -> None:
+    found = predict(row(**columns))
+    assert found.value is None
+    assert says in found.reason
+
+
+def test_a_multicast_on_silicon_in_the_counters_of_the_sdk_and_in_one_clock() -> None:
+    """Lower envelope of EPCC's working notes, 2026."""
+    for pes, bytes_, cycles in ((256, 64, 293), (512, 64, 549), (512, 1024, 819), (512, 2048, 1107)):
+        size = {"grid_w": str(pes), "vector_len_bytes": str(bytes_), "platform": "CS-3 (WSE-3) silicon"}
+        aligned = predict(row(kernel="multicast", algorithm="multicast line", **size)).value
+        assert aligned == pytest.approx(cycles, rel=0.02)
+        corrected = predict(row(kernel="multicast", algorithm="multicast line", note="re-corrected", **size)).value
+        assert corrected == pytest.approx(cycles + pes - 1, rel=0.02)
+
+
+def test_a_larger_tile_or_radius_takes_longer() -> None:
+    wafer = load_wafer("wse2")
+    assert tiled(wafer, 8, 8, 2) < tiled(wafer, 8, 9, 2) < tiled(wafer, 8, 9, 3)
+
+
+def test_where_the_measurements_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WSE_SHARED", raising=False)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert default_files() == sorted(BUNDLED.glob("*.csv"))
+    reference = tmp_path / "shared" / "reference"
+    reference.mkdir(parents=True)
+    (reference / "a.csv").write_text(file_of(GOOD))
+    assert [path.resolve() for path in default_files()] == [reference / "a.csv"]
+    other = tmp_path / "other" / "reference"
+    other.mkdir(parents=True)
+    (other / "b.csv").write_text(file_of(GOOD))
+    monkeypatch.setenv("WSE_SHARED", str(tmp_path / "other"))
+    assert default_files() == [other / "b.csv"]

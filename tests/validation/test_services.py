@@ -1,0 +1,168 @@
+"""Rows about services on wafers: what is asked of the estimate for each, and what its answer becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wse.validation.measured.measurements import TABLES, Measurement, parse
+from wse.validation.predictors.predict import predict
+from wse.validation.predictors.prediction import Prediction
+from wse.validation.predictors.services import METRICS, RATES, Asked, Estimated, answer, asked_of
+from wse.validation.summary import Compared
+from wse.validation.validate import compare
+
+ROW = {
+    "source_url": "x",
+    "date": "2024-08-27",
+    "vendor_or_independent": "vendor",
+    "system": "Cerebras CS-3 (WSE-3)",
+    "chips": "4",
+    "model": "Llama-3.1-70B",
+    "precision": "16-bit",
+    "spec_decode": "no",
+    "batch_or_concurrency": "1",
+    "context": "8k (launch limit)",
+    "metric": "output_tok_s_per_user",
+    "value": "450",
+}
+
+
+def row(**columns: str) -> Measurement:
+    cells = {**ROW, **columns}
+    header = ",".join(TABLES["public"])
+    line = ",".join(f'"{cells.get(column, "")}"' for column in TABLES["public"])
+    (found,) = parse(f"{header}\n{line}\n", "rows.csv")
+    return found
+
+
+def asked(**columns: str) -> Asked:
+    found = asked_of(row(**columns))
+    assert isinstance(found, Asked), found
+    return found
+
+
+def test_what_is_asked_for_a_row() -> None:
+    request = asked().request
+    assert (request.model, request.wafer, request.wafers, request.batch) == ("llama-3.1-70b", "wse3", 4, 1)
+    assert (request.software, request.mapping, request.dtype, request.context) == (
+        "production",
+        "auto",
+        "bfloat16",
+        8192,
+    )
+    assert (request.prompt_len, request.new_tokens) == (1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "value"),
+    [
+        ({"chips": ""}, "wafers", None),
+        ({"model": "Meta Llama 3.1 8B Instruct"}, "model", "llama-3-8b"),
+        ({"model": "DeepSeek-R1-Distill-Llama-70B"}, "model", "llama-3.3-70b-instruct"),
+        ({"system": "Cerebras CS-2"}, "wafer", "wse2"),
+        ({"precision": "FP8"}, "dtype", "fp8"),
+        ({"precision": "8-bit"}, "dtype", "fp8"),
+        ({"precision": "4-bit weights (60 GB)"}, "dtype", "int4"),
+        ({"precision": "fp16"}, "dtype", "float16"),
+        ({"precision": ""}, "dtype", "bfloat16"),
+        ({"precision": "", "model": "gpt-oss-120b"}, "dtype", "int4"),
+        ({"precision": "", "model": "DeepSeek-V3"}, "dtype", "fp8"),
+        ({"context": ""}, "context", None),
+        ({"context": "4,096 mean"}, "context", 4096),
+        ({"context": "1000k"}, "context", 131072),
+        ({"context": "1k"}, "prompt_len", 512),
+        ({"context": "1024 in / 128 out"}, "new_tokens", 128),
+        ({"context": "2k/1k"}, "prompt_len", 2048),
+        ({"batch_or_concurrency": "16"}, "batch", 16),
+        ({"batch_or_concurrency": ""}, "batch", 1),
+    ],
+)
+def test_each_column_is_read(columns: dict[str, str], name: str, value: object) -> None:
+    assert getattr(asked(**columns).request, name) == value
+
+
+@pytest.mark.parametrize(
+    ("columns", "drafts"),
+    [
+        ({}, False),
+        ({"spec_decode": "no (inferred from date)"}, False),
+        ({"spec_decode": "no", "date": "2026-01"}, False),
+        ({"spec_decode": "yes"}, True),
+        ({"spec_decode": "unknown"}, False),
+        ({"spec_decode": "", "date": "2024-09-30"}, False),
+        ({"spec_decode": "", "date": "2024-10-01"}, True),
+        ({"spec_decode": "not stated", "date": "2025-02"}, True),
+        ({"spec_decode": "unknown", "date": "2026"}, True),
+        ({"spec_decode": "unknown", "date": "2024"}, False),
+        ({"spec_decode": "unknown", "date": "n.d."}, False),
+        ({"spec_decode": "unknown", "date": "n.d. (after 2025-12-30)"}, True),
+        ({"spec_decode": "unknown", "date": "n.d.", "model": "Llama-3.3-70B"}, True),
+        ({"spec_decode": "unknown", "date": "2024", "model": "Qwen3-32B"}, True),
+        ({"spec_decode": "yes", "batch_or_concurrency": "8"}, False),
+    ],
+)
+def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None:  # noqa: FBT001
+    assert bool(asked(**columns).drafts_of) is drafts
+
+
+def told(asked: Asked) -> Estimated:
+    return Estimated(values=tuple(float(i + 100) for i in range(len(METRICS))), fits=True, gain=1.5)
+
+
+def test_drafts_make_tokens_faster_and_the_first_token_not() -> None:
+    rate = answer(row(spec_decode="yes"), asked(spec_decode="yes"), told)
+    assert (rate.value, rate.plain) == (150.0, 100.0)
+    first = answer(row(metric="ttft_s", spec_decode="yes"), asked(metric="ttft_s", spec_decode="yes"), told)
+    assert first.value == first.plain == 100.0 + len(RATES)
+
+
+def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> None:
+    m = row(spec_decode="yes", value="200")
+    with_drafts = Compared(m, answer(m, asked(spec_decode="yes"), told)).as_row()
+    assert (with_drafts["predicted"], with_drafts["predicted_plain"]) == (150.0, 100.0)
+    assert (with_drafts["error_pct"], with_drafts["error_plain_pct"]) == (-25.0, -50.0)
+    assert "predicted_plain" not in Compared(m, Prediction(value=1.0, method="x")).as_row()
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"metric": "price_out_usd_per_Mtok"}, "a price"),
+        ({"metric": "modelled_tok_s_per_user"}, "somebody's model"),
+        ({"metric": "wafers_for_one_copy"}, "users whom the row does not state"),
+        ({"metric": "sram_GB"}, "fact"),
+        ({"model": "GPT-5.3-Codex-Spark"}, "GPT-5.3-Codex-Spark"),
+        ({"precision": "3/6-bit"}, "element type"),
+        ({"batch_or_concurrency": "48-64"}, "users"),
+        ({"chips": "some"}, "wafers"),
+        ({"system": "Groq LPU"}, "no wafer"),
+        ({"system": "Cerebras CS-9"}, "no wafer"),
+        ({"context": "200000 in / 1 out"}, "131072"),
+        ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens a second"),
+        ({"system": "Cerebras WSE-2 (WaferLLM)", "model": "gpt2"}, "shape"),
+    ],
+)
+def test_why_a_row_is_not_predicted(columns: dict[str, str], reason: str) -> None:
+    found = predict(row(**columns))
+    assert found.value is None
+    assert reason in found.reason
+
+
+def test_a_small_model_on_a_wafer_end_to_end(tmp_path: Path) -> None:
+    """The rate with drafts is above the one without, by less than the tokens of a pass."""
+    columns = {"model": "SmolLM2-135M", "chips": "1", "context": "32", "spec_decode": "yes", "value": "1000"}
+    (found,) = compare([row(**columns)], lambda *_: None)
+    prediction = found.prediction
+    assert prediction.reason == ""
+    assert prediction.plain is not None
+    assert prediction.value is not None
+    assert prediction.plain < prediction.value < 4 * prediction.plain
+    assert prediction.software == "production"
+
+
+def test_waferllm_rates_are_those_of_its_best_grid(tmp_path: Path) -> None:
+    found = predict(row(system="Cerebras WSE-2 (WaferLLM)", model="Llama-3-8B", chips="1", value="2700"))
+    assert found.software == "academic"
+    assert found.value == pytest.approx(2700, rel=0.03)  # within what its own grids are predicted to

@@ -1,0 +1,222 @@
+"""Pass 6: a byte address for every buffer. Buffers that are never live together share space.
+
+Code, stack and what the vendor's runtime keeps come first, then what is always live (weights, cache, token ids),
+then the others by size, each at the lowest address where nothing that lives at the same time stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wse.compiler.options import REFUSE
+from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, distinct_phases
+from wse.errors import DoesNotFit
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.isa.instructions import KERNELS, MADE
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import Field, Kind
+from wse.program.program import Buffer, Stage
+
+ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
+
+Span = tuple[int, int, int]  # phase, first step, last step
+
+
+class SramOverflow(DoesNotFit):
+    """A stage's PEs are asked to hold more than their SRAM. ``needed`` and ``available`` count bytes on one PE."""
+
+    def __init__(self, state: State, stage: int, needed: int, buffers: list[Buffer]) -> None:
+        available = state.wafer.sram_bytes_per_pe
+        largest = max((b for b in buffers if b.use != "code"), key=lambda b: b.bytes)
+        kept = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
+        rect = state.stages[stage].rect
+        self.needed, self.available = needed, available
+        wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
+        alone = ", too large for a PE even alone" if largest.bytes + kept["code"] > available else ""
+        super().__init__(
+            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
+            f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
+            f"{needed - available:,} too many: code {kept['code']:,}, weights {kept['weights']:,}, "
+            f"KV cache {kept['kv']:,}, the rest {needed - sum(kept.values()):,}; "
+            f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes{alone}"
+        )
+
+
+def element_type(state: State, view: str) -> str:
+    """Element type of a view."""
+    return state.options.element_type(view)
+
+
+def element_bytes(state: State, view: str) -> int:
+    """Bytes of one element of a view."""
+    return ELEMENT_BYTES[element_type(state, view)]
+
+
+def allocate(state: State) -> State:
+    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``.
+
+    Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
+    """
+    spans, begins = _lifetimes(state), first_moments(state.phases)
+    reserved = reserved_bytes(state.wafer, state.software)
+    everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
+    addresses: dict[int, int] = {}
+    all_buffers: list[Buffer] = []
+    stages: list[Stage] = []
+    for index, stage in enumerate(state.stages):
+        mine = [b for b in everything if b.stage == index]
+        kept = [b for b in mine if b.kept]
+        passing = [b for b in mine if b not in kept and id(b) in spans]
+        above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
+        base = max(below.sram_top_byte for below in stages) if above else reserved
+        base = aligned(base)
+        top, placed = base, [] if above else [_reserved(index, base)]
+        for buffer in kept:
+            addresses[id(buffer)] = top
+            placed.append(_named(state, buffer, top, ()))
+            top += aligned(placed[-1].bytes)
+        done: list[_Placed] = []
+        for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
+            size = aligned(buffer.elements * element_bytes(state, buffer.view))
+            live = spans[id(buffer)]
+            moments = moments_of(live, begins)
+            address = _lowest(done, moments, size, top)
+            done.append(_Placed(address=address, size=size, moments=moments))
+            addresses[id(buffer)] = address
+            placed.append(_named(state, buffer, address, live))
+        top = max([top, *(p.address + p.size for p in done)])
+        if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
+            fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
+            beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
+            raise SramOverflow(state, index, top, beside + placed)
+        stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
+        all_buffers += placed
+    return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)
+
+
+def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
+    """Code, stack, runtime and task table."""
+    total = software.code_bytes_per_pe + software.stack_bytes_per_pe
+    return aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
+
+
+def _reserved(stage: int, size: int) -> Buffer:
+    return Buffer(
+        stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
+    )
+
+
+def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
+    return Buffer(
+        stage=buffer.stage,
+        name=buffer.name,
+        use=buffer.use,
+        address=address,
+        bytes=buffer.elements * element_bytes(state, buffer.view),
+        element=element_type(state, buffer.view),
+        live=live,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    address: int
+    size: int
+    moments: int
+
+
+def aligned(size: int) -> int:
+    """Bytes that something of so many takes, up to where the next thing may begin."""
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _lowest(done: list[_Placed], moments: int, size: int, start: int) -> int:
+    """The lowest address at which ``size`` bytes clash with nothing that is live at any of these ``moments``."""
+    address = start
+    for other in sorted((o for o in done if o.moments & moments), key=lambda o: o.address):
+        if address + size <= other.address:
+            break
+        address = max(address, other.address + other.size)
+    return address
+
+
+def first_moments(phases: Sequence[SymPhase]) -> dict[int, int]:
+    """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
+    begins: dict[int, int] = {}
+    before = 0
+    for number in distinct_phases(phases):
+        begins[number] = before
+        before += len(phases[number])
+    return begins
+
+
+def moments_of(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
+    """The steps of some spans as a set of bits. ``begins`` are those of `first_moments`."""
+    moments = 0
+    for phase, first, last in spans:
+        moments |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
+    return moments
+
+
+def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
+    spans: dict[int, list[Span]] = {}
+    for number in distinct_phases(state.phases):
+        for key, found in _spans(state.phases[number]).items():
+            spans.setdefault(key, []).extend((number, first, last) for first, last in found)
+    return {key: tuple(value) for key, value in spans.items()}
+
+
+def _spans(phase: SymPhase) -> dict[int, list[tuple[int, int]]]:
+    """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
+
+    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start.
+    """
+    within = {block: _spans_within(block) for block in phase.blocks}
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for run in phase.runs:
+        own = dict(zip(run.block.buffers, run.buffers, strict=True))
+        for buffer, (made, stretches) in within[run.block].items():
+            found = spans.setdefault(id(own[buffer]), [])
+            moved = [(run.step + first, run.step + last) for first, last in stretches]
+            if found and not made:
+                moved[0] = found.pop()[0], moved[0][1]
+            found += moved
+    return spans
+
+
+def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
+    """The same within a block, and whether the first use of a buffer makes it."""
+    spans: dict[SymBuffer, tuple[bool, list[tuple[int, int]]]] = {}
+    for index, step in enumerate(block.steps):
+        first, last = index, index
+        if step.loop >= 0:
+            first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
+        for buffer, is_made in _uses(step):
+            found = spans.setdefault(buffer, (is_made, []))[1]
+            if found and (not is_made or found[-1][1] >= first):
+                found[-1] = (min(found[-1][0], first), max(found[-1][1], last))
+            else:
+                found.append((first, last))
+    return spans
+
+
+def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
+    """The buffers of a step, and whether what they held before the step or its loop is of no use; those come last.
+
+    The buffer of odd rounds is always filled by the round before. What is made from inside a buffer on joins what
+    stands before it.
+    """
+    made = _made(step)
+    addresses = [(place in made, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
+    first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
+    turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
+    return sorted(first + turns, key=lambda use: use[1])
+
+
+def _made(step: SymStep) -> frozenset[int]:
+    """Operand indices whose buffers the step makes anew."""
+    if step.kind == Kind.COMPUTE:
+        return MADE[KERNELS[step.code]]
+    source, target = step.operands.get(Field.SOURCE), step.operands.get(Field.TARGET)
+    return frozenset((int(Field.TARGET),)) if target is not None and target != source else frozenset()

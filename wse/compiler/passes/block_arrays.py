@@ -1,0 +1,80 @@
+"""The arrays of a block of steps, made once, and at each of its places in a phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wse.compiler.state import At, Block, Run
+from wse.isa.instructions import VIEWS
+from wse.program.phase import I64, OPERAND_COUNT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockArrays:
+    """Arrays over the steps of a block, by field of ``wse.program.phase.Phase``, as if its buffers were at address 0.
+
+    Attributes:
+        fields: int32 ``[steps]``, or int64 ``[steps, operands]``.
+        at: int64 ``[3, n]``: step, operand and buffer of each address.
+        turns: int64 ``[4, n]``: step, operand, buffer of even and buffer of odd rounds of addresses that take turns.
+    """
+
+    fields: dict[str, Any]
+    at: I64
+    turns: I64
+
+    def placed(self, run: Run, elements: I64) -> dict[str, Any]:
+        """Those of a run whose buffers are at so many elements."""
+        fields = dict(self.fields)
+        fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
+        fields["op"] = fields["op"] + np.int32(run.op)
+        for name, first in (("loop", run.loop), ("together", run.group)):
+            fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first))
+        step, operand, buffer = self.at
+        fields["fixed"] = fields["fixed"].copy()
+        fields["fixed"][step, operand] += elements[buffer]
+        step, operand, even, odd = self.turns
+        if len(step):
+            fields["odd"] = fields["odd"].copy()
+            fields["odd"][step, operand] = elements[odd] - elements[even]
+        return fields
+
+
+def block_arrays(block: Block) -> BlockArrays:
+    """Those of one block."""
+    steps, number = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
+    operands = {
+        name: np.zeros((len(steps), OPERAND_COUNT), np.int64)
+        for name in ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
+    }
+    at, turns = [], []
+    for index, step in enumerate(steps):
+        for place, operand in step.operands.items():
+            if isinstance(operand, At):
+                at.append((index, place, number[operand.buffer]))
+                operands["fixed"][index, place] = operand.offset
+                operands["per_slot_round"][index, place] = operand.per_slot_round
+                if operand.other is not None:
+                    turns.append((*at[-1], number[operand.other]))
+            else:
+                operands["fixed"][index, place] = operand.fixed
+                operands["per_slot"][index, place] = operand.per_slot
+                operands["per_pair"][index, place] = operand.per_pair
+            operands["per_round"][index, place] = operand.per_round
+    columns = {
+        "kind": [s.kind for s in steps],
+        "code": [s.code for s in steps],
+        "axis": [s.axis for s in steps],
+        "view": [VIEWS.index(s.view) for s in steps],
+        "op": [s.op for s in steps],
+        "loop": [s.loop for s in steps],
+        "together": [s.together for s in steps],
+    }
+    return BlockArrays(
+        fields={name: np.array(values, np.int32) for name, values in columns.items()} | operands,
+        at=np.array(at, np.int64).reshape(-1, 3).T,
+        turns=np.array(turns, np.int64).reshape(-1, 4).T,
+    )

@@ -1,0 +1,113 @@
+"""Pass 7: symbolic steps and buffers to the frozen arrays of a Program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wse.compiler.passes.allocate import element_bytes, element_type
+from wse.compiler.passes.block_arrays import block_arrays
+from wse.compiler.passes.shard import stages_of
+from wse.compiler.state import State, SymBuffer, SymPhase
+from wse.isa.instructions import VIEWS
+from wse.models.graph import ops_in_order
+from wse.program.phase import I32, Phase
+from wse.program.program import Program
+from wse_mappings.patterns.k_tree import root_of
+
+
+def emit(state: State) -> State:
+    """Fill ``program``."""
+    assert state.addresses is not None
+    ops = ops_in_order(state.graph)
+    place = {op.name: i for i, op in enumerate(ops)}
+    tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
+    program = Program(
+        model_name=state.spec.name,
+        mapping_name=state.options.mapping,
+        wafer_name=state.wafer.name,
+        wafer_rows=state.wafer.mesh_rows,
+        wafer_cols=state.wafer.mesh_cols,
+        wafers=state.options.wafers,
+        turned=state.choice.turned,
+        sram_bytes_per_pe=state.wafer.sram_bytes_per_pe,
+        prefill_name=state.choice.prefill,
+        element_types=tuple(element_type(state, view) for view in VIEWS),
+        weight_type=state.options.dtype,
+        context=state.options.context,
+        batch=state.options.batch,
+        vocab_size=state.spec.vocab_size,
+        stages=state.stages,
+        patterns=state.patterns,
+        phases=_phases(state),
+        buffers=state.buffers,
+        tiles=tiles,
+        op_names=tuple(op.name for op in ops),
+        op_kinds=tuple(op.kind for op in ops),
+        op_layers=tuple(op.layer for op in ops),
+        op_stages=tuple(stages_of(state, ops)),
+        op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
+        colour_uses=state.colour_uses,
+        ids_address=-1 if state.ids is None else _element(state, state.ids),
+        root_row=root_of(state.shards[0].rows),
+        logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
+        sampling=state.options.sampling,
+        padding_fraction=_padding(state),
+        mixtures=tuple(cut.mixture for cut in state.shards),
+    )
+    return replace(state, program=program)
+
+
+def _element(state: State, buffer: SymBuffer) -> int:
+    """Address in elements of the buffer's view, counted from the stage's base."""
+    assert state.addresses is not None
+    offset = state.addresses[id(buffer)] - state.stages[buffer.stage].sram_base_byte
+    return offset // element_bytes(state, buffer.view)
+
+
+def _phases(state: State) -> tuple[Phase, ...]:
+    """The phases; chunks with the same steps share their arrays."""
+    made: dict[int, Phase] = {}
+    found = []
+    for phase, repaints in zip(state.phases, state.repaints, strict=True):
+        if id(phase.runs) not in made:
+            made[id(phase.runs)] = _phase(state, phase, repaints)
+        found.append(replace(made[id(phase.runs)], user=phase.user, cached=phase.cached))
+    return tuple(found)
+
+
+def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
+    blocks = {block: block_arrays(block) for block in phase.blocks}
+    most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.shards]
+    over_users = [loop in run.block.over_users for run in phase.runs for loop in range(len(run.block.loops))]
+    runs = [
+        blocks[run.block].placed(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
+        for run in phase.runs
+    ]
+    arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
+    return Phase(
+        name=phase.name,
+        tokens=phase.tokens,
+        user=phase.user,
+        on_mesh=phase.on_mesh,
+        cached=phase.cached,
+        repaints=repaints,
+        most_pairs=np.array(most, np.int64)[arrays["stage"]],
+        loops=np.array(phase.loops, np.int32).reshape(-1, 3),
+        over_users=np.array(over_users, np.bool_),
+        **arrays,
+    )
+
+
+def _padding(state: State) -> float:
+    """Share of the weight elements in SRAM that are padding."""
+    held = real = 0
+    for held_tile in state.tiles:
+        tile = held_tile.tile
+        if tile.view != "wgt" and not tile.coding:
+            continue
+        cut = state.shards[tile.stage]
+        held += tile.outer * tile.inner * cut.rows * cut.cols
+        real += held_tile.real_elements
+    return 1.0 - real / held

@@ -1,0 +1,167 @@
+"""Pass 4: every op lowered to symbolic steps, phase by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from wse.compiler.lower import latent
+from wse.compiler.lower.attention import attention, output, qkv
+from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.embedding import embedding
+from wse.compiler.lower.experts import experts, experts_down, router
+from wse.compiler.lower.feed_forward import down, gate_up
+from wse.compiler.lower.hand_over import hand_over, return_ids
+from wse.compiler.lower.head import head, last_token
+from wse.compiler.lower.norm import norm, post_norm
+from wse.compiler.lower.product import product
+from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
+from wse.compiler.passes.shard import homes_of
+from wse.compiler.state import Block, State, SymBuffer, SymPhase
+from wse.models.graph import Op, ops_in_order
+from wse.models.spec import Layer
+
+LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
+    "embedding": embedding,
+    "norm": norm,
+    "post_norm": post_norm,
+    "qkv": qkv,
+    "attention": attention,
+    "output": output,
+    "gate_up": gate_up,
+    "down": down,
+    "head": head,
+    "product": product,
+    "latent_compress": latent.compress,
+    "latent_norm": latent.norm_latent,
+    "latent_query": latent.query,
+    "latent_attention": latent.attention,
+    "latent_output": latent.output,
+    "router": router,
+    "experts": experts,
+    "experts_down": experts_down,
+    "shared_gate_up": gate_up,
+    "shared_down": down,
+}
+"""The lowering of each op kind."""
+
+
+def schedule(state: State) -> State:
+    """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
+    buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
+    layers: dict[_Demand, _Layers] = {}
+    phases: list[SymPhase] = []
+    made: dict[_Demand, SymPhase] = {}
+    for user, cached, demand in _demands(state):
+        if demand in made:  # as an earlier one, but for whose it is and what is in the cache
+            phases.append(replace(made[demand], user=user, cached=cached))
+            continue
+        context = Context(
+            spec=state.spec,
+            wafer=state.wafer,
+            options=state.options,
+            choice=state.choice,
+            cuts=state.shards,
+            plans=state.plans,
+            builder=PhaseBuilder(state.plans[0].rows),
+            buffers=buffers,
+            patterns=patterns,
+            on_mesh=not demand.decoding and state.choice.prefill != THIN_GEMM,
+            decoding=demand.decoding,
+            chunk=demand.tokens,
+            user=user,
+            cached=cached,
+            last=demand.last,
+        )
+        known = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
+        made[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, known)
+        phases.append(made[demand])
+    named = {(b.stage, b.name): b for b in buffers.all()}
+    return replace(
+        state,
+        phases=tuple(phases),
+        patterns=tuple(patterns.schedules),
+        sym_buffers=buffers.all(),
+        ids=named[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
+    )
+
+
+class _Demand(NamedTuple):
+    """What a phase's steps depend on."""
+
+    decoding: bool
+    tokens: int
+    last: bool  # whether the next token follows
+
+
+def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
+    """(user, tokens in that user's cache, demand) of each phase: every user's chunks, then one token of each."""
+    options, size = state.options, state.choice.prefill_chunk
+    if PREFILL in options.phases:
+        for user, length in enumerate(options.prompt_tokens):
+            for cached in range(0, length, size):
+                tokens = min(size, length - cached)
+                yield user, cached, _Demand(decoding=False, tokens=tokens, last=cached + tokens == length)
+    if DECODE in options.phases:
+        yield -1, 0, _Demand(decoding=True, tokens=options.batch, last=True)
+
+
+_Layers = dict[tuple[Layer, int], tuple[Block, dict[SymBuffer, int]]]
+"""By kind of layer and columns of its region: its steps, the buffers that they ask for, and elements of each."""
+
+
+def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
+    rects = tuple(stage.rect for stage in state.stages)
+    ops = ops_in_order(state.graph)
+    if not c.last:
+        ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
+    previous, on_mesh = 0, c.on_mesh
+    stages = homes_of(state, ops)
+    for _, together in groupby(enumerate(ops), key=lambda each: each[1].layer if each[1].layer >= 0 else ~each[0]):
+        layer = list(together)  # or one op outside of the layers
+        index, op = layer[0]
+        stage = stages[index]
+        c.builder.op = index
+        if index == 0:
+            c.enter_stage(stage)
+        if op.kind == "norm" and op.layer < 0:
+            last_token(c)
+        if stage != previous:
+            hand_over(c, stage, rects)
+        previous = stage
+        if op.layer < 0:
+            LOWER[op.kind](c, op)
+        else:
+            _layer(c, [op for _, op in layer], known)
+    if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
+        return_ids(c, _embedding_stage(state))
+    return c.builder.phase(name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
+
+
+def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
+    """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
+    builder, first, layer = c.builder, c.builder.op, ops[0].layer
+    kind = (c.spec.layers[layer], c.cut.cols)
+    if c.spec.layers[layer].experts and c.options.experts_apart:  # on two stages, where a block is on one
+        for builder.op, op in enumerate(ops, first):
+            LOWER[op.kind](c, op)
+        return
+    builder.close()
+    if kind in known:
+        block, asked = known[kind]
+        builder.run(block, builder.stage, first, c.buffers.of_layer(asked, builder.stage, layer))
+        return
+    c.buffers.asked()
+    for index, op in enumerate(ops, first):
+        builder.op = index
+        LOWER[op.kind](c, op)
+    asked = c.buffers.asked()
+    block = builder.close(asked)
+    known[kind] = block, dict.fromkeys(block.buffers, 0) | asked
+
+
+def _embedding_stage(state: State) -> int:
+    return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)

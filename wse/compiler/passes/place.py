@@ -1,0 +1,39 @@
+"""Pass 3: a rectangle on a wafer for every stage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+
+from wse.compiler.state import State
+from wse.program.program import Stage
+from wse_mappings.mesh.placement import snake_bands
+
+
+def place(state: State) -> State:
+    """Fill ``stages`` (SRAM bounds come with allocation)."""
+    rects = [
+        rect
+        for _, mine in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer)
+        for rect in snake_bands(
+            state.wafer.mesh_cols,
+            state.plans[0].rows,
+            [[plan.cols for plan in across] for _, across in groupby(mine, key=lambda plan: plan.band)],
+        )
+    ]
+    rects += [rects[0] for plan in state.plans if plan.experts]
+    stages = tuple(
+        Stage(
+            wafer=plan.wafer,
+            rect=rect,
+            first_layer=plan.first_layer,
+            last_layer=plan.last_layer,
+            has_embedding=plan.has_embedding,
+            has_head=plan.has_head,
+            sram_base_byte=0,
+            sram_top_byte=0,
+            span=plan.span,
+        )
+        for plan, rect in zip(state.plans, rects, strict=True)
+    )
+    return replace(state, stages=stages)

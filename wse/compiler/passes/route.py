@@ -1,0 +1,177 @@
+"""Pass 5: colours. The patterns that a stage uses most keep their own; the rest share a pool and are repainted.
+
+A pattern needs its colours on every PE of its lines. Where all patterns of a stage together need more than the wafer
+has, the least used take turns in the remaining colours: before such a pattern runs, its routes are rewritten if another
+one's stand there, which costs time. Released research kernels do the same (working notes of a CS-3 language-model
+project, EPCC 2026: 8 of 24 colours, routes repainted 6 times a layer).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import networkx as nx
+import numpy as np
+
+from wse.compiler.options import DECODE
+from wse.compiler.state import State, SymPhase, SymStep, distinct_phases
+from wse.errors import DoesNotFit
+from wse.program.phase import COLUMNS, I32, Kind
+from wse.program.program import ColourUse
+from wse_mappings.schedule import Arrival, LineSchedule
+
+CACHE_SHIFT_COLOURS = 2  # neighbours alternate by parity
+DECODE_WEIGHT = 1000  # a token's patterns count this much more than the prompt's
+Key = tuple[int, int, int]  # kind, pattern, axis: one route
+
+
+@dataclass(kw_only=True)
+class _Stage:
+    """What one stage's routes need, and the range of colours that each was given."""
+
+    colours: dict[Key, int] = field(default_factory=dict)
+    uses: Counter[Key] = field(default_factory=Counter)
+    together: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
+    given: dict[Key, range] = field(default_factory=dict)
+    own: set[Key] = field(default_factory=set)
+
+
+def route(state: State) -> State:
+    """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
+    available = state.wafer.colours - state.wafer.reserved_colours
+    same = _same_routes(state.patterns)
+    stages = _demand(state, same)
+    uses = []
+    for number, stage in enumerate(stages):
+        _give(stage, available, number)
+        for key, colours in stage.given.items():
+            kind, code, axis = key
+            uses.append(
+                ColourUse(
+                    stage=number,
+                    pattern=state.patterns[code].name if kind == Kind.LINE else "cache_shift",
+                    axis=axis,
+                    first=colours.start,
+                    colours=len(colours),
+                    repainted=key not in stage.own,
+                )
+            )
+    counted: dict[int, I32] = {}
+    for phase in state.phases:
+        if id(phase.runs) not in counted:
+            counted[id(phase.runs)] = _repaints(state, phase, stages, same)
+    repaints = tuple(counted[id(phase.runs)] for phase in state.phases)
+    return replace(state, colour_uses=tuple(uses), repaints=repaints)
+
+
+def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
+    """For each pattern the first one with the same routes: what arrives is added or compared on the same ways."""
+    first: dict[tuple[object, ...], int] = {}
+    found = []
+    for code, pattern in enumerate(patterns):
+        ways = pattern.messages.copy()
+        ways[:, 2] = ways[:, 2] == Arrival.MULTICAST
+        arrays = (ways, pattern.first, pattern.variants)
+        found.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
+    return found
+
+
+def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:
+    """The route of a step and the colours that it needs, if any."""
+    if step.kind == Kind.LINE and state.patterns[step.code].colours:
+        return (step.kind, same[step.code], step.axis), state.patterns[step.code].colours
+    if step.kind == Kind.CACHE_SHIFT:
+        return (step.kind, 0, COLUMNS), CACHE_SHIFT_COLOURS
+    return None
+
+
+def _demand(state: State, same: list[int]) -> list[_Stage]:
+    stages = [_Stage() for _ in state.plans]
+    for number, often in distinct_phases(state.phases).items():
+        phase = state.phases[number]
+        weight = often * (DECODE_WEIGHT if phase.name == DECODE else 1)
+        for (stage, block), runs in Counter((run.stage, run.block) for run in phase.runs).items():
+            found = stages[stage]
+            groups: dict[int, list[Key]] = defaultdict(list)
+            for step in block.steps:
+                need = _key(state, step, same)
+                if need is None:
+                    continue
+                key, found.colours[need[0]] = need
+                found.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
+                found.together.add_node(key)
+                if step.together >= 0:
+                    groups[step.together].append(key)
+            for group in groups.values():
+                nx.add_path(found.together, group)
+    for found in stages:
+        found.together.remove_edges_from(nx.selfloop_edges(found.together))
+    return stages
+
+
+def _give(stage: _Stage, available: int, number: int) -> None:
+    """Give each route a range of colours: its own while the pool for the others stays large enough."""
+
+    def needed(keys: Iterable[Key]) -> int:
+        return sum(stage.colours[key] for key in keys)
+
+    largest = max(map(needed, nx.connected_components(stage.together)), default=0)
+    if largest > available:
+        message = (
+            f"stage {number}: patterns that run together need {largest} colours, the wafer has {available} to give: "
+            "use a wafer with more colours"
+        )
+        raise DoesNotFit(message)
+    pool = 0 if needed(stage.colours) <= available else largest
+    start = 0
+    for key, _ in stage.uses.most_common():
+        if start + stage.colours[key] <= available - pool:
+            stage.given[key] = range(start, start + stage.colours[key])
+            stage.own.add(key)
+            start += stage.colours[key]
+    pooled = stage.together.subgraph(set(stage.colours) - stage.own)
+    for group in sorted(nx.connected_components(pooled), key=lambda keys: -sum(stage.uses[k] for k in keys)):
+        width = needed(group)
+        place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
+        for key in sorted(group):
+            stage.given[key] = range(place, place + stage.colours[key])
+            place += stage.colours[key]
+
+
+def _contention(stage: _Stage, candidate: range) -> int:
+    """Uses of the routes that a range of the pool would have to take turns with."""
+    return sum(stage.uses[k] for k, given in stage.given.items() if k not in stage.own and _meet(given, candidate))
+
+
+def _meet(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop
+
+
+def _repaints(state: State, phase: SymPhase, stages: list[_Stage], same: list[int]) -> I32:
+    """How often the routes of each step are rewritten in one run of the phase, over all turns of its loop."""
+    counts = np.zeros(len(phase), np.int32)
+    painted: list[set[Key]] = [set() for _ in stages]
+
+    def visit(number: int, step: SymStep) -> int:
+        stage, need = stages[number], _key(state, step, same)
+        if need is None or need[0] in stage.own or need[0] in painted[number]:
+            return 0
+        key = need[0]
+        painted[number] -= {k for k in painted[number] if _meet(stage.given[k], stage.given[key])}
+        painted[number].add(key)
+        return 1
+
+    for run in phase.runs:
+        if len(stages[run.stage].own) == len(stages[run.stage].colours):
+            continue
+        steps, index = run.block.steps, 0
+        while index < len(steps):
+            loop = steps[index].loop
+            first, end, turns = (index, index + 1, 1) if loop < 0 else run.block.loops[loop]
+            for turn in range(min(turns, 2)):
+                for inside in range(first, end):
+                    counts[run.step + inside] += visit(run.stage, steps[inside]) * (1 if turn == 0 else turns - 1)
+            index = end
+    return counts

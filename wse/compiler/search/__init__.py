@@ -1,0 +1,1 @@
+"""The search of the compiler: layouts that are tried, in small and whole, and remedies for what does not fit."""

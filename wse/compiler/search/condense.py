@@ -1,0 +1,121 @@
+"""A model in small: of the stages that are alike one, and in a stage of the layers that are alike one.
+
+A small compilation tells what each PE of the whole one is asked to hold, to the byte, and how long its layers take, at
+the price of a few layers: what does not fit and what is slow is left out of the search before it is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.passes.allocate import aligned, element_bytes, reserved_bytes
+from wse.compiler.passes.partition import partition
+from wse.compiler.passes.shard import cuts_of, tables_of, wanted
+from wse.compiler.pipeline import PIPELINE, beginning
+from wse.compiler.state import StagePlan, State
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.graph import op_graph
+from wse.models.spec import Layer, ModelSpec
+from wse.program.program import Program
+
+_OF_LAYER = re.compile(r"layers\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Condensed:
+    """A model in small, cut for one choice.
+
+    Attributes:
+        state: After partition. Its layers are one of each kind for each stage.
+        more: By layer, how many more of its kind are in its stage.
+        stands_for: By layer, how many layers of the model it stands for, over all stages.
+    """
+
+    state: State
+    more: tuple[int, ...]
+    stands_for: tuple[int, ...]
+
+    def program(self) -> tuple[Program, list[int]]:
+        """It compiled, whether or not it fits, and the bytes that a PE of each of its stages needs in the whole.
+
+        Raises DoesNotFit where patterns that run together need more colours than there are.
+        """
+        state = self.state
+        for step in PIPELINE[1:]:
+            state = step(state)
+        assert state.program is not None
+        needed = [stage.sram_top_byte for stage in state.stages]
+        for buffer in state.program.buffers:
+            layer = _OF_LAYER.search(buffer.name)
+            if layer is not None and not buffer.live:
+                needed[buffer.stage] += self._more(buffer.stage, int(layer[1])) * aligned(buffer.bytes)
+        for number, plan in enumerate(state.plans):
+            if plan.experts:  # above the fullest of the others, which is the last to be known
+                needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
+        return state.program, needed
+
+    def least_bytes(self) -> int:
+        """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
+
+        Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
+        """
+        state = self.state
+        cuts = cuts_of(state)
+        reserved = reserved_bytes(state.wafer, state.software)
+        held = [reserved] * len(state.plans)
+        for op, stage, tile, _ in wanted(state, cuts):
+            times = 1 + self._more(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
+            held[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
+        for table in (tile.buffer for tile in tables_of(state, cuts)):
+            held[table.stage] += aligned(table.elements * element_bytes(state, table.view))
+        made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
+        for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
+            if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
+                held[stage] += made * cut.ffn.shape[1]
+        apart = [held[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
+        return max(held) if not apart else max(held[: -len(apart)]) + sum(apart)
+
+    def _more(self, stage: int, layer: int) -> int:
+        """How many more layers of a kind a stage holds, or has the experts of."""
+        return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.more[layer]
+
+    def in_all(self, program: Program, by_op: Sequence[float]) -> float:
+        """What ops of the small program take, summed as often as each is in the whole."""
+        layers = program.op_layers
+        return sum(
+            value * (1 if layer < 0 else self.stands_for[layer]) for value, layer in zip(by_op, layers, strict=True)
+        )
+
+
+def condense(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> Condensed:
+    """The model in small for a choice. Raises BadMesh where the mesh has no room for its regions."""
+    whole = partition(beginning(spec, wafer, software, options, choice))
+    alike: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
+    for plan in whole.plans:
+        kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
+        alike[plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+    layers: list[Layer] = []
+    more, stands_for, plans = [], [], []
+    for stages in alike.values():
+        first = len(layers)
+        kinds = Counter(spec.layers[stages[0].first_layer : stages[0].last_layer])
+        for layer, count in kinds.items():
+            layers.append(layer)
+            more.append(count - 1)
+            stands_for.append(count * len(stages))
+        plans.append(replace(stages[0], first_layer=first, last_layer=len(layers)))
+    small = replace(spec, layers=tuple(layers))
+    state = replace(
+        whole,
+        spec=small,
+        options=replace(options, capacity=REPORT),
+        graph=op_graph(small, options.scope),
+        plans=tuple(plans),
+    )
+    return Condensed(state=state, more=tuple(more), stands_for=tuple(stands_for))

@@ -1,0 +1,180 @@
+"""What would make a model fit: each suggestion was compiled before it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from wse.compiler.options import Options
+from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.search.search import fits
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse_mappings.cuts.expert_groups import OWN, SPREAD
+
+MOST_WAFERS = 256
+NARROWER = ("float16", "int8", "int4")
+"""Types of weights that are suggested, the first that fits."""
+
+
+def smallest_square(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> int | None:
+    """The side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
+    largest = min(wafer.mesh_rows, wafer.mesh_cols)
+    for side in range(max(at_least, _least_side(spec, wafer, software, options)), largest + 1):
+        if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
+            return side
+    return None
+
+
+def smallest_mesh(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> tuple[int, int] | None:
+    """Rows and columns of the smallest mesh that holds the model, None without one.
+
+    A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
+    """
+    side = smallest_square(spec, wafer, software, options, at_least)
+    if side is not None:
+        return side, side
+    short, long = sorted((wafer.mesh_rows, wafer.mesh_cols))
+
+    def shape(length: int) -> tuple[int, int]:
+        return (length, short) if wafer.mesh_rows == long else (short, length)
+
+    def good(length: int) -> bool:
+        return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
+
+    if long == short or not good(long):
+        return None
+    low, high = short, long  # low does not fit, high does
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return shape(high)
+
+
+def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
+    most = min(spec.layer_count, MOST_WAFERS)
+    least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    fewest = _first(range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
+    return most if fewest is None else fewest
+
+
+def fewer_prompts(users: int) -> str:
+    """How to ask for so many users where each brings a prompt."""
+    return "a single prompt" if users == 1 else f"at most {users} prompts"
+
+
+def remedies(
+    spec: ModelSpec,
+    whole: WaferSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    fewer_users: Callable[[int], str] = fewer_prompts,
+) -> list[str]:
+    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size.
+
+    ``fewer_users`` says how to ask for so many users.
+    """
+    found = []
+    larger = _larger(spec, whole, wafer, software, options)
+    if larger is not None:
+        found.append(larger)
+    wafers = _first(
+        range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
+        lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
+    )
+    if wafers is not None:
+        found.append(f"--wafers {wafers}")
+    dtype = _narrower(spec, wafer, software, options)
+    if dtype is not None:
+        found.append(dtype)
+    if options.experts == OWN and fits(spec, wafer, software, replace(options, experts=SPREAD)):
+        found.append("--experts spread")
+    context = _largest_context(spec, wafer, software, options)
+    if context is not None:
+        found.append(f"--context {context}")
+    users = _last(
+        1,
+        options.batch,
+        lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
+    )
+    if users is not None:
+        found.append(fewer_users(users))
+    return found
+
+
+def _larger(
+    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> str | None:
+    """The smallest larger mesh that holds the model, or, where the user chose one, the smallest square region."""
+    rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
+    least = min(rows, cols)
+    if options.region is None:
+        mesh = smallest_mesh(spec, whole, software, options, at_least=least)
+        return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
+
+    def good(side: int, on: WaferSpec) -> bool:
+        return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
+
+    side = _first(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    if side is not None:
+        return f"--region {side}x{side}"
+    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
+    side = _first(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
+
+
+def _narrower(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> str | None:
+    """The widest narrower type of weights that fits, with what it needs besides."""
+    for dtype in (dtype for dtype in NARROWER if _bits(dtype) < _bits(options.dtype)):
+        activations = (options.activations or spec.dtype) if dtype in CODINGS else None
+        if fits(spec, wafer, software, replace(options, dtype=dtype, activations=activations, accumulate="float32")):
+            return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
+    return None
+
+
+def _bits(dtype: str) -> int:
+    return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
+
+
+def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """A side below which not even the weights of the fullest wafer can fit."""
+    return max(1, math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers)))
+
+
+def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
+    """PEs on all wafers below which not even the weights can fit."""
+    free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
+    return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
+
+
+def _first(values: range, good: Callable[[int], bool]) -> int | None:
+    return next((value for value in values if good(value)), None)
+
+
+def _last(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+    """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
+    if low >= high or not good(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low
+
+
+def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
+    """The longest context that fits, not below the longest prompt plus one; None when not even that does."""
+
+    def good(context: int) -> bool:
+        return fits(spec, wafer, software, replace(options, context=context))
+
+    return _last(max(options.prompt_tokens) + 1, options.context, good)

@@ -1,0 +1,274 @@
+"""What the compiler chooses by trying: mapping, regions, the prefill product, and how much is processed at once.
+
+Every layout is tried in small (`wse.compiler.search.condense`). The most promising are compiled whole, so what is
+chosen fits; a cost function, given by the caller, decides between them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Choice, Options, check_types, needs_thin
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.layouts import AUTO, GROUPS, Layout, layouts, prefills, promise
+from wse.compiler.search.trials import Bench, ByOp, Trial
+from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+from wse_mappings.strategies.recipe import recipes
+
+Cost = Callable[[Program], float]
+
+MOST_PROMISING, MOST_EMPTY = 5, 4  # layouts of a mapping that are tried in small
+
+FINALISTS = 2
+"""Layouts of a mapping that are compiled whole, those with the fastest tokens in small; of those that none has too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
+
+    ``made_of`` is what the Program was compiled from. ``compiled`` has trials with the costs of their Programs, the
+    chosen one's first; none where there was one alone.
+    """
+
+    program: Program
+    made_of: tuple[Options, Choice]
+    trials: tuple[Trial, ...]
+    compiled: tuple[tuple[Trial, float], ...] = ()
+
+
+def compile_model(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
+) -> Program:
+    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits. As `search`."""
+    return search(spec, wafer, software, options, cost).program
+
+
+def search(
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    cost: Cost | None = None,
+    by_op: ByOp | None = None,
+) -> Found:
+    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
+
+    With ``by_op``, of many layouts only the fastest in small are compiled whole: ``FINALISTS`` of each mapping.
+
+    Raises:
+        UnknownName: there is no such mapping, element type, or product for prefill.
+        BadInput: types that do not go together, or a product that is not known for what the model has.
+        BadMesh: the region is larger than the mesh, or not the square that the product asked for needs, or more stages
+            are asked for than there are layers.
+        DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
+    """
+    _check_names(options)
+    _check_mesh(spec, wafer, options)
+    bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
+    trials = _trials(bench, by_op)
+    fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
+    found: list[tuple[Trial, tuple[Options, Choice], Program]] = []
+    failures: list[DoesNotFit] = []
+    for trial in _finalists(fitting):
+        try:
+            made_of = bench.of(trial.layout), bench.largest_chunks(trial)
+            found.append((trial, made_of, compile_choice(spec, wafer, software, *made_of)))
+        except DoesNotFit as error:
+            failures.append(error)
+            continue
+        if cost is None:
+            break
+    if not found:
+        raise failures[0] if failures else _refusal(bench, trials)
+    if cost is None or len(found) == 1:
+        _, made_of, program = found[0]
+        return Found(program=program, made_of=made_of, trials=tuple(trials))
+    costs = [cost(program) for _, _, program in found]
+    order = sorted(range(len(found)), key=lambda i: costs[i])
+    _, made_of, program = found[order[0]]
+    compiled = tuple((found[i][0], costs[i]) for i in order)
+    return Found(program=program, made_of=made_of, trials=tuple(trials), compiled=compiled)
+
+
+def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
+    """Whether any choice fits: the least demanding one of the layouts that hold the fewest bytes is tried."""
+    _check_names(options)
+    bench = Bench(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
+    try:
+        _check_mesh(spec, wafer, options)
+    except BadMesh:
+        return False
+    least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
+    try:
+        holding = _holding(bench, _by_bytes(bench, least))
+    except DoesNotFit:
+        return False
+    return any(bench.tried(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
+
+
+def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
+    """Layouts and products in small, of each mapping the most promising and those that hold the fewest bytes.
+
+    Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
+    """
+    products = _by_layout(bench)
+    groups: dict[str, list[Layout]] = defaultdict(list)
+    for layout in products:
+        groups[layout.mapping].append(layout)
+    chosen: set[Layout] = set()
+    uncut: list[DoesNotFit] = []
+    for group in groups.values():
+        if by_op is None or len(group) <= FINALISTS:
+            chosen.update(group)
+            continue
+        try:
+            emptiest = _emptiest(bench, {layout: products[layout][-1] for layout in group if products[layout]})
+        except DoesNotFit as error:
+            uncut.append(error)
+            continue
+        order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.options, layout))
+        chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
+    if uncut and not chosen:
+        raise uncut[0]
+    few = len(chosen) <= FINALISTS
+    trials, misfits = [], []
+    for layout in products:
+        for product in products[layout] if layout in chosen else ():
+            try:
+                trials.append(bench.tried(layout, product, None if few else by_op))
+            except BadMesh as error:
+                misfits.append(error)
+    if misfits and not trials:
+        raise misfits[0]
+    return trials + _regrouped(bench, trials, by_op)
+
+
+def _regrouped(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
+    """With ``auto``, the fastest layout with other groups in its all-reduces."""
+    timed = [trial for trial in trials if trial.token_cycles is not None]
+    if bench.options.mapping != AUTO or not timed:
+        return []
+    best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
+    others = [best.layout._replace(mapping=AUTO, groups=groups) for groups in GROUPS if groups != bench.options.groups]
+    rows, cols = best.layout.region(bench.wafer, bench.options)
+    fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
+    return [bench.tried(layout, best.prefill, by_op) for layout in fitting]
+
+
+def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
+    """Every layout, and the products for prefill on it."""
+    spec, wafer, options = bench.spec, bench.wafer, bench.options
+    return {layout: prefills(spec, wafer, options, layout) for layout in layouts(spec, wafer, options)}
+
+
+def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
+    """Those that may fit, the emptiest first; one that is too full if none does."""
+    held = _by_bytes(bench, products)
+    return _holding(bench, held) or [layout for _, layout in held[:1]]
+
+
+def _holding(bench: Bench, held: list[tuple[int, Layout]]) -> list[Layout]:
+    """The layouts that may fit."""
+    return [layout for size, layout in held if size <= bench.wafer.sram_bytes_per_pe]
+
+
+def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
+    """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order.
+
+    Raises DoesNotFit where there is room for some, and none of them can be cut.
+    """
+    held, uncut = [], []
+    for layout, product in products.items():
+        try:
+            held.append((bench.least_bytes(layout, product), layout))
+        except BadMesh:
+            continue
+        except DoesNotFit as error:
+            uncut.append(error)
+    if uncut and not held:
+        raise uncut[0]
+    return sorted(held)
+
+
+def _finalists(trials: list[Trial]) -> list[Trial]:
+    """Those that are compiled whole: of each mapping the fastest layouts in small, with all their products."""
+    groups: dict[object, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        groups[trial.layout.mapping].append(trial)
+    chosen: dict[Layout, None] = {}
+    for group in groups.values():
+        if any(trial.token_cycles is None for trial in group):
+            chosen |= dict.fromkeys(trial.layout for trial in group)
+            continue
+        order = sorted(group, key=lambda trial: trial.token_cycles or 0.0)
+        chosen |= dict.fromkeys(list(dict.fromkeys(trial.layout for trial in order))[:FINALISTS])
+    return [trial for trial in trials if trial.layout in chosen]
+
+
+def _refusal(bench: Bench, trials: list[Trial]) -> Exception:
+    """Why nothing that was tried can be."""
+    spec, wafer, options = bench.spec, bench.wafer, bench.options
+    if trials:
+        least = min(trials, key=lambda trial: trial.needed_bytes)
+        try:
+            compile_choice(spec, wafer, bench.software, *bench.smallest(least.layout, least.prefill))
+        except DoesNotFit as error:
+            return error
+    what = needs_thin(spec, options)
+    if what:
+        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
+        return BadInput(message)
+    message = (
+        f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
+        f"choose a square --region, or prefill by {THIN_GEMM}"
+    )
+    return BadMesh(message)
+
+
+def _check_names(options: Options) -> None:
+    if options.mapping not in recipes():
+        raise UnknownName("mapping", options.mapping, recipes())
+    if options.prefill not in (None, *PREFILL_PRODUCTS):
+        raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
+    check_types(options.dtype, options.activations)
+
+
+def _check_experts(spec: ModelSpec, options: Options) -> None:
+    """Whether there are experts to spread over wafers."""
+    if spec.experts is None:
+        message = (
+            f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
+            "use --mapping region or tensor"
+        )
+        raise BadInput(message)
+    if spec.experts.count < options.wafers:
+        message = (
+            f"--wafers {options.wafers}: {spec.name} has {spec.experts.count} experts and --mapping {options.mapping} "
+            f"puts at least one on a wafer; choose at most {spec.experts.count}"
+        )
+        raise BadMesh(message)
+
+
+def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
+    if options.region is not None:
+        rows, cols = options.region
+        if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+            message = (
+                f"--region {rows}x{cols}: larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs; "
+                f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
+            )
+            raise BadMesh(message)
+    if recipes()[options.mapping].regions == "experts":
+        _check_experts(spec, options)
+    if options.wafers > spec.layer_count and not options.across_wafers:
+        message = (
+            f"--wafers {options.wafers}: {spec.name} has {spec.layer_count} layers and a wafer holds at least one; "
+            f"choose at most {spec.layer_count}"
+        )
+        raise BadMesh(message)

@@ -1,0 +1,130 @@
+"""One layout and product tried in small: the bytes that it needs, how long a token takes, the chunks that fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
+from wse.compiler.search.condense import condense
+from wse.compiler.search.layouts import Layout
+from wse.errors import DoesNotFit
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+from wse_mappings.cuts.split import ceil_div
+
+SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
+
+ByOp = Callable[[Program], Sequence[float]]
+"""Cycles of a generated token by op of a Program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A layout with a product for prefill, tried in small.
+
+    Attributes:
+        layout, prefill: What was tried.
+        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
+        fits: Whether a PE has as many.
+        token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
+    """
+
+    layout: Layout
+    prefill: str
+    needed_bytes: int
+    fits: bool
+    token_cycles: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bench:
+    """What is tried on: the model, the machine, the software, the request."""
+
+    spec: ModelSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+
+    def of(self, layout: Layout) -> Options:
+        """The request with the mapping of a layout, and its groups."""
+        groups = self.options.groups if layout.groups is None else layout.groups
+        return replace(self.options, mapping=layout.mapping, groups=groups)
+
+    def smallest(self, layout: Layout, prefill: str) -> tuple[Options, Choice]:
+        """The least demanding choice: a token at once, and few entries of the vocabulary."""
+        options = replace(self.of(layout), prompt_tokens=(1,) * self.options.batch)
+        return options, _choice(layout, prefill, 1, SMALLEST_HEAD_CHUNK)
+
+    def tried(self, layout: Layout, prefill: str, by_op: ByOp | None = None) -> Trial:
+        """A trial in small. Raises BadMesh where the mesh has no room for the regions."""
+        options, choice = self.smallest(layout, prefill)
+        small = condense(self.spec, self.wafer, self.software, options, choice)
+        try:
+            program, needed = small.program()
+        except DoesNotFit:
+            return Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False, token_cycles=None)
+        fits = max(needed) <= self.wafer.sram_bytes_per_pe
+        timed = by_op is not None and (fits or self.options.capacity == REPORT)
+        cycles = small.in_all(program, by_op(program)) if by_op is not None and timed else None
+        return Trial(layout=layout, prefill=prefill, needed_bytes=max(needed), fits=fits, token_cycles=cycles)
+
+    def least_bytes(self, layout: Layout, prefill: str) -> int:
+        """About the bytes that the fullest PE needs, from below: a small part of the work of a trial. As `tried`."""
+        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).least_bytes()
+
+    def largest_chunks(self, trial: Trial) -> Choice:
+        """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
+        layout, prefill = trial.layout, trial.prefill
+        rows, cols = layout.region(self.wafer, self.options)
+        step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
+        smallest = min(step, longest)
+        entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
+        wanted = self.of(layout)
+        heads = [_choice(layout, prefill, smallest, entry) for entry in entries]
+        head = self._first_that_fits(wanted, heads).head_chunk
+        return self._first_that_fits(wanted, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])
+
+    def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
+        """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
+        first = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
+        return choices[min(first, len(choices) - 1)]
+
+    def _holds(self, wanted: Options, choice: Choice) -> bool:
+        prompt = min(choice.prefill_chunk, max(wanted.prompt_tokens))
+        options = replace(wanted, prompt_tokens=(prompt,) * wanted.batch)
+        try:
+            needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
+        except DoesNotFit:
+            return False
+        return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+
+
+def _choice(layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
+    return Choice(
+        bands=layout.bands,
+        per_band=layout.per_band,
+        turned=layout.turned,
+        prefill=prefill,
+        prefill_chunk=prefill_chunk,
+        head_chunk=head_chunk,
+    )
+
+
+def halvings(largest: int, smallest: int) -> list[int]:
+    """Sizes to try from the largest down to the smallest, each half of the one before."""
+    sizes = [largest]
+    while sizes[-1] > smallest:
+        sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
+    return sizes
+
+
+def chunks(prompt_tokens: int, step: int) -> list[int]:
+    """Chunk sizes to try: the whole prompt, then fewer and fewer multiples of ``step``."""
+    sizes = [prompt_tokens]
+    for size in halvings(ceil_div(prompt_tokens, step), 1):
+        if size * step < sizes[-1]:
+            sizes.append(size * step)
+    return sizes

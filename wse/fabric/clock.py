@@ -1,0 +1,186 @@
+"""The cycles and the traffic of a run, summed from the fabric model phase by phase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.expert_costs import EVEN, Pairs
+from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
+from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.traffic import NOTHING, Moved
+from wse.fabric.model import AlikeTokens, CacheUse, Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
+
+
+class _Sums(NamedTuple):
+    """Sums over the steps of one run."""
+
+    cost: PhaseCost
+    cycles: float
+    layer_cycles: float
+    by_cause: npt.NDArray[np.float64]
+    words: int
+    hops: int
+    crossed: Counter[tuple[int, int]]
+    shifts: bytes  # of the cost, as a key
+
+    @classmethod
+    def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
+        """Those of a run; ``in_layers`` tells which ops are in layers."""
+        crossed = Counter[tuple[int, int]]()
+        for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
+            pairs = cost.crossed.get(step, program.crossings(phase, step))
+            for ends in pairs:
+                crossed[ends] += int(cost.bytes[step]) // len(pairs)
+        return cls(
+            cost=cost,
+            cycles=cost.cycles,
+            layer_cycles=float(cost.by_cause[in_layers[phase.op]].sum()),
+            by_cause=cost.by_cause.sum(axis=0),
+            words=int(cost.words.sum()),
+            hops=int(cost.hops.sum()),
+            crossed=crossed,
+            shifts=cost.shifts.tobytes(),
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class PhaseTotals:
+    """Sums over the runs of prefill or of decode.
+
+    ``layer_cycles`` are those of ops inside layers; ``words`` those of all messages, ``hops`` the same times the links
+    that each crosses; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
+    """
+
+    runs: int = 0
+    cycles: float = 0.0
+    layer_cycles: float = 0.0
+    by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
+    words: int = 0
+    hops: int = 0
+    crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _ways: Ways | None = None
+    _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+    _last: _Sums | None = None  # chunks of a prompt often cost the same
+
+    def rectangles(self) -> I64:
+        """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
+        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
+        return np.concatenate([NOTHING, *parts])
+
+    def busiest_links(self) -> list[Link]:
+        """Of each wafer and direction that is loaded unlike others the busiest link, found without a map of all.
+
+        A plane is a wafer times four and a direction.
+        """
+        return [] if self._ways is None else self._ways.busiest_links(self.rectangles())
+
+    def add(
+        self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
+    ) -> None:
+        """Count some more runs of a phase, which cost the same; ``in_layers`` tells which ops are in layers."""
+        if self._last is None or self._last.cost is not cost:
+            self._last = _Sums.of(program, phase, in_layers, cost)
+        last = self._last
+        self.runs += runs
+        self.cycles += last.cycles * runs
+        self.layer_cycles += last.layer_cycles * runs
+        self.by_cause += last.by_cause * runs
+        self.words += last.words * runs
+        self.hops += last.hops * runs
+        for ends, payload in last.crossed.items():
+            self.crossed[ends] += payload * runs
+        self._ways = cost.ways
+        self._add_links(id(cost.rectangles), cost.rectangles, runs)
+        self._add_links(last.shifts, cost.shifts, runs)
+
+    def add_moved(self, moved: Moved) -> None:
+        """Count what moves besides."""
+        self.words += moved.words
+        self.hops += moved.hops
+        self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)
+
+    def _add_links(self, key: int | bytes, found: I64, times: int) -> None:
+        self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + times)
+
+
+class Clock:
+    """Counts as a run goes on."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
+        self.prefill, self.decode = PhaseTotals(), PhaseTotals()
+        self._layers = np.array(fabric.program.op_layers) >= 0
+
+    @property
+    def cycles(self) -> float:
+        """Cycles since the start of the run."""
+        return self.prefill.cycles + self.decode.cycles
+
+    def links_on(self, wafer: int) -> I64:
+        """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        found = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
+        return self.fabric.ways.words_on(wafer, found[found[:, PLANE] // DIRECTIONS == wafer])
+
+    def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
+        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
+        self.lengths[phase.user] += phase.tokens
+        self._add(self.prefill, index, cost)
+        return cost
+
+    def prefill_all(self) -> list[PhaseCost]:
+        """Count all chunks at once: the costs and sums are those of ``prefill_chunk``, one after another."""
+        program = self.fabric.program
+        costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
+        often = Counter(map(id, costs))  # chunks that are alike share their cost
+        for index, cost in enumerate(costs):
+            if id(cost) in often:
+                self._add(self.prefill, index, cost, often.pop(id(cost)))
+        for phase in program.prefill:
+            self.lengths[phase.user] += phase.tokens
+        return costs
+
+    def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
+        """Count one decoded token of each user, after so many others of that user where they are given.
+
+        Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
+        """
+        self.lengths = list(lengths) or self.lengths
+        cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
+        self.lengths = [length + 1 for length in self.lengths]
+        self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
+        return key, cost
+
+    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
+        """Count so many decoded tokens of each user at once: the sums are those of ``decoded``, one after another."""
+        found = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        for alike in found:
+            self._add(self.decode, len(self.fabric.program.phases) - 1, alike.cost, alike.tokens)
+            self.decode.add_moved(alike.shifted)
+        self.lengths = [length + tokens for length in self.lengths]
+        return found
+
+    def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
+        program = self.fabric.program
+        totals.add(program, program.phases[index], self._layers, cost, runs)
+
+
+class Timed(NamedTuple):
+    """A clock, and what it counted: the cost of each chunk of the prompts, and of decoded tokens that cost alike.
+
+    There are none of the latter where tokens were timed one by one for their routing.
+    """
+
+    clock: Clock
+    prompts: list[PhaseCost]
+    alike: list[AlikeTokens]

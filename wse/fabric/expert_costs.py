@@ -1,0 +1,154 @@
+"""Steps whose work and words depend on which experts tokens chose: what they add to the cost of a phase.
+
+A column works on the pairs of tokens and experts that it holds and sends as many words; the phase waits for the column
+that has most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from wse.fabric.causes import Cycles
+from wse.fabric.links.link_map import I64, WORDS
+from wse.fabric.links.traffic import NOTHING, Moved, Traffic
+from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.step_cost import StepCosts
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
+
+Pairs = Mapping[int, I64]
+"""By layer, int64 ``[experts]``: how many tokens of a run of a phase chose each expert."""
+
+EVEN: Final[Pairs] = {}
+"""Layers that are missing are taken to choose as evenly as they can."""
+
+
+class _Cost(NamedTuple):
+    """What one step costs."""
+
+    cycles: Cycles
+    contention_cycles: float = 0.0
+    streams: int = 1
+
+
+class _Kind(NamedTuple):
+    """Steps of one stage that are alike, tokens choosing alike: what each costs and moves, and from where to where."""
+
+    cost: _Cost
+    moved: Moved | None
+    crossings: tuple[tuple[int, int], ...]
+    steps: list[int]
+
+    def rectangles(self) -> I64:
+        """Those of all of them."""
+        if self.moved is None:
+            return NOTHING
+        found = self.moved.rectangles.copy()
+        found[:, WORDS] *= len(self.steps)
+        return found
+
+
+class RoutedCosts:
+    """Adds what routed steps cost and move to the cost of a phase without them. Keeps what it computed."""
+
+    def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
+        self.program, self._steps, self._traffic = program, steps, traffic
+        self._known: dict[tuple[int, int, int], _Cost] = {}
+
+    def added(self, cost: PhaseCost, phase: Phase, like: I64, slots: int, pairs: Pairs) -> PhaseCost:
+        """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
+        steps = np.flatnonzero(phase.routed)
+        if not len(steps):
+            return cost
+        later = np.zeros(len(phase) + 1)  # by how much a step and all after it start later
+        by_cause, words, hops = cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
+        contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
+        crossed: dict[int, tuple[tuple[int, int], ...]] = {}
+        chosen: dict[tuple[int, int], I64] = {}
+        kinds: dict[tuple[int, int, int], _Kind] = {}
+        for step in steps.tolist():
+            layer, stage = self.program.op_layers[int(phase.op[step])], int(phase.stage[step])
+            layer = layer if layer in pairs else -1  # all others are alike
+            if (stage, layer) not in chosen:
+                chosen[stage, layer] = by_column(self.program, phase, step, pairs)
+            key = (int(like[step]), stage, layer)
+            if key not in kinds:
+                kinds[key] = self._kind(phase, step, key[0], slots, chosen[stage, layer])
+            kind = kinds[key]
+            kind.steps.append(step)
+            later[step + 1] = kind.cost.cycles.total
+            if phase.kind[step] == Kind.WAFERS:
+                crossed[step] = kind.crossings
+        for kind in kinds.values():
+            by_cause[kind.steps] += kind.cost.cycles[1:]
+            contention[kind.steps], streams[kind.steps] = kind.cost.contention_cycles, kind.cost.streams
+            if kind.moved is not None:
+                words[kind.steps], hops[kind.steps] = kind.moved.words, kind.moved.hops
+                payload[kind.steps] = kind.moved.bytes
+        return replace(
+            cost,
+            start=cost.start + later[:-1].cumsum(),
+            by_cause=by_cause,
+            words=words,
+            hops=hops,
+            bytes=payload,
+            crossed=crossed,
+            contention=contention,
+            streams=streams,
+            shifts=np.concatenate([cost.shifts, *(kind.rectangles() for kind in kinds.values())]),
+        )
+
+    def _kind(self, phase: Phase, step: int, like: int, slots: int, columns: I64) -> _Kind:
+        """What the steps that are like one do, with so many pairs on each column."""
+        if phase.kind[step] == Kind.WAFERS:
+            crossings = self.program.chosen_crossings(phase, step, columns)
+            moved = self._traffic.between_wafers(phase, step, slots, crossings)
+            return _Kind(self._between(phase, step, like, slots, crossings), moved, crossings, [])
+        most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
+        lines = phase.kind[step] == Kind.LINE
+        return _Kind(
+            self._cost(phase, step, like, slots, most),
+            self._traffic.moved_by_pairs(phase, step, slots, columns) if lines else None,
+            (),
+            [],
+        )
+
+    def _between(self, phase: Phase, step: int, like: int, slots: int, pairs: tuple[tuple[int, int], ...]) -> _Cost:
+        """Of a step between those pairs of wafers."""
+        key = (id(phase.fixed), like, -1 - len(pairs))
+        if key not in self._known:
+            cycles = self._steps.between_wafers(phase, step, phase.operands(step, slots).tolist(), pairs)
+            self._known[key] = _Cost(cycles=cycles.whole())
+        return self._known[key]
+
+    def _cost(self, phase: Phase, step: int, like: int, slots: int, pairs: int) -> _Cost:
+        """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""
+        key = (id(phase.fixed), like, pairs)
+        if key not in self._known:
+            one = phase.of_pairs(step, pairs)
+            cycles = self._steps.cycles(one, 0, slots, 0).whole()
+            known = _Cost(cycles=cycles)
+            if self._steps.moves(one, 0):
+                time = self._steps.at_once(one, [0], slots, 0)
+                known = _Cost(cycles=cycles, contention_cycles=time.contention_cycles, streams=time.streams)
+            self._known[key] = known
+        return self._known[key]
+
+
+def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
+    """int64 ``[cols]``: pairs on each column at a step that works on some."""
+    mixture = program.mixtures[int(phase.stage[step])]
+    assert mixture is not None
+    layer = program.op_layers[int(phase.op[step])]
+    return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
+
+
+def evenly(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
+    """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
+    if not phase.routed[step]:
+        return phase, step
+    return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0

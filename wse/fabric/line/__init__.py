@@ -1,0 +1,1 @@
+"""Patterns along one line of PEs: their messages as segments, where they conflict, and the cycles they take."""

@@ -1,0 +1,121 @@
+"""Where the words of two pieces meet: on a link of the line, or on a PE's ramp. Times and words are not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.line.pieces import Over, Piece, hops_between
+
+Bools = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
+
+
+class Offset(NamedTuple):
+    """How far behind the start of a piece its words are somewhere: hops, and relays passed."""
+
+    hops: int
+    relays: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where a piece shares something with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
+
+    ``offsets``: (mine, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on one
+    colour, whose switches let the other pass first.
+    """
+
+    other: int
+    over: Over
+    low: int
+    high: int
+    offsets: tuple[tuple[Offset, Offset], ...]
+    in_order: bool
+
+
+def meetings(mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True) -> list[list[Meeting]]:
+    """For each piece of ``mine``: the pieces of ``other`` that it may meet; only earlier ones in the ``same`` plan.
+
+    Args:
+        mine: The pieces of a plan.
+        other: Those of another one, or the same.
+        same: Whether they are the same: then main threads keep their words apart.
+        links: Whether both lie on the same line, or cross it at each of its PEs.
+    """
+    found: list[list[Meeting]] = [[] for _ in mine]
+    if same and len(mine) == 1:
+        return found
+    for over in Over:
+        if (over in (Over.UP, Over.DOWN) and not links) or (same and over == Over.OUT_OF_PE):
+            continue
+        (low, high), (start, end) = _spans(mine, over).T, _spans(other, over).T
+        touch = (low[:, None] <= end) & (start <= high[:, None]) & (low <= high)[:, None] & (start <= end)
+        if same:
+            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(mine, over)
+        for i, j in np.argwhere(touch).tolist():
+            a, b = mine[i], other[j]
+            in_order = same and a.channel >= 0 and a.channel == b.channel
+            meeting = _meeting(a, b, j, over, in_order=in_order)
+            if meeting:
+                found[i].append(meeting)
+    return found
+
+
+def _spans(pieces: Sequence[Piece], over: Over) -> I64:
+    return np.array([piece.spans[over] for piece in pieces], np.int64).reshape(-1, 2)
+
+
+def _serial(pieces: Sequence[Piece], over: Over) -> Bools:
+    """Pieces of one plan that a main thread takes one after another."""
+    main = np.array([piece.main for piece in pieces])
+    both: Bools = main[:, None] & main[None, :]
+    if over != Over.INTO_PE:
+        into = np.array([piece.targets[0] for piece in pieces])
+        both &= into[:, None] == into[None, :]
+    return both
+
+
+def _meeting(mine: Piece, theirs: Piece, number: int, over: Over, *, in_order: bool) -> Meeting | None:
+    (a, b), (c, d) = mine.spans[over], theirs.spans[over]
+    low, high = max(a, c), min(b, d)
+    if len(mine.sources) == len(theirs.sources) == 1:
+        ends = (low, high) if low < high else (low,)
+        offsets = tuple((_at(mine, mine.sources[0], p, over), _at(theirs, theirs.sources[0], p, over)) for p in ends)
+        return Meeting(number, over, low, high, offsets, in_order)
+    both = np.concatenate([_offsets(mine, over, low, high), _offsets(theirs, over, low, high)])
+    places = np.flatnonzero((both[0] >= 0) & (both[2] >= 0))
+    if not len(places):
+        return None
+    pairs = np.unique(both[:, places], axis=1).T.tolist()
+    found = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
+    return Meeting(number, over, low + int(places[0]), low + int(places[-1]), found, in_order)
+
+
+def _offsets(piece: Piece, over: Over, low: int, high: int) -> I64:
+    """int64 ``[2, n]``: offsets of the message that uses something of each PE from ``low`` to ``high``; -1 for none."""
+    if len(piece.sources) == 1:
+        away = np.abs(np.arange(low, high + 1) - piece.sources[0])
+        hops = away if piece.places is None else np.abs(piece.places[low : high + 1] - piece.places[piece.sources[0]])
+        return np.stack([hops, away - (over == Over.INTO_PE) if piece.relayed else np.zeros_like(away)])
+    found = np.full((2, high - low + 1), -1, np.int64)
+    for source, target in zip(piece.sources, piece.targets, strict=True):
+        if over == Over.OUT_OF_PE:
+            used = range(source, source + 1)
+        elif over == Over.INTO_PE:
+            used = range(target, target + 1)
+        else:
+            used = range(source, target) if over == Over.UP else range(source, target, -1)
+        for place in used:
+            if low <= place <= high:
+                found[:, place - low] = _at(piece, source, place, over)
+    return found
+
+
+def _at(piece: Piece, source: int, place: int, over: Over) -> Offset:
+    passed = abs(place - source) - (over == Over.INTO_PE) if piece.relayed else 0
+    return Offset(hops_between(piece.places, source, place), passed)

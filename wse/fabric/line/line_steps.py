@@ -1,0 +1,51 @@
+"""Times of a Program's LINE steps: one alone, or those that run together on the same PEs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.line_time import LineTime
+from wse.fabric.line.pattern_times import Transfer, pattern_times
+from wse.fabric.line.rounds import Rounds, rounds_of
+from wse.fabric.links.routes import Line
+from wse.fabric.links.traffic import Traffic
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
+from wse_mappings.schedule import LineSchedule
+
+
+class LineSteps:
+    """Finds the slowest lines of steps' patterns and times them; keeps what it computed."""
+
+    def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
+        self.program, self.traffic = program, traffic
+        self.times = pattern_times(costs)
+        self._rounds: dict[tuple[LineSchedule, int, float, Line | None], Rounds] = {}
+
+    def moves(self, phase: Phase, step: int) -> bool:
+        """Whether a step is a LINE step that sends words over links."""
+        return bool(phase.kind[step] == Kind.LINE) and self.program.patterns[phase.code[step]].travels
+
+    def time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
+        """What steps that move words take when they run together, in one turn of their loop."""
+        return self.times.time([self._slowest(phase, step, slots, turn) for step in steps])
+
+    def rounds(self, phase: Phase, step: int, slots: int, turn: int, add_cycles: float) -> Rounds:
+        """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
+        pattern, words = self.program.patterns[phase.code[step]], self.traffic.words(phase, step, slots, turn)
+        line = self.traffic.ways.line(int(phase.stage[step]), int(phase.axis[step]))
+        key = (pattern, words, add_cycles, line)
+        if key not in self._rounds:
+            carried, places = (words * line.streams, line.places) if line else (words, None)
+            self._rounds[key] = rounds_of(pattern, carried, add_cycles, self.times.costs, places)
+        return self._rounds[key]
+
+    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
+        """Of the lines of a step, one that takes longest when the step is alone."""
+        pattern = self.program.patterns[phase.code[step]]
+        words, axis = self.traffic.words(phase, step, slots, turn), int(phase.axis[step])
+        variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
+        line = self.traffic.ways.line(int(phase.stage[step]), axis)
+        found = [Transfer(pattern, variant, words, axis, line) for variant in variants]
+        return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -1,0 +1,102 @@
+"""Cycles of a pattern whose words are cut into parts, as in a ring: rounds in which every PE sends and receives a part.
+
+Nothing is fused: a PE sends in a thread of its own beside the one that receives, so that everybody may send before it
+receives; a send waits for the operation that wrote its part. All messages of a round are worked out at once, as arrays
+over PEs, in the terms of ``wse.fabric.line.line_time``. Streams of a ring never share a link: each has its own between
+two neighbours, at most two hops apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import Cycles
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pieces import Places
+from wse_mappings.schedule import COMBINING, LineSchedule
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+TOTAL, HOPS, RELAYS, LAUNCH = range(4)
+
+
+def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
+    """Cycles of a variant of a pattern whose messages carry parts of the ``words``, starting with all PEs free.
+
+    ``places`` has the hops of the line's PEs from the first.
+    """
+    mine = slice(*schedule.first[variant : variant + 2])
+    messages, _, part = schedule.of_variant(variant)
+    assert part is not None
+    size = schedule.carried(words)[mine]
+    line = _Line(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
+    for first, end in _rounds(messages):
+        sent = np.arange(first, end)[size[first:end] > 0]
+        if len(sent):
+            line.round(messages[sent].astype(np.int64), part[sent], size[sent])
+    total, hops, relays, launch = line.end
+    return Cycles(total=float(total), hops=float(hops), relays=float(relays), launch=float(launch))
+
+
+def _rounds(messages: I32) -> list[tuple[int, int]]:
+    """Stretches of messages in which no PE sends or receives twice."""
+    cuts, sources, targets = [0], set[int](), set[int]()
+    for i, (source, target, _) in enumerate(messages.tolist()):
+        if source in sources or target in targets:
+            cuts.append(i)
+            sources, targets = set(), set()
+        sources.add(source)
+        targets.add(target)
+    return list(zip(cuts, [*cuts[1:], len(messages)], strict=True))
+
+
+class _Line:
+    """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
+
+    def __init__(self, places: I64, parts: int, costs: LineCosts) -> None:
+        self.costs, self.places, length = costs, places, len(places)
+        self.sending, self.adding = np.full((4, length), -np.inf), np.full((4, length), -np.inf)
+        self.storing = np.zeros((4, length))
+        self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
+        self.end = np.zeros(4)
+
+    def round(self, messages: I64, part: I32, words: I64) -> None:
+        """One message for each of some sources, all with different targets."""
+        source, target, arrival = messages.T
+        costs, tail = self.costs, self.costs.tails(words)
+        gap = _spent(launch=costs.gap)
+        begin = _later(self.sending[:, source] + gap, self.used[:, source, part])
+        hops = np.abs(self.places[target] - self.places[source])
+        ready = begin + _spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop)
+        adds = np.isin(arrival, COMBINING)
+        free = np.where(adds, self.adding[:, target] + gap, _later(self.storing[:, target], self.used[:, target, part]))
+        received = _later(free, ready)
+        done = received + _spent(hops=tail, relays=1)
+        # Words beyond those that the queues between hold leave when the receiver has taken others in.
+        room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
+        left = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
+        sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), left), begin + _spent(tail, 1))
+        self.sending[:, source] = sent
+        self.used[:, source, part] = _later(self.used[:, source, part], sent)
+        self.adding[:, target[adds]] = done[:, adds]
+        self.storing[:, target[~adds]] = done[:, ~adds]
+        self.used[:, target, part] = _later(self.used[:, target, part], done)
+        last = int(np.argmax(done[TOTAL]))
+        if done[TOTAL, last] > self.end[TOTAL]:
+            self.end = done[:, last]
+
+
+def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
+    """A stretch of time to be added to moments ``[4, n]``."""
+    hops = np.atleast_1d(np.asarray(hops, np.float64))
+    spent = np.zeros((4, len(hops)))
+    spent[HOPS], spent[RELAYS], spent[LAUNCH] = hops, relays, launch
+    spent[TOTAL] = hops + relays + launch
+    return spent
+
+
+def _later(one: F64, other: F64) -> F64:
+    return np.where(one[TOTAL] >= other[TOTAL], one, other)

@@ -1,0 +1,94 @@
+"""Times of patterns, alone or several at once, kept by pattern, variant and words.
+
+Patterns that run at once share the ramps of every PE, and along one axis the links too. Along different axes lines
+cross: a PE's place on its row and on its column are independent, and the PEs whose two places are equal stand for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from wse.fabric.line.conflicts import Meeting, meetings
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.line_time import LineTime, lines_time
+from wse.fabric.line.part_time import part_time
+from wse.fabric.line.pieces import Places
+from wse.fabric.line.segments import LinePlan, plan_legs
+from wse.fabric.links.routes import Line
+from wse_mappings.schedule import LineSchedule
+
+MOST_PLANS: Final = 512
+"""Variants of patterns whose legs and times are kept."""
+
+
+class Transfer(NamedTuple):
+    """A variant of a pattern with some words along lines of an axis, of which one stands for all that are not whole."""
+
+    schedule: LineSchedule
+    variant: int
+    words: int
+    axis: int
+    line: Line | None = None
+
+    @property
+    def carried(self) -> int:
+        """Words that a link carries for each message: those of all lines that share it."""
+        return self.words * (self.line.streams if self.line else 1)
+
+    @property
+    def places(self) -> Places:
+        """Hops of the line's PEs from the first."""
+        return self.line.places if self.line else None
+
+
+@lru_cache(maxsize=16)
+def pattern_times(costs: LineCosts) -> PatternTimes:
+    """Those of a set of costs: one object for all that is timed with it in a process."""
+    return PatternTimes(costs)
+
+
+class PatternTimes:
+    """What patterns take with one set of costs. Keeps what it computed, of so many patterns at a time."""
+
+    def __init__(self, costs: LineCosts) -> None:
+        self.costs = costs
+        self._plans: dict[tuple[LineSchedule, int, Line | None], LinePlan] = {}
+        self._meetings: dict[tuple[object, ...], list[list[Meeting]]] = {}
+        self._times: dict[tuple[Transfer, ...], LineTime] = {}
+
+    def time(self, transfers: Sequence[Transfer]) -> LineTime:
+        """The time of some patterns that start at once; those before others in the list have ramps out of PEs first.
+
+        A pattern whose words are cut into parts is taken to be alone on its links and ramps.
+        """
+        key = tuple(transfers)
+        if len(self._plans) > MOST_PLANS:
+            for kept in (self._plans, self._meetings, self._times):
+                kept.clear()
+        if key not in self._times:
+            self._times[key] = self._time(key)
+        return self._times[key]
+
+    def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
+        whole = [transfer for transfer in transfers if transfer.schedule.part is None]
+        apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
+        alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in apart]
+        plans = [(self._plan(transfer), transfer.carried) for transfer in whole]
+        met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
+        return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
+
+    def _plan(self, transfer: Transfer) -> LinePlan:
+        key = (transfer.schedule, transfer.variant, transfer.line)
+        if key not in self._plans:
+            messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
+            self._plans[key] = plan_legs(messages, channel, transfer.places)
+        return self._plans[key]
+
+    def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:
+        key = (*later[:2], later.line, *earlier[:2], earlier.line, later.axis == earlier.axis)
+        if key not in self._meetings:
+            pieces = self._plan(later).pieces, self._plan(earlier).pieces
+            self._meetings[key] = meetings(*pieces, same=False, links=later.axis == earlier.axis)
+        return self._meetings[key]

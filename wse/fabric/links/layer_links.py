@@ -1,0 +1,205 @@
+"""Words on links by layer of the model, over all the phases that a run went through."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from wse.fabric.expert_costs import Pairs, by_column
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
+from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.traffic import NOTHING, Traffic
+from wse.fabric.model import CacheUse, Fabric
+from wse.program.phase import Field, Kind, Phase
+from wse.program.program import Program
+from wse_mappings.mesh.placement import Rect
+
+Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
+"""How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
+
+Chosen = Mapping[int, Pairs]
+"""By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase; or
+int64 ``[wafers]``: how many runs chose experts of each wafer."""
+
+
+_Uses = dict[int, tuple[int, list[int]]]
+"""By cache slots in use: how many runs use so many, and the rows that pass an entry up in all of them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerLinks:
+    """Words on the links of one wafer, the same for some layers in the same place.
+
+    Attributes:
+        layers: Layers of the model, ascending; -1: what belongs to none.
+        wafer: Where they are.
+        rect: The region that sent words for them, and all links that carried those; the latter alone where PEs are
+            dead, whose places are on the fabric.
+        words: int64 ``[4, rect.rows, rect.cols]``: words by direction and PE that they leave.
+    """
+
+    layers: tuple[int, ...]
+    wafer: int
+    rect: Rect
+    words: I64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Moves:
+    """Steps that move words, those that are alike once.
+
+    Attributes:
+        regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
+        rectangles: Those of each step, over all its runs.
+        often: By layer, int64 ``[n]``: how many of its steps are like each.
+    """
+
+    regions: list[I64]
+    rectangles: list[I64]
+    often: dict[int, I64]
+
+
+def layer_links(
+    fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
+) -> Iterator[LayerLinks]:
+    """Words on links by layer, added up over ``runs``; a layer is told once for each wafer where it moved any.
+
+    Layers whose steps are alike are computed once. What is told adds up to the words of all links.
+    """
+    program = fabric.program
+    phases: dict[int, tuple[Phase, Counter[CacheUse]]] = {}
+    for (index, slots, passing), times in runs.items():
+        phase = program.phases[index]  # chunks with the same steps share their arrays
+        phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
+    every = [
+        _moves(fabric, phase, times, *(_pairs(program, phase, each) for each in (chosen, reached)))
+        for phase, times in phases.values()
+    ]
+    alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    for layer in sorted(set(program.op_layers)):
+        alike[tuple(moves.often[layer].tobytes() if layer in moves.often else b"" for moves in every)].append(layer)
+    for layers in alike.values():
+        parts, regions = [NOTHING], [NOTHING]
+        for moves in every:
+            often = moves.often.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
+            moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
+            regions += [moves.regions[i] for i in moving]
+            parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
+        yield from _by_wafer(fabric.ways, tuple(layers), np.concatenate(parts), np.concatenate(regions))
+
+
+def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
+    """``chosen`` summed over the phases that share their steps with one."""
+    found: dict[int, I64] = {}
+    for index, layers in chosen.items():
+        for layer, pairs in layers.items() if program.phases[index].fixed is phase.fixed else ():
+            found[layer] = found[layer] + pairs if layer in found else pairs
+    return found
+
+
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
+    """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
+    program = fabric.program
+    steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
+    like = np.where(phase.routed, np.arange(len(phase)), fabric.like(phase))  # what is chosen differs by layer
+    distinct, which = np.unique(like[steps], return_inverse=True)
+    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.op[steps]], return_inverse=True)
+    often = np.zeros((len(layers), len(distinct)), np.int64)
+    np.add.at(often, (at, which), 1)
+    by_slots, in_all = _uses(runs)
+    stages = [program.stages[stage] for stage in phase.stage[distinct]]
+    corners = [
+        [
+            (w * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
+            for w in s.wafers
+        ]
+        for s in stages
+    ]
+    return _Moves(
+        regions=[np.array(each, np.int64) for each in corners],
+        rectangles=[
+            _chosen(fabric, phase, step, pairs, reached)
+            if phase.routed[step]
+            else _over_runs(fabric.traffic, phase, step, by_slots if phase.per_slot[step].any() else in_all)
+            for step in distinct.tolist()
+        ],
+        often=dict(zip(layers.tolist(), often, strict=True)),
+    )
+
+
+def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
+    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
+    if phase.kind[step] == Kind.WAFERS:
+        return _real(_reaching(fabric, phase, step, reached))
+    columns = by_column(fabric.program, phase, step, pairs)
+    return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
+
+
+def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
+    """The rectangles of a step between wafers over all runs that chose experts there."""
+    none = np.zeros(fabric.program.wafers, np.int64)
+    runs = reached.get(fabric.program.op_layers[phase.op[step]], none)
+    end = 2 - int(phase.fixed[step, Field.CHOSEN])
+    parts = [
+        _times(fabric.traffic.between_wafers(phase, step, 0, [pair]).rectangles, int(runs[pair[end]]))
+        for pair in fabric.program.crossings(phase, step)
+    ]
+    return np.concatenate(parts)
+
+
+def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
+    """What steps depend on that grow with the cache, and what the others do, for which all runs are as one."""
+    often: Counter[int] = Counter()
+    passing: defaultdict[int, list[int]] = defaultdict(list)
+    for (slots, rows), times in runs.items():
+        often[slots] += times
+        passing[slots] += [each for each in rows if each] * times
+    by_slots = {slots: (times, passing[slots]) for slots, times in often.items()}
+    return by_slots, {0: (often.total(), [row for rows in passing.values() for row in rows])}
+
+
+def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
+    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
+    if phase.kind[step] == Kind.CACHE_SHIFT:
+        parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows]
+    else:
+        parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()]
+    return _real(np.concatenate([NOTHING, *parts]))
+
+
+def _real(found: I64) -> I64:
+    """The rectangles that have links and words."""
+    links = (found[:, END_ROW] - found[:, ROW]) * (found[:, END_COL] - found[:, COL])
+    return found[(links > 0) & (found[:, WORDS] > 0)]
+
+
+def _times(rectangles: I64, times: int) -> I64:
+    """The rectangles with so many times their words."""
+    return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
+
+
+def _by_wafer(ways: Ways, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+    for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
+        mine, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        if not ways.whole:
+            yield _on_fabric(layers, wafer, ways.words_on(wafer, mine))
+            continue
+        around = np.concatenate([mine, there])
+        row, col = (int(around[:, side].min()) for side in (ROW, COL))
+        rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
+        moved = mine - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
+        words = link_map(moved, DIRECTIONS, rows, cols)
+        yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
+
+
+def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
+    """Words on the physical links of a wafer, without the rows and columns around those that carried any."""
+    used = words.max(axis=0) > 0
+    rows, cols = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)
+    rect = Rect(int(row), int(col), int(end_row - row), int(end_col - col))
+    return LayerLinks(layers=layers, wafer=wafer, rect=rect, words=words[:, row:end_row, col:end_col])

@@ -1,0 +1,138 @@
+"""The rectangles of links that each transfer of a Program loads (see ``link_map`` for what a rectangle is)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
+from wse.program.phase import ROWS
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.schedule import Arrival, LineSchedule
+
+NORTH, EAST, SOUTH, WEST = range(4)
+MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads are summed by variant
+
+
+def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
+    """int64 ``[2, lines, length]``: words over the link that leaves each PE upward, then downward in index.
+
+    Summed over ``turns`` turns of the pattern's loop. A message has ``words``, or its part of them.
+    """
+    carried = pattern.carried(words)
+    lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
+    if variants == 1:  # all lines alike
+        alone = turns * _expanded(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        return np.broadcast_to(alone, (2, lines, pattern.length))
+    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
+    if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
+        line = np.broadcast_to(np.arange(lines), rounds.shape)
+        return _expanded(pattern, carried, rounds.reshape(-1), line.reshape(-1), lines)
+    alone = _expanded(pattern, carried, np.arange(variants), np.arange(variants), variants)
+    counts = np.zeros((lines, variants), np.int64)
+    np.add.at(counts, (np.broadcast_to(np.arange(lines), rounds.shape), rounds), 1)
+    distinct, which = np.unique(counts, axis=0, return_inverse=True)
+    return np.stack([distinct @ alone[0], distinct @ alone[1]])[:, which]
+
+
+def _expanded(
+    pattern: LineSchedule, carried: I64, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
+) -> I64:
+    """Loads of ``variant[i]`` on ``line[i]`` for all i."""
+    counts = pattern.first[variant + 1] - pattern.first[variant]
+    starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    which = starts + np.arange(int(counts.sum()))
+    message, words = pattern.messages[which], carried[which]
+    at = np.repeat(line, counts)
+    wire = message[:, 2] != Arrival.KEEP
+    source, target, at, words = message[wire, 0], message[wire, 1], at[wire], words[wire]
+    change = np.zeros((2, lines, pattern.length + 2), np.int64)
+    up = target > source
+    np.add.at(change[0], (at[up], source[up]), words[up])
+    np.add.at(change[0], (at[up], target[up]), -words[up])
+    down = target < source
+    np.add.at(change[1], (at[down], target[down] + 1), words[down])
+    np.add.at(change[1], (at[down], source[down] + 1), -words[down])
+    return np.asarray(change.cumsum(axis=2)[:, :, : pattern.length], np.int64)
+
+
+def line_rectangles(loads: I64) -> I64:
+    """The loads of a pattern as rectangles of a map of its own: planes up and down, a row a line, a column a place."""
+    _, lines, length = loads.shape
+    fresh = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines unlike the one before
+    first = np.flatnonzero(fresh)
+    end = np.append(first[1:], lines)
+    distinct = loads[:, first]
+    before = np.concatenate([np.zeros_like(distinct[:, :, :1]), distinct[:, :, :-1]], axis=2)
+    way, line, place = np.nonzero(distinct != before)
+    same = (way[1:] == way[:-1]) & (line[1:] == line[:-1])
+    end_place = np.append(np.where(same, place[1:], length), length)[: len(place)]
+    found = np.stack([way, first[line], end[line], place, end_place, distinct[way, line, place]], axis=1)
+    return found[found[:, WORDS] > 0]
+
+
+def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
+    """Rectangles of a pattern on some lines of a region, each message of ``words`` words, in planes by direction."""
+    low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
+    inside = high > low
+    unit, low, high = unit[inside], low[inside], high[inside]
+    ways = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
+    found = np.empty_like(unit)
+    found[:, PLANE] = ways[unit[:, PLANE]]
+    across, along = ((ROW, END_ROW), (COL, END_COL)) if axis == ROWS else ((COL, END_COL), (ROW, END_ROW))
+    corner = (rect.row, rect.col) if axis == ROWS else (rect.col, rect.row)
+    found[:, across[0]], found[:, across[1]] = low + corner[0], high + corner[0]
+    found[:, along[0]], found[:, along[1]] = unit[:, COL] + corner[1], unit[:, END_COL] + corner[1]
+    found[:, WORDS] = unit[:, WORDS] * words
+    return found
+
+
+def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, words: int) -> I64:
+    """A hand-over, every PE along its row and then along its column."""
+    places = np.arange(cols)
+    start, end = source.col + source_col + places, target.col + target_col + places
+    along_rows = _streams(EAST, WEST, start, end, words)
+    along_rows[:, ROW], along_rows[:, END_ROW] = source.row, source.row + source.rows
+    places = np.arange(source.rows)
+    down = _streams(SOUTH, NORTH, source.row + places, target.row + places, words)
+    down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
+    low = target.col + target_col
+    down[:, COL], down[:, END_COL] = low, low + cols
+    return np.concatenate([along_rows, down])
+
+
+def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
+    """One rectangle a stream from ``start`` to ``end``, along columns, its rows not yet set."""
+    found = np.zeros((len(start), 6), np.int64)
+    rises = end > start
+    found[:, PLANE] = np.where(rises, up, down)
+    found[:, COL] = np.where(rises, start, end + 1)
+    found[:, END_COL] = np.where(rises, end, start + 1)
+    found[:, WORDS] = words
+    return np.asarray(found[start != end], np.int64)
+
+
+def edge_streams(rect: Rect, first_row: int, rows: int, cols: int, words: int, *, leaving: bool) -> I64:
+    """What columns 0 to ``cols - 1`` of some rows send to the east edge of a region, or get from its west edge."""
+    found = np.zeros((cols, 6), np.int64)
+    found[:, PLANE] = EAST
+    found[:, ROW], found[:, END_ROW] = rect.row + first_row, rect.row + first_row + rows
+    found[:, COL] = rect.col + (np.arange(cols) if leaving else 0)
+    found[:, END_COL] = rect.col + (cols - 1 if leaving else np.arange(cols))
+    found[:, WORDS] = words
+    return found
+
+
+def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
+    """The northward words of the last rows of a region, so many of them in each of some shifts."""
+    bottom = rect.row + rect.rows
+    over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
+    ends = np.append(np.flatnonzero(np.diff(over)) + 1, len(over))
+    found = np.zeros((len(ends) if len(over) else 0, 6), np.int64)
+    if len(found):
+        found[:, PLANE], found[:, COL], found[:, END_COL] = NORTH, rect.col, rect.col + rect.cols
+        found[:, ROW], found[:, END_ROW] = bottom - ends, bottom - np.append(0, ends[:-1])
+        found[:, WORDS] = words * over[ends - 1]
+    return found

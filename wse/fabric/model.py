@@ -1,0 +1,217 @@
+"""Fabric: the fast timing model of one Program, which answers with the cost of each of its phases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
+from wse.fabric.group_cost import GroupCost, first_steps, group_costs
+from wse.fabric.links.link_map import WORDS
+from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.traffic import NOTHING, Moved, Traffic
+from wse.fabric.phase_cost import F64, I64, PhaseCost
+from wse.fabric.step_classes import alike
+from wse.fabric.step_cost import StepCosts
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.mesh.logical_mesh import LogicalMesh
+
+CacheUse = tuple[int, tuple[int, ...]]
+"""Cache slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, by user."""
+
+
+class AlikeTokens(NamedTuple):
+    """Decoded tokens of each user that use as many cache slots and so cost the same.
+
+    ``cost`` is that of one without the traffic of cache shifts, ``shifted`` that of all of their shifts.
+    """
+
+    tokens: int
+    slots: int
+    cost: PhaseCost
+    shifted: Moved
+
+
+class Fabric:
+    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed.
+
+    ``meshes`` has where each wafer's PEs are, if some are dead; programs see ``wafer``, which is whole.
+    """
+
+    def __init__(
+        self, program: Program, wafer: WaferSpec, software: SoftwareProfile, meshes: Sequence[LogicalMesh] = ()
+    ) -> None:
+        self.program, self.wafer, self.software = program, wafer, software
+        self.ways = Ways(program, meshes)
+        self.traffic = Traffic(program, self.ways)
+        self._steps = StepCosts(program, wafer, software, self.traffic)
+        self._routed = RoutedCosts(program, self._steps, self.traffic)
+        self._alike: dict[int, I64] = {}
+        self._anywhere: dict[int, I64] = {}
+        rects = [stage.rect for stage in program.stages]
+        shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
+        self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
+        self._corners = np.array(
+            [
+                (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0)
+                for stage, rect in zip(program.stages, rects, strict=True)
+            ],
+            np.int64,
+        )
+        self._unrouted: dict[tuple[int, bool, int], PhaseCost] = {}  # without shifts and routed steps
+        self._even: dict[tuple[int, bool, int], PhaseCost] = {}  # with routed steps, where tokens choose evenly
+
+    def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
+        phase = self.program.phases[index]
+        rows = self.program.stages[0].rect.rows
+        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), (), pairs)
+
+    def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
+        return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
+
+    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
+        """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
+        found: dict[int, list[int]] = {}
+        often: Counter[int] = Counter()
+        for token in range(tokens):
+            slots, passing = self.cache_use([length + token for length in lengths])
+            found.setdefault(slots, []).extend(passing)
+            often[slots] += 1
+        phase, index = self.program.decode, len(self.program.phases) - 1
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        costs = []
+        for slots, rows in found.items():
+            moved = Moved(0, 0, 0, NOTHING)
+            if any(rows) and len(steps):
+                each, which, rectangles = self._shifted(phase, steps, slots, rows)
+                words, hops = each[which].sum(axis=0).tolist()
+                moved = Moved(words, hops, 0, rectangles)
+            cost = self._cost(index, slots, (), pairs)
+            costs.append(AlikeTokens(tokens=often[slots], slots=slots, cost=cost, shifted=moved))
+        return costs
+
+    def shifted(self, slots: int, passing: Sequence[int]) -> I64:
+        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
+        phase = self.program.decode
+        found = np.zeros((len(phase), 2), np.int64)
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        if any(passing) and len(steps):
+            moved, which, _ = self._shifted(phase, steps, slots, passing)
+            found[steps] = moved[which]
+        return found
+
+    def cache_use(self, lengths: Sequence[int]) -> CacheUse:
+        """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
+        rows = self.program.stages[0].rect.rows
+        passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
+        return CacheBalance.slots_after(max(lengths) + 1, rows), passing
+
+    def like(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the first that costs and moves the same."""
+        if id(phase.fixed) not in self._alike:
+            self._alike[id(phase.fixed)] = alike(phase)
+        return self._alike[id(phase.fixed)]
+
+    def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
+        phase = self.program.phases[index]
+        key = (id(phase.fixed), phase.begins, slots)  # chunks with the same steps share their arrays
+        if key not in self._unrouted:
+            self._unrouted[key] = self._evaluate(phase, slots)
+        if not pairs and key in self._even:
+            return self._with_shift(self._even[key], phase, slots, passing)
+        cost = self._routed.added(self._unrouted[key], phase, self.like_anywhere(phase), slots, pairs)
+        if not pairs:
+            self._even[key] = cost
+        return self._with_shift(cost, phase, slots, passing)
+
+    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
+        """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
+        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        if not any(passing) or len(steps) == 0:
+            return cost
+        moved, which, rectangles = self._shifted(phase, steps, slots, passing)
+        words, hops = cost.words.copy(), cost.hops.copy()
+        words[steps], hops[steps] = moved[which].T
+        return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
+
+    def _shifted(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
+        """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
+        kinds, which, often = np.unique(self.like(phase)[steps], return_inverse=True, return_counts=True)
+        moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
+        return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, often)
+
+    def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
+        like = self.like_anywhere(phase)
+        first = first_steps(phase)
+        cost = group_costs(self._steps, phase, slots, like, first)
+        cost.by_cause[:, CAUSES.index("launch")] += phase.repaints * self.software.route_rewrite_cycles
+        words, hops, payload, rectangles = self._moved(phase, slots, like if self.ways.whole else self.like(phase))
+        return PhaseCost(
+            start=_starts(phase, first, cost),
+            by_cause=cost.by_cause,
+            words=words,
+            hops=hops,
+            bytes=payload,
+            crossed={},
+            contention=cost.contention,
+            streams=cost.streams,
+            rectangles=rectangles,
+            shifts=NOTHING,
+            ways=self.ways,
+        )
+
+    def like_anywhere(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
+        if id(phase.fixed) not in self._anywhere:
+            self._anywhere[id(phase.fixed)] = alike(phase, self._shapes)
+        return self._anywhere[id(phase.fixed)]
+
+    def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
+        """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
+        counted = np.flatnonzero(~phase.routed)
+        kinds, which = np.unique(like[counted], return_inverse=True)
+        moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
+        found = np.zeros((3, len(phase)), np.int64)
+        found[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
+        words, hops, payload = found
+        often = np.zeros((len(kinds), len(self._corners)), np.int64)
+        np.add.at(often, (which, phase.stage[counted]), 1)
+        placed = [
+            self._placed(each.rectangles, int(phase.stage[step]), times)
+            for step, each, times in zip(kinds.tolist(), moved, often, strict=True)
+            if len(each.rectangles)
+        ]
+        return words, hops, payload, np.concatenate([NOTHING, *placed])
+
+    def _placed(self, rectangles: I64, stage: int, often: I64) -> I64:
+        """The rectangles of a step of one stage as they are in all stages that have such steps, each so often."""
+        stages = np.flatnonzero(often)
+        placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
+        placed[:, :, WORDS] *= often[stages, None]
+        return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
+
+
+def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
+    """Cycle at which each step first starts: in a loop after the first turns of the groups before it."""
+    steps = np.arange(len(phase))
+    of_group = np.repeat(first, np.diff(first, append=len(phase)))
+    of_loop = np.where(phase.loop < 0, steps, np.append(phase.loops[:, 0], 0)[phase.loop])
+    before, turned = (np.append(0.0, each.cumsum())[:-1] for each in (cost.by_cause.sum(axis=1), cost.first_turn))
+    return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
+
+
+def _of_all(moved: list[Moved], often: I64) -> I64:
+    """The rectangles of steps, each of them so often."""
+    for each, times in zip(moved, often, strict=True):
+        each.rectangles[:, WORDS] *= times
+    return np.concatenate([each.rectangles for each in moved])

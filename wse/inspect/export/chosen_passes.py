@@ -1,0 +1,94 @@
+"""Which passes of a run an export shows: those of some tokens, or as many as its reader can take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadInput, BadTrace
+from wse.inspect.query.number_range import number_range
+from wse_traces.executed import schedule_rows
+from wse_traces.read import Array, Trace
+
+MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
+LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Passes and tokens to show.
+
+    Attributes:
+        passes: int64 ``[pass]``: the passes, in order of their start.
+        tokens: int64 ``[token]``: the tokens that they read or generated, ascending.
+        slices: Steps of these passes.
+        left_out: Passes that would be too many.
+    """
+
+    passes: Array
+    tokens: Array
+    slices: int
+    left_out: int
+
+
+def token_range(text: str) -> tuple[int, int]:
+    """The first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
+    return number_range("--tokens", text, what="token", example="0-15")
+
+
+def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
+    """The passes of some tokens; without them all passes, or the first that make at most ``MOST_SLICES`` slices.
+
+    Raises:
+        BadInput: there is no such token, or the passes of the tokens have too many steps.
+        BadTrace: the first pass alone has too many steps, a pass belongs to no schedule, or a time is none.
+        TraceError: the trace is damaged.
+    """
+    token_pass = trace.column("tokens/pass")
+    schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
+    _, counts = schedule_rows(trace)
+    check_range(trace, "passes/schedule", schedule, len(counts))
+    check_range(trace, "passes/start_cycle", start, LATEST_CYCLE)
+    check_range(trace, "schedules/cycles", trace.column("schedules/cycles"), LATEST_CYCLE)
+    if tokens is None:
+        passes = np.argsort(start, kind="stable")
+    else:
+        _check_tokens(trace, tokens, len(token_pass))
+        wanted = token_pass[tokens[0] : tokens[1] + 1]
+        passes = np.unique(wanted[(wanted >= 0) & (wanted < len(start))])
+        passes = passes[np.argsort(start[passes], kind="stable")]
+    slices = np.cumsum(counts[schedule[passes]])
+    kept = int(np.searchsorted(slices, MOST_SLICES, side="right"))
+    if kept < len(passes):
+        too_many = f"at most {MOST_SLICES:,} are written"
+        if tokens is not None:
+            message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
+            raise BadInput(message)
+        if kept == 0:
+            message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; take --to parquet"
+            raise BadTrace(message)
+    shown = np.isin(token_pass, passes[:kept])
+    if tokens is not None:
+        number = np.arange(len(token_pass))
+        shown &= (number >= tokens[0]) & (number <= tokens[1])
+    count = int(slices[kept - 1]) if kept else 0
+    return Chosen(passes[:kept], np.flatnonzero(shown), count, len(passes) - kept)
+
+
+def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
+    """Raise BadTrace for a value below ``start`` or not below ``end``; before sums of them, which could overflow."""
+    wrong = (values < start) | (values >= end)
+    if wrong.any():
+        found = int(values[wrong][0])
+        message = f"{trace.path}: {path}: {found}, which is out of range; make the trace again"
+        raise BadTrace(message)
+
+
+def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
+    """Raise BadInput where the trace has no token of the range."""
+    if tokens[0] >= count:
+        has = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
+        message = f"--tokens {tokens[0]}-{tokens[1]}: {has}; give some of those"
+        raise BadInput(message)

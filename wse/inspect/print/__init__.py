@@ -1,0 +1,1 @@
+"""Print-outs of ``wse inspect``, one view a file."""

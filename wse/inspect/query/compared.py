@@ -1,0 +1,140 @@
+"""``wse compare A.h5 B.h5``: two executed runs under the columns of a comparison, and what changed between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wse.errors import BadInput, BadTrace, UnknownName
+from wse.hardware.load import load_wafer
+from wse.inspect.query.opened import opened
+from wse.inspect.query.summary import run_facts
+from wse.inspect.query.totals import changes, totals_of
+from wse.report.as_json import Report
+from wse.report.limits import fraction, limit_facts, many
+from wse.serving.cost import money
+from wse.serving.economics import Economics, load_economics
+from wse_traces.schema import PHASES
+
+
+def compare_traces(first: Path, second: Path, economics: str | None = None) -> Report:
+    """``traces``, a row each in ``rows``, and ``changes``: of all prompts and of a mean token, the largest first.
+
+    Args:
+        first: A file that ``wse run`` wrote, complete or not.
+        second: Another.
+        economics: A TOML file with assumptions in place of the bundled ones.
+
+    Raises:
+        BadTrace: one is missing, no trace or damaged, or holds no generated token.
+        BadInput and its kinds: the assumptions cannot be used.
+    """
+    runs = [_Run(path, economics) for path in (first, second)]
+    return {
+        "traces": [str(first), str(second)],
+        "same_program": runs[0].facts["program_digest"] == runs[1].facts["program_digest"],
+        "rows": [run.row() for run in runs],
+        "changes": {
+            phase: changes(runs[0].totals, runs[1].totals, phase, {"op": "kind"})
+            for phase in PHASES
+            if all(phase in run.facts for run in runs)
+        },
+    }
+
+
+def check_traces(names: list[str]) -> tuple[Path, Path]:
+    """The two traces that are named.
+
+    Raises:
+        BadInput: there are more than two, or a model is among them.
+    """
+    if len(names) != 2:
+        message = f"{many(len(names), 'name')}: give one model, or two traces"
+        raise BadInput(message)
+    for name, other in (names, names[::-1]):
+        if is_trace(other) and not is_trace(name):
+            message = f"{name!r} is no trace, and {other!r} is one: give one model, or two files that wse run wrote"
+            raise BadInput(message)
+    if not any(map(is_trace, names)):
+        message = f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"
+        raise BadInput(message)
+    return Path(names[0]), Path(names[1])
+
+
+def is_trace(name: str) -> bool:
+    """Whether a name is that of a trace, by its end."""
+    return name.removesuffix(".partial").endswith(".h5")
+
+
+class _Run:
+    """What one trace says of a mean pass."""
+
+    def __init__(self, path: Path, economics: str | None) -> None:
+        self.path = path
+        with opened(path) as trace:
+            self.totals = totals_of(trace)
+            self.facts = run_facts(trace, self.totals.phases)
+        if "decode" not in self.facts:
+            message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
+            raise BadTrace(message)
+        self._economics = _economics(self.facts["wafer"]["name"], economics)
+
+    def row(self) -> Report:
+        facts, decode = self.facts, self.facts["decode"]
+        clock_hz, users = facts["wafer"]["clock_hz"], max(1, len(facts["users"]))
+        tpot = decode["cycles_per_pass"] / clock_hz
+        together = decode["tokens_per_s"]
+        wafers = facts["system"]["wafers"]
+        row: Report = {
+            "trace": str(self.path),
+            "model": facts["model"]["name"],
+            "mapping": facts["system"]["mapping"],
+            "wafers": wafers,
+            "tokens_per_s_per_user": together / users,
+            "tpot_s": tpot,
+            "users": users,
+            "tokens_per_s": together,
+            "tokens_per_s_exact": True,
+            "tokens_per_s_per_user_of_all": together / users,
+            "mesh_hops_per_token": decode["wavelet_hops_per_pass"],
+            "wafer_link_bytes_per_token": self.totals.carried["decode", False],
+            "host_bytes_per_token": self.totals.carried["decode", True],
+            "crossing_fraction": fraction(decode["cycles_by"], "crossing"),
+        }
+        held = [
+            (sum(stage.values()) - stage["free"]) / max(1, sum(stage.values())) for stage in facts["sram"]["stages"]
+        ]
+        if held:
+            row["sram_fullest_pe_fraction"] = max(held)
+        if "prefill" in facts:
+            seconds = facts["prefill"]["cycles"] / clock_hz
+            row["prefill_tokens_per_s"] = facts["prompt_tokens"] / seconds if seconds else 0.0
+            row["prefill_crossing_fraction"] = fraction(facts["prefill"]["cycles_by"], "crossing")
+        if self._economics is not None:
+            row |= money(wafers, together, together, self._economics)
+        if together:
+            row |= limit_facts(self._as_report())
+        return row
+
+    def _as_report(self) -> Report:
+        """As much of an estimate's report as a trace gives."""
+        facts = self.facts
+        stages = [{**s, "layers": _layers(s["first_layer"], s["last_layer"])} for s in facts["system"]["stages"]]
+        return {
+            "decode": facts["decode"],
+            "system": {"stages": stages},
+            "crossing": {"bytes_per_token": self.totals.carried["decode", False]},
+        }
+
+
+def _layers(first: int, last: int) -> list[int]:
+    return [first, last] if 0 <= first <= last else []
+
+
+def _economics(wafer: str, path: str | None) -> Economics | None:
+    """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
+    try:
+        return load_economics(load_wafer(wafer), path)
+    except UnknownName as error:
+        if error.kind == "wafer":
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""Writers of exported traces, one format a file."""

@@ -1,0 +1,146 @@
+"""An export written beside its place and put there when it is whole."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from wse.errors import BadInput
+from wse.inspect.export.chosen_passes import Chosen, chosen_passes
+from wse.inspect.export.chosen_tables import chosen_tables
+from wse.inspect.export.maps import map_kinds, wafer_maps
+from wse.inspect.export.request import FOLDERS, ExportRequest
+from wse.inspect.export.tables import run_facts
+from wse.inspect.export.timeline import timeline
+from wse.inspect.export.wavelet_log import router_events
+from wse.inspect.query.opened import opened
+from wse.inspect.writers.csv_files import write_csv
+from wse.inspect.writers.json_file import check_json_size, write_json
+from wse.inspect.writers.parquet import check_parquet, write_parquet
+from wse.inspect.writers.perfetto import write_perfetto
+from wse.inspect.writers.png import write_pngs
+from wse.inspect.writers.simulator_log import write_simulator_log
+from wse.report.output_file import open_output, open_output_folder, output_path
+from wse_traces.read import Trace
+
+Heard = Callable[[int, int, str], None]
+Facts = dict[str, Any]
+
+
+def write_export(request: ExportRequest, heard: Heard) -> Facts:
+    """Write what was asked for; what was written: ``trace``, ``to``, ``out``, and counts and notes of the format.
+
+    ``heard`` is called with how much is done, of how much, and the name of what comes next.
+
+    Raises:
+        BadInput: the place cannot be written, is of another kind or holds something else, or a library is missing.
+        BadTrace: the trace cannot be read, or does not have what was asked for.
+    """
+    _check_place(request)
+    if request.to == "parquet":
+        check_parquet()
+    with opened(request.trace) as trace:
+        write = _folder if request.to in FOLDERS else _file
+        facts = write(trace, request, heard)
+        note = {} if trace.complete else {"incomplete": True}
+    return {"trace": str(request.trace), "to": request.to, "out": str(request.out), **note, **facts}
+
+
+def _check_place(request: ExportRequest) -> None:
+    out = request.out
+    if request.to not in FOLDERS:
+        output_path("-o", str(out), inputs=[request.trace])
+        return
+    if out.suffix == f".{request.to}":
+        message = f"-o {out}: {request.to} makes several files; give the name of a folder for them"
+        raise BadInput(message)
+    if not out.parent.is_dir():
+        message = f"-o {out}: {out.parent} is no folder; make it, or give another name"
+        raise BadInput(message)
+    if out.is_dir():
+        suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
+        other = next((each.name for each in sorted(out.iterdir()) if each.suffix not in suffixes), None)
+        if other is not None:
+            message = f"-o {out}: the folder holds {other}, which no export to {request.to} made; give another name"
+            raise BadInput(message)
+    elif out.exists():
+        message = f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files"
+        raise BadInput(message)
+
+
+def _folder(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
+    with open_output_folder("-o", request.out) as folder:
+        if request.to == "png":
+            kinds = map_kinds(trace, request.what)
+            count = len(kinds) * trace.header.wafers
+            return {"files": write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, heard)}
+        tables = chosen_tables(trace, request.what, planes=request.planes)
+        write = write_csv if request.to == "csv" else write_parquet
+        files = write(tables, run_facts(trace), folder, heard)
+        return {"files": files, "rows": sum(table.rows for table in tables)}
+
+
+def _file(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
+    if request.to == "json":
+        tables = chosen_tables(trace, request.what, planes=request.planes)
+        check_json_size(tables)
+        with _opened_file(request.out) as file:
+            write_json(tables, run_facts(trace), file, heard)
+        return {"rows": sum(table.rows for table in tables)}
+    if request.to == "simulator-log":
+        events = router_events(trace, request.wafer, request.cycles)
+        with _opened_file(request.out) as file:
+            write_simulator_log(events, trace.header.rows, trace.header.cols, file, heard)
+        return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
+    chosen = chosen_passes(trace, request.tokens)
+    total = 2 * chosen.slices
+    with _opened_file(request.out) as file:
+        slices = write_perfetto(
+            timeline(trace, chosen), _about(trace), file, lambda done: heard(min(done, total), total + 1, "timeline")
+        )
+    facts = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
+    generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
+    return facts | ({"first_generated_token": int(generated[0])} if len(generated) else {})
+
+
+@contextmanager
+def _opened_file(path: Path) -> Iterator[IO[bytes]]:
+    """The file to write, compressed where its name says so."""
+    with open_output("-o", path) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+                yield cast(IO[bytes], compressed)
+        else:
+            yield file
+
+
+def _tokens(chosen: Chosen) -> Facts:
+    """The first and the last token shown."""
+    return {"tokens": [int(chosen.tokens[0]), int(chosen.tokens[-1])]} if len(chosen.tokens) else {}
+
+
+def _title(trace: Trace) -> str:
+    header = trace.header
+    state = "" if trace.complete else " (not completed)"
+    return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
+
+
+def _about(trace: Trace) -> Facts:
+    """What a timeline says of its run, and how its times are meant."""
+    header = trace.header
+    return {
+        "time": "1 µs in this file is 1 cycle of the wafer",
+        "clock_hz": header.clock_hz,
+        "model": header.model,
+        "wafer": header.wafer,
+        "mapping": header.mapping,
+        "wafers": header.wafers,
+        "created_by": header.created_by,
+        "program_digest": header.program_digest,
+        "complete": trace.complete,
+    }

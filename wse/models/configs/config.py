@@ -1,0 +1,66 @@
+"""config.json to ModelSpec. Adding a family is one file in `wse.models.families`, found by being there."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadModel, UnknownName
+from wse.models import families
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import finish
+from wse.models.configs.json_file import read_object
+from wse.models.family import Family
+from wse.models.spec import ModelSpec
+from wse.models.tensors.packing import Packing, read_packing
+
+
+def _all_families() -> dict[str, Family]:
+    """FAMILY of every module of `wse.models.families`, by model_type."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
+    found: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    return {model_type: family for family in found for model_type in family.model_types}
+
+
+FAMILIES: Final[dict[str, Family]] = _all_families()
+CONFIG_LIMIT_BYTES: Final = 4 * 2**20
+
+
+def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
+    """The model that a Hugging Face config.json describes.
+
+    Its name is that of the folder, or of the file where that is not called config.json.
+    ``unstated_dtype`` is taken where the config names no element type.
+
+    Raises:
+        UnknownName: the architecture is not one of `FAMILIES`.
+        BadModel: the file cannot be read, a value is missing or impossible, or a key asks for
+            mathematics that is not supported.
+    """
+    folder = path.absolute().parent
+    name = path.stem if path.name != "config.json" else folder.name or folder.anchor
+    return spec_of(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)), name, unstated_dtype)
+
+
+def read_weight_packing(path: Path) -> Packing:
+    """How the weights beside a config.json are packed; errors as of `read_object` and `read_packing`."""
+    return read_packing(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
+
+
+def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
+    read_packing(config)
+    kind = config.any("model_type")
+    if not isinstance(kind, str):
+        known = ", ".join(sorted(FAMILIES))
+        if kind is None:
+            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {known})"
+            raise BadModel(msg)
+        config.refuse("model_type", kind, f"give one of {known}")
+    if kind not in FAMILIES:
+        raise UnknownName("architecture", kind, FAMILIES, where=str(config.path))
+    spec = FAMILIES[kind].read(config, name, unstated_dtype)
+    finish(config, FAMILIES[kind].harmless_keys)
+    return spec

@@ -1,0 +1,70 @@
+"""What each layer sees: ``layer_types``, or the older keys about windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.rope_config import LONGEST_CONTEXT
+from wse.models.spec import Layer
+
+FULL: Final = "full_attention"
+SLIDING: Final = "sliding_attention"
+
+
+def layer_kinds(config: ConfigReader, known: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
+    """The kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
+    kinds = config.any("layer_types")
+    if kinds is None:
+        return tuple(unstated)
+    if not isinstance(kinds, list) or len(kinds) != len(unstated) or any(kind not in known for kind in kinds):
+        config.refuse("layer_types", kinds, f"give one of {', '.join(known)} for each of {len(unstated):,} layers")
+    return tuple(kinds)
+
+
+def read_window(config: ConfigReader, unstated: int | None = None) -> int | None:
+    """Tokens that a layer with a sliding window sees, itself among them; null says that none has one."""
+    if config.stated("sliding_window") and not config.has("sliding_window"):
+        return None
+    if unstated is None and not config.has("sliding_window"):
+        return None
+    return config.integer("sliding_window", 1, LONGEST_CONTEXT, default=unstated or 1)
+
+
+def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int | None) -> tuple[Layer, ...]:
+    """Layers of both kinds, by layer_types or else as ``unstated`` says; ``window`` of the sliding ones."""
+    kinds = layer_kinds(config, (FULL, SLIDING), unstated)
+    if SLIDING in kinds and window is None:
+        config.refuse("sliding_window", None, f"layers of {SLIDING} need one: give an integer")
+    return tuple(Layer(window=window if kind == SLIDING else None) for kind in kinds)
+
+
+def alike_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
+    """``count`` layers that all have this window, or none; layer_types may only say the same."""
+    kind = FULL if window is None else SLIDING
+    stated = config.any("layer_types")
+    if stated is not None and (not isinstance(stated, list) or any(item != kind for item in stated)):
+        config.refuse("layer_types", stated, f"supported: {kind} in every layer")
+    return (Layer(window=window),) * count
+
+
+def alternating(count: int) -> list[str]:
+    """A sliding window in every other layer, the first among them."""
+    return [FULL if index % 2 else SLIDING for index in range(count)]
+
+
+def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
+    """Qwen2 and Qwen3: with use_sliding_window, the layers from max_window_layers on have the window."""
+    used = config.flag("use_sliding_window", default=False)
+    window = read_window(config)
+    if not used:
+        config.any("max_window_layers")
+        return windowed_layers(config, [FULL] * count, None)
+    if not config.stated("sliding_window"):
+        config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
+    if window is None or config.has("layer_types"):
+        config.any("max_window_layers")
+        return windowed_layers(config, [FULL] * count, window)
+    first = config.integer("max_window_layers", 0, LONGEST_CONTEXT)
+    return windowed_layers(config, [SLIDING if index >= first else FULL for index in range(count)], window)

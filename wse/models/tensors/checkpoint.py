@@ -1,0 +1,146 @@
+"""Checkpoint: the arrays of a model under our own names (`model_tensors`), all checked when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse.errors import BadModel, WseBug
+from wse.models.configs.config import FAMILIES
+from wse.models.family import Family, Piece, WantedTensor
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_entry import FLOATS, TensorEntry
+from wse.models.tensors.tensor_rows import TensorRows
+
+MOST_NAMED: Final = 10
+COMPARED_ROWS: Final = 1024
+NO_NUMBERS: Final = frozenset(
+    {"BOOL", "F8_E4M3", "F64", *(f"{sign}{size}" for sign in "IU" for size in (8, 16, 32, 64))}
+)
+"""Kinds that are no weights by themselves; the rest is F32, F16, BF16 or decoded to float32."""
+OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
+
+
+class Checkpoint:
+    """The tensors that ``spec`` asks for, and no others."""
+
+    def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
+        """Take the file's ``entries``; those the spec does not ask for must be harmless.
+
+        A plain tensor may be of another floating-point type than ``spec.dtype``, as norms and routers often are
+        float32 beside bfloat16: its own type is what `tensor` gives, and whoever stores it converts it.
+
+        Raises:
+            BadModel: tensors are missing, unexpected, or have the wrong shape or no floating-point type; names the
+                first ten of them and how many there are.
+        """
+        self.spec = spec
+        self._wanted = {wanted.name: wanted for wanted in FAMILIES[spec.family].tensors(spec, entries.keys())}
+        self._used: dict[str, TensorEntry] = {}
+        found: dict[str, _Fault] = {}  # by name in the file
+        for wanted in self._wanted.values():
+            for piece in wanted.pieces:
+                if piece.file_name in entries:
+                    self._used[piece.file_name] = entries[piece.file_name]
+                fault = _fault(wanted, piece, entries)
+                if fault is not None:
+                    found.setdefault(piece.file_name, fault)
+        faults = [*found.values(), *self._unexpected(entries, FAMILIES[spec.family], sound=not found)]
+        if faults:
+            where = next((entry.path for entry in entries.values()), Path(spec.name))
+            raise _refusal(faults, where)
+        self._files = tuple({id(entry.file): entry.file for entry in entries.values()}.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Our names of all tensors: the tables first, then layer by layer."""
+        return tuple(self._wanted)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all tensors in the file, a tied table counted once."""
+        return sum(entry.stored_bytes for entry in self._used.values())
+
+    def rows(self, name: str) -> TensorRows:
+        """A tensor to be read a stretch of rows at a time, which keeps little of the file in memory."""
+        if name not in self._wanted:
+            msg = f"no tensor {name!r} in {self.spec.name}"
+            raise WseBug(msg)
+        return TensorRows(self._wanted[name], self._used, self._files)
+
+    def tensor(self, name: str) -> NDArray[Any]:
+        """A read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
+
+        A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
+        """
+        array = self.rows(name)[:]
+        if not (array.flags.aligned and array.flags.c_contiguous):
+            array = np.array(array, order="C")
+        array.flags.writeable = False
+        return array
+
+    def _unexpected(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
+        """Faults of the tensors that are not asked for; a copy is compared only where all others are ``sound``."""
+        harmless = family.harmless_tensors(self.spec)
+        for name in sorted(entries.keys() - self._used.keys()):
+            entry = entries[name]
+            if harmless.fullmatch(name):
+                continue
+            if not (self.spec.tied_embedding and name == family.tied_copy):
+                what = f"is not part of a {self.spec.family} model of {self.spec.layer_count} layers"
+                yield _Fault(entry.path, name, what, OTHER_CONFIG)
+            elif sound and not _equal(entry, self._used[self._wanted["embedding"].pieces[0].file_name]):
+                what = "differs from the embedding that the config ties it to"
+                yield _Fault(entry.path, name, what, "set tie_word_embeddings to false")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One tensor that is not as the config asks. ``path`` is None where no file has it."""
+
+    path: Path | None
+    tensor: str
+    what: str
+    remedy: str
+
+
+def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry]) -> _Fault | None:
+    entry = entries.get(piece.file_name)
+    if entry is None:
+        remedy = "fetch the weights again, or use the config.json that belongs to them"
+        if wanted.name == "head":
+            remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
+        return _Fault(None, piece.file_name, "is missing", remedy)
+    if entry.shape != piece.file_shape:
+        what = f"has shape {list(entry.shape)}, the config asks for {list(piece.file_shape)}"
+        return _Fault(entry.path, entry.name, what, OTHER_CONFIG)
+    if entry.kind in NO_NUMBERS:
+        what = f"is {entry.kind}, which is no type of weights" + (" without scales" if entry.kind == "F8_E4M3" else "")
+        remedy = f"supported: {', '.join(FLOATS)}; or fp8 and mxfp4 with scales, named by quantization_config"
+        return _Fault(entry.path, entry.name, what, remedy)
+    return None
+
+
+def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
+    """One line about all of them. ``somewhere`` is a file of the checkpoint."""
+    folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
+    if len(faults) == 1:
+        fault = faults[0]
+        return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.what}; {fault.remedy}")
+    named = "; ".join(f"{fault.tensor!r} {fault.what}" for fault in faults[:MOST_NAMED])
+    more = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
+    remedies = {fault.remedy for fault in faults}
+    remedy = remedies.pop() if len(remedies) == 1 else "fetch the weights again, or " + OTHER_CONFIG
+    return BadModel(f"{folder}: {len(faults)} tensors disagree with the config: {named}{more}; {remedy}")
+
+
+def _equal(one: TensorEntry, other: TensorEntry) -> bool:
+    if one.shape != other.shape or one.kind != other.kind:
+        return False
+    stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, one.shape[0], COMPARED_ROWS))
+    return all(np.array_equal(one.rows(rows), other.rows(rows)) for rows in stretches)

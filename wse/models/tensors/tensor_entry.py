@@ -1,0 +1,77 @@
+"""TensorEntry: one tensor of a file as a model family sees it, decoded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse.models.tensors.mapped_file import MappedFile
+
+Array = NDArray[Any]
+Index = tuple[int | slice, ...]
+Stretch = slice | NDArray[np.intp]
+Rows = Callable[[Stretch], Array]
+"""Gives a stretch along the first axis, or the indices given along it; it stays an axis."""
+
+FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""Kinds that hold one number an element, and the element type of their arrays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TensorEntry:
+    """One tensor under the name that the family gives it.
+
+    Attributes:
+        name: Name.
+        kind: How it is stored: the format's own name (F32, BF16, Q4_K and so on), or FP8 and MXFP4 for numbers that
+            were put together with their scales.
+        shape: Shape of the array, decoded.
+        stored_bytes: What the file spends on it, scales included.
+        file: The file that holds it.
+        rows: Reads or decodes a stretch of the first axis. Plain kinds give views of the file in the file's element
+            type, all others new float32 arrays.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    stored_bytes: int
+    file: MappedFile
+    rows: Rows
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self.file.path
+
+    def array(self, index: Index = ()) -> Array:
+        """``tensor[index]``. Only the stretch of the first axis that the index names is decoded; nothing is kept."""
+        if not index:
+            return self.rows(slice(None))
+        first, rest = index[0], index[1:]
+        if isinstance(first, int):
+            return self.rows(slice(first, first + 1))[(0, *rest)]
+        return self.rows(first)[(slice(None), *rest)]
+
+
+def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorEntry:
+    """A tensor that is a view of the file."""
+    array.flags.writeable = False
+    return TensorEntry(
+        name=name,
+        kind=kind,
+        shape=array.shape,
+        stored_bytes=array.nbytes,
+        file=file,
+        rows=lambda rows: array[rows] if array.ndim else array,
+    )
+
+
+def mapped_array(file: MappedFile, begin: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A view of the file's bytes from ``begin``; the caller has checked that they are there."""
+    return np.ndarray(shape, dtype, buffer=file.bytes, offset=begin)

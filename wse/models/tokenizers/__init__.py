@@ -1,0 +1,1 @@
+"""Tokenizers and chat templates of models, whatever file they came from."""

@@ -1,0 +1,293 @@
+"""The Program: what the compiler emits and what execution, the fabric model and the wavelet model read.
+
+Frozen arrays and names for people; nothing here is looked up by name while a token runs. Of addresses only
+``Buffer.address`` counts bytes from the start of SRAM; those of tiles count elements as operands do
+(`wse.program.phase`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from wse.isa.instructions import VIEWS
+from wse.number_formats import CODINGS
+from wse.program.mixture import Mixture
+from wse.program.phase import I32, I64, Field, Kind, Phase
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.schedule import LineSchedule
+
+ORDINALS = "ordinals"
+"""The tensor whose values are 1, 2, 3 and so on: a tile of it tells a kernel the indices that the tile was cut with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The layers that one region holds: a rectangle on ``wafer``, and the same on each of ``span`` wafers from there.
+
+    The rectangles of several wafers stand side by side as one region; columns are counted through them.
+    """
+
+    wafer: int
+    rect: Rect
+    first_layer: int
+    last_layer: int  # one past the last
+    has_embedding: bool
+    has_head: bool
+    sram_base_byte: int  # first byte after code, stack and what the runtime keeps
+    sram_top_byte: int  # one past the last byte in use; past the end of SRAM when the stage does not fit
+    span: int = 1
+
+    @property
+    def cols(self) -> int:
+        """Columns of the region, on all of its wafers."""
+        return self.rect.cols * self.span
+
+    @property
+    def wafers(self) -> range:
+        """The wafers that it is on."""
+        return range(self.wafer, self.wafer + self.span)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A named stretch of every PE's SRAM in one stage."""
+
+    stage: int
+    name: str
+    use: str  # code, weights, kv, activations or buffers
+    address: int
+    bytes: int
+    element: str  # element type
+    live: tuple[tuple[int, int, int], ...]  # phase, first and last step; empty: always live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColourUse:
+    """The colours ``first`` to ``first + colours - 1`` of one pattern in a stage; repainted ones are shared in turn."""
+
+    stage: int
+    pattern: str
+    axis: int
+    first: int
+    colours: int
+    repainted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TilePart:
+    """Where a stretch of a tile's values comes from.
+
+    The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
+    of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
+    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. With ``offset`` ``[cols, n]`` the inner
+    index, which then varies over rows, comes n times side by side, with that much added; -1 makes padding of it.
+    """
+
+    tensor: str
+    outer: I32 | None
+    outer_axis: int
+    inner: I32
+    inner_axis: int
+    transposed: bool
+    offset: I32 | None = None
+
+    @property
+    def width(self) -> int:
+        """Inner elements on a PE."""
+        return int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
+
+    def real_elements(self, rows: int, cols: int) -> int:
+        """Elements on all PEs of a region of that shape that are no padding."""
+        places = (cols, rows)  # that an index stands at, by the axis that it varies along
+        inner = np.count_nonzero(self.inner >= 0)
+        if self.offset is not None:
+            of_column = 1 if self.outer is None else np.count_nonzero(self.outer >= 0, axis=1)
+            return int(inner * (np.count_nonzero(self.offset >= 0, axis=1) * of_column).sum())
+        outer = places[1 - self.inner_axis] if self.outer is None else np.count_nonzero(self.outer >= 0)
+        return int(inner * outer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tile:
+    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major.
+
+    With a ``coding`` they are codes, and those that share a byte are neighbours in a column, the first in its low bits.
+    """
+
+    stage: int
+    name: str
+    address: int
+    view: str
+    outer: int
+    inner: int
+    parts: tuple[TilePart, ...]
+    coding: str = ""
+
+    @property
+    def elements(self) -> int:
+        """Elements of ``view`` that it takes."""
+        return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
+
+    def real_elements(self, rows: int, cols: int) -> int:
+        """Those of the tensors on all PEs of a region of that shape that are no padding."""
+        return sum(part.real_elements(rows, cols) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """A model placed on wafers and lowered to steps.
+
+    Attributes:
+        model_name, mapping_name, wafer_name: For people.
+        wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
+        turned: Whether rows of the mesh, as the Program counts them, are columns of the wafer.
+        sram_bytes_per_pe: What a PE has, whether or not the stages need more.
+        prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
+        element_types: Element type of each view, in the order of ``instructions.VIEWS``.
+        weight_type: How the weights of linear layers are held: an element type or a coding.
+        context: Tokens that a user's cache has room for.
+        batch: Users, whose tokens are decoded at once.
+        vocab_size: Logits of the model.
+        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, user by user,
+            then decode; either may be missing where layers are timed alone.
+        op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
+        op_edges: int32 ``[edges, 2]``.
+        colour_uses: Colours by stage and pattern.
+        ids_address: Element address (float32) of the users' next token ids in the embedding's stage; -1 for layers
+            alone.
+        root_row: Row of the head's region where logits are summed.
+        logits_out: Whether logits go to the host.
+        sampling: ``wafer`` (arg max on PEs) or ``host``.
+        padding_fraction: Share of the weight elements in SRAM that are padding.
+        mixtures: By stage, where experts are, if there are any.
+    """
+
+    model_name: str
+    mapping_name: str
+    wafer_name: str
+    wafer_rows: int
+    wafer_cols: int
+    wafers: int
+    turned: bool
+    sram_bytes_per_pe: int
+    prefill_name: str
+    element_types: tuple[str, ...]
+    weight_type: str
+    context: int
+    batch: int
+    vocab_size: int
+    stages: tuple[Stage, ...]
+    patterns: tuple[LineSchedule, ...]
+    phases: tuple[Phase, ...]
+    buffers: tuple[Buffer, ...]
+    tiles: tuple[Tile, ...]
+    op_names: tuple[str, ...]
+    op_kinds: tuple[str, ...]
+    op_layers: tuple[int, ...]
+    op_stages: tuple[int, ...]
+    op_edges: I32
+    colour_uses: tuple[ColourUse, ...]
+    ids_address: int
+    root_row: int
+    logits_out: bool
+    sampling: str
+    padding_fraction: float
+    mixtures: tuple[Mixture | None, ...]
+
+    @property
+    def prefill(self) -> tuple[Phase, ...]:
+        """The chunks of the prompts in order."""
+        return tuple(phase for phase in self.phases if phase.name == "prefill")
+
+    @property
+    def decode(self) -> Phase:
+        """One generated token of each user."""
+        return self.phases[-1]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
+        return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
+
+    def shares_pes(self, one: int, other: int) -> bool:
+        """Whether two stages are on the same PEs of some wafer."""
+        a, b = self.stages[one], self.stages[other]
+        return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
+
+    def above(self, stage: int) -> tuple[int, ...]:
+        """Stages in the same SRAM at higher addresses."""
+        top = self.stages[stage].sram_top_byte
+        higher = (i for i, other in enumerate(self.stages) if i != stage and other.sram_base_byte >= top)
+        return tuple(i for i in higher if self.shares_pes(stage, i))
+
+    def below(self, stage: int) -> tuple[int, ...]:
+        """Stages in the same SRAM at lower addresses."""
+        base = self.stages[stage].sram_base_byte
+        lower = (i for i, other in enumerate(self.stages) if i != stage and other.sram_top_byte <= base)
+        return tuple(i for i in lower if self.shares_pes(i, stage))
+
+    def used_bytes(self, stage: int) -> int:
+        """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
+        higher = [self.stages[i] for i in self.above(stage)]
+        return self.stages[stage].sram_top_byte + sum(each.sram_top_byte - each.sram_base_byte for each in higher)
+
+    def cache_bytes(self) -> list[tuple[int, int]]:
+        """By stage: bytes of KV cache on a PE, and what caches may take there, which is those and all that is free."""
+        held = [0] * len(self.stages)
+        for buffer in self.buffers:
+            held[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
+        return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(held)]
+
+    def crossings(self, phase: Phase, step: int) -> tuple[tuple[int, int], ...]:
+        """From which wafer to which a step sends bytes, equally many each; the host is -1.
+
+        Where ``Field.CHOSEN`` is set those that may: see `chosen_crossings`.
+        """
+        if phase.kind[step] == Kind.CROSS:
+            return ((int(phase.fixed[step, Field.FROM_WAFER]), int(phase.fixed[step, Field.TO_WAFER])),)
+        if phase.kind[step] != Kind.WAFERS:
+            return ()
+        stage = self.stages[phase.stage[step]]
+        ends = self.patterns[phase.code[step]].messages[:, :2] // stage.rect.cols + stage.wafer
+        return tuple(dict.fromkeys((a, b) for a, b in ends.tolist() if a != b))
+
+    def chosen_crossings(self, phase: Phase, step: int, columns: I64) -> tuple[tuple[int, int], ...]:
+        """Those of a step that goes by the choice of experts, int64 ``[cols]`` of which pairs come to each column."""
+        end, here = 2 - int(phase.fixed[step, Field.CHOSEN]), self.chosen_wafers(int(phase.stage[step]), columns)
+        return tuple(pair for pair in self.crossings(phase, step) if pair[end] in here)
+
+    def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
+        """The wafers of a stage to which pairs of tokens and experts come, ``columns`` as in `chosen_crossings`."""
+        held = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
+        return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, held.tolist(), strict=True) if count)
+
+    def element_type(self, view: str) -> str:
+        """Element type of a view."""
+        return self.element_types[VIEWS.index(view)]
+
+    def digest(self) -> str:
+        """sha256 over every array, number and name of the Program, as hex."""
+        digest = hashlib.sha256()
+        _feed(digest, self)
+        return digest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, value: Any) -> None:
+    """Add a value and all that it holds, each with its kind and size so that no two Programs read the same."""
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value) and not isinstance(value, type):
+        digest.update(type(value).__name__.encode())
+        for item in fields(value):
+            _feed(digest, getattr(value, item.name))
+    elif isinstance(value, tuple):
+        digest.update(f"({len(value)}".encode())
+        for item in value:
+            _feed(digest, item)
+    else:
+        digest.update(f"{value!r};".encode())

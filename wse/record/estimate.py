@@ -1,0 +1,130 @@
+"""An estimate written down: the chunks of the prompts and the decoded tokens that were timed, as if they had run.
+
+Tokens with as many cache slots in use are timed once and share a schedule. They differ in the rows that pass a cache
+entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less than a
+word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wse.errors import BadTrace
+from wse.fabric.clock import Clock, Timed
+from wse.fabric.expert_costs import Pairs
+from wse.fabric.links.link_map import I64
+from wse.fabric.model import AlikeTokens, CacheUse
+from wse.fabric.phase_cost import PhaseCost
+from wse.inspect.expert_load import ExpertLoad
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.record.header import trace_header
+from wse.record.recorder import MOST_ROWS, Recorder
+from wse.report.as_json import Report
+from wse.request.placement_request import Placeable
+from wse_traces.errors import TraceError
+
+NO_TOKEN = -1
+"""Id of a token that nobody knows."""
+
+
+def write_estimate(path: Path, prepared: Placeable, program: Program, counted: Timed, report: Report) -> None:
+    """Write the trace of what was counted; ``report`` is kept in it, with inputs that are the options in the header.
+
+    Raises:
+        BadTrace: the trace cannot be written.
+    """
+    header = trace_header(prepared, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
+    try:
+        with Recorder(path, program, header) as recorder:
+            passes = _Passes(recorder, program, counted.clock)
+            passes.prompts(counted.prompts)
+            passes.decoded(counted.alike)
+            recorder.finish(counted.clock, passes.load, report)
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+
+
+class _Passes:
+    """Writes passes in their order, and the tokens that they read and generate."""
+
+    def __init__(self, recorder: Recorder, program: Program, clock: Clock) -> None:
+        self._recorder, self._program, self._fabric = recorder, program, clock.fabric
+        self._now = 0.0  # cycles since the start
+        self._ended = np.zeros(program.batch)  # the cycle in which each user got the last token
+        self._lengths = np.zeros(program.batch, np.int64)  # tokens in each user's cache
+        self.load = ExpertLoad()
+
+    def prompts(self, costs: Sequence[PhaseCost]) -> None:
+        """The chunks of the prompts, and the token of each user that follows them."""
+        read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
+        for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
+            user = phase.user
+            use: CacheUse = (self._fabric.cache_use([int(self._lengths[user]) + phase.tokens - 1])[0], ())
+            self._lengths[user] += phase.tokens
+            schedule = self._recorder.schedule(index, cost, use[0], ())
+            done = self._passes(index, schedule, cost, [use])
+            read[user].append(np.full(phase.tokens, done.start))
+            self._ended[user] = self._now
+        for user, parts in enumerate(read):
+            passes = np.concatenate(parts)
+            self._tokens(passes, user, np.arange(len(passes)), 0, is_prompt=True)
+            self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
+
+    def decoded(self, alike: Sequence[AlikeTokens]) -> None:
+        """One token of each user after another."""
+        phase, users, position = len(self._program.phases) - 1, np.arange(self._program.batch), self._lengths.copy()
+        waited = self._now - self._ended  # for the prompts of later users
+        for each in alike:
+            uses = [self._use() for _ in range(each.tokens)]
+            shifts = self._fabric.shifted(each.slots, [rows for _, passing in uses for rows in passing])
+            mean, over = np.divmod(shifts, each.tokens)
+            cost = replace(each.cost, words=each.cost.words + mean[:, 0], hops=each.cost.hops + mean[:, 1])
+            with self._recorder.writer.together():
+                schedule = self._recorder.schedule(phase, cost, each.slots, ())
+                done = self._passes(phase, schedule, cost, uses)
+                self._recorder.write_shifts(phase, done[-1], *over.T[:, np.newaxis])
+            for first in range(0, each.tokens, MOST_ROWS):
+                some = np.array(done[first : first + MOST_ROWS])
+                for user in users.tolist():
+                    cycles = np.full(len(some), each.cost.cycles)
+                    cycles[0] += waited[user]
+                    at = position[user] + 1 + np.arange(len(some))
+                    self._tokens(some, user, at, cycles.astype(np.int64), is_prompt=False)
+                position += len(some)
+                waited[:] = 0
+
+    def _use(self) -> CacheUse:
+        """What the next token of each user depends on."""
+        use = self._fabric.cache_use(self._lengths.tolist())
+        self._lengths += 1
+        return use
+
+    def _passes(self, phase_index: int, schedule: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
+        """Passes of one schedule, from now on; their indices."""
+        phase = self._program.phases[phase_index]
+        pairs = even_choice(self._program, phase)
+        starts = self._now + cost.cycles * np.arange(len(uses))
+        done = self._recorder.passes(phase_index, schedule, cost, uses, starts.tolist(), pairs)
+        self._now += cost.cycles * len(uses)
+        self.load.add(phase.name, {layer: tokens * len(uses) for layer, tokens in pairs.items()})
+        return done
+
+    def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
+        """Tokens of one user, without text."""
+        zeros = np.zeros(len(passes), np.int64)
+        row = {"pass": passes, "id": zeros + NO_TOKEN, "sequence": zeros + user, "position": zeros + position}
+        told = {"cycles": zeros + cycles, "is_prompt": zeros + is_prompt, "wall_s": zeros, "text_end": zeros}
+        self._recorder.writer.append("token", {**row, **told})
+
+
+def even_choice(program: Program, phase: Phase) -> Pairs:
+    """Of each layer with experts, how many of a phase's tokens choose each where they choose as evenly as they can."""
+    ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
+    mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
+    return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}

@@ -1,0 +1,61 @@
+"""What a trace says of itself before anything is in it: names, sizes, options, versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import wse
+from wse.program.program import Program
+from wse.request.placement_request import Placeable
+from wse_traces.header import RunHeader
+
+
+def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
+    """The header of the trace of a compiled request; ``options`` are those that its command has besides."""
+    rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
+    return RunHeader(
+        created_by=f"wse {wse.__version__}",
+        model=encodable(program.model_name),
+        wafer=program.wafer_name,
+        mapping=program.mapping_name,
+        seed=seed,
+        program_digest=digest,
+        wafers=program.wafers,
+        rows=rows,
+        cols=cols,
+        clock_hz=prepared.wafer.clock_hz,
+        options={**encodable(options), **_options(prepared), **_defects(prepared, program)},
+        versions={"wse": wse.__version__, "numpy": np.__version__},
+    )
+
+
+def encodable(value: Any) -> Any:
+    """``value`` with what a file name may hold but UTF-8 may not (half of a surrogate pair) spelt out."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    return {key: encodable(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _options(prepared: Placeable) -> dict[str, Any]:
+    o = prepared.options
+    return {
+        "dtype": o.dtype,
+        "activations": o.activation_type,
+        "accumulate": o.accumulate,
+        "experts": o.experts,
+        "context": o.context,
+        "prompt_tokens": o.prompt_tokens[0] if o.batch == 1 else list(o.prompt_tokens),
+        "new_tokens": prepared.new_tokens,
+        "software": prepared.software.name,
+        "region": list(o.region) if o.region else None,
+    }
+
+
+def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
+    """``mesh``: rows and columns that programs see on a wafer with defects; nothing where it is whole."""
+    if prepared.defects is None:
+        return {}
+    mesh = [program.wafer_rows, program.wafer_cols]
+    return {"defects": encodable(prepared.defects.given), "defects_seed": prepared.defects.seed, "mesh": mesh}

@@ -1,0 +1,80 @@
+"""The trace of a run as long as it can be written: what happens when it no longer can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from wse.errors import UnknownName
+from wse.record.run import RunRecorder
+from wse_traces.errors import TraceError
+
+STOP: Final = "stop"
+CONTINUE: Final = "continue"
+POLICIES: Final = (STOP, CONTINUE)
+"""What a run does when its trace cannot be written: it ends, or goes on without one."""
+
+T = TypeVar("T")
+
+
+def check_policy(policy: str) -> None:
+    """Raise UnknownName for a policy that there is not."""
+    if policy not in POLICIES:
+        raise UnknownName("trace policy", policy, POLICIES, where="--trace-policy")
+
+
+class TraceKeeper:
+    """A context manager around the recorder of a run, which is None where there is no trace, or no longer one."""
+
+    def __init__(
+        self, opened: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
+    ) -> None:
+        """``opened`` opens the recorder; ``on_warning`` hears why a run goes on without.
+
+        Raises: TraceError where there can be none, and the policy is to stop.
+        """
+        self.recorder: RunRecorder | None = None
+        self.lost: dict[str, Any] = {}
+        self._policy, self._on_warning = policy, on_warning
+        if opened is not None:
+            try:
+                self.recorder = opened()
+            except TraceError as error:
+                self._go_on_without(error)
+
+    def write(self, call: Callable[[RunRecorder], T], otherwise: T) -> T:
+        """What ``call`` gives for the recorder; ``otherwise`` where there is none.
+
+        Raises: TraceError where it can no longer be written, and the policy is to stop.
+        """
+        if self.recorder is None:
+            return otherwise
+        try:
+            return call(self.recorder)
+        except TraceError as error:
+            self._go_on_without(error)
+            return otherwise
+
+    def _go_on_without(self, error: TraceError) -> None:
+        if self._policy == STOP:
+            raise error
+        recorder, self.recorder = self.recorder, None
+        self.lost = {"trace_error": str(error)}
+        if recorder is not None:
+            with suppress(TraceError):  # the one that is known already
+                recorder.writer.close(complete=False)
+            self.lost["trace"] = str(recorder.writer.path)
+        self._on_warning(f"{error}; the run goes on without a trace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.write(lambda recorder: recorder.__exit__(None, None, None), None)
+        elif self.recorder is not None:
+            self.recorder.__exit__(kind, error, trace)

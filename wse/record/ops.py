@@ -1,0 +1,60 @@
+"""What ``--record`` asks for: the ops whose outputs a trace shall hold."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from fnmatch import fnmatchcase
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.execute.op_outputs import READABLE
+from wse.models.graph import op_graph, ops_in_order
+from wse.models.spec import ModelSpec
+
+ACTIVATIONS: Final = "activations"
+
+
+def recorded_ops(text: str, spec: ModelSpec, *, traced: bool) -> tuple[int, ...]:
+    """Indices of the ops that ``activations`` or ``activations=OP,OP...`` asks for, ascending.
+
+    An OP may hold ``*``, as in ``layers.*.attention``. Without any, all are meant that can be read.
+
+    Raises:
+        BadInput: it is something else, an op is unknown or cannot be read, or there is no trace to write to.
+    """
+    what, named, ops = text.partition("=")
+    if what != ACTIVATIONS:
+        raise UnknownName("recording", what, (ACTIVATIONS,), where="--record")
+    if not traced:
+        message = f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH"
+        raise BadInput(message)
+    kinds = {op.name: op.kind for op in ops_in_order(op_graph(spec))}
+    readable = [name for name, kind in kinds.items() if kind in READABLE]
+    chosen = (
+        {name for pattern in ops.split(",") for name in _meant(pattern.strip(), readable, kinds)} if named else None
+    )
+    return tuple(i for i, name in enumerate(kinds) if name in (readable if chosen is None else chosen))
+
+
+def _meant(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
+    """The ops that one name or pattern means."""
+    found = [name for name in readable if fnmatchcase(name, pattern)]
+    if found:
+        return found
+    unread = next((name for name in kinds if fnmatchcase(name, pattern)), None)
+    if unread is not None:
+        reason = "what it makes does not lie on PEs as one tensor"
+        message = (
+            f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {_all(readable)}"
+        )
+        raise BadInput(message)
+    close = difflib.get_close_matches(pattern, kinds, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    message = f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_all(readable)}"
+    raise BadInput(message)
+
+
+def _all(names: list[str]) -> str:
+    """Names with * in place of the layer, each once."""
+    return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

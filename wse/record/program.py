@@ -1,0 +1,80 @@
+"""A Program written into a trace: what was compiled, before anything of it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse.program.memory_use import USES, stage_bytes
+from wse.program.phase import ROWS
+from wse.program.program import Program
+from wse_traces.write import TraceWriter
+
+
+def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
+    """Stages, ops, buffers and colours of a Program, before anything runs; what is referred to before what refers."""
+    used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
+    placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
+    placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
+    held = [p.stages[i] for _, i in placed]
+    has_layers = [s.last_layer > s.first_layer for s in held]
+    stages: dict[str, Any] = {
+        "wafer": [wafer for wafer, _ in placed],
+        "row": [s.rect.row for s in held],
+        "col": [s.rect.col for s in held],
+        "rows": [s.rect.rows for s in held],
+        "cols": [s.rect.cols for s in held],
+        "first_layer": [s.first_layer if h else -1 for s, h in zip(held, has_layers, strict=True)],
+        "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(held, has_layers, strict=True)],
+        "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
+    }
+    writer.append_sram(stages, pe_bytes=sram_bytes)
+    ops: dict[str, Any] = {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages}
+    writer.append("op", ops)
+    writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
+    _write_buffers(writer, p)
+    _write_routes(writer, p)
+
+
+def _write_buffers(writer: TraceWriter, p: Program) -> None:
+    live = [_live_ops(p, b.live) for b in p.buffers]
+    writer.append(
+        "buffer",
+        {
+            "stage": [b.stage for b in p.buffers],
+            "name": [b.name[:128] for b in p.buffers],
+            "use": [USES.index(b.use) for b in p.buffers],
+            "address": [b.address for b in p.buffers],
+            "bytes": [b.bytes for b in p.buffers],
+            "dtype": [b.element for b in p.buffers],
+            "live_from": [first for first, _ in live],
+            "live_to": [last for _, last in live],
+        },
+    )
+
+
+def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
+    if not live:
+        return -1, -1
+    ops = [int(p.phases[phase].op[step]) for phase, first, last in live for step in (first, last)]
+    return min(ops), max(ops)
+
+
+def _write_routes(writer: TraceWriter, p: Program) -> None:
+    rows = [
+        (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
+    ]
+    rects = [p.stages[use.stage].rect for use, _, _ in rows]
+    writer.append(
+        "route",
+        {
+            "stage": [use.stage for use, _, _ in rows],
+            "colour": [colour for _, colour, _ in rows],
+            "pattern": writer.append_names([use.pattern for use, _, _ in rows]),
+            "axis": [0 if use.axis == ROWS else 1 for use, _, _ in rows],
+            "wafer": [wafer for _, _, wafer in rows],
+            "row": [r.row for r in rects],
+            "col": [r.col for r in rects],
+            "rows": [r.rows for r in rects],
+            "cols": [r.cols for r in rects],
+        },
+    )

@@ -1,0 +1,144 @@
+"""A trace of what a Program does: itself and its mapping at the start, then passes, then totals.
+
+Written by a run as it goes on (`run`) and by an estimate at its end (`estimate`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from wse.fabric.clock import Clock
+from wse.fabric.expert_costs import Pairs
+from wse.fabric.links.layer_links import layer_links
+from wse.fabric.links.link_map import I64
+from wse.fabric.model import CacheUse
+from wse.fabric.phase_cost import PhaseCost
+from wse.inspect.expert_load import ExpertLoad
+from wse.program.program import Program
+from wse.record.experts import ExpertRecord
+from wse.record.header import encodable
+from wse.record.links import write_layer_links
+from wse.record.program import write_program
+from wse.record.steps import Busy, Columns, PhaseSteps
+from wse_traces.header import RunHeader
+from wse_traces.write import TraceWriter
+
+MOST_ROWS = 1 << 14  # of crossings at once
+NO_STEPS = np.zeros(0, np.int64)
+
+
+class Recorder:
+    """Writes one trace. Use as a context manager, as TraceWriter is."""
+
+    def __init__(self, path: Path, program: Program, header: RunHeader) -> None:
+        """Raises TraceError when the path cannot be written."""
+        self._program = program
+        self._schedules: dict[Hashable, int] = {}
+        self._steps: dict[int, PhaseSteps] = {}
+        self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+        self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
+        self.writer = TraceWriter(path, header)
+        self.experts = ExpertRecord(self.writer, program)
+        write_program(self.writer, program, program.sram_bytes_per_pe)
+
+    def __enter__(self) -> Self:
+        self.writer.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.writer.__exit__(*details)
+
+    def steps(self, phase_index: int) -> PhaseSteps:
+        """The steps of a phase, which chunks of a prompt may share."""
+        phase = self._program.phases[phase_index]
+        if id(phase.fixed) not in self._steps:
+            self._steps[id(phase.fixed)] = PhaseSteps(self._program, phase, self.writer.append_names)
+        return self._steps[id(phase.fixed)]
+
+    def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
+        """The index of a schedule; written once for each ``key`` of phases that have the same steps.
+
+        What the steps ``apart`` send is left out, as it differs from pass to pass.
+        """
+        phase = self._program.phases[phase_index]
+        same = (id(phase.fixed), phase.begins, slots, key)
+        if same not in self._schedules:
+            steps = self.steps(phase_index).columns(cost, apart)
+            name = "decode" if phase.name == "decode" else "prefill"
+            self._schedules[same] = self.writer.append_schedule(
+                steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
+            )
+        return self._schedules[same]
+
+    def passes(
+        self,
+        phase_index: int,
+        schedule: int,
+        cost: PhaseCost,
+        uses: Sequence[CacheUse],
+        starts: Sequence[float],
+        pairs: Pairs,
+        walls: Iterable[float] = repeat(0.0),
+    ) -> range:
+        """Passes of one schedule after each other; their indices.
+
+        Args:
+            phase_index: The phase that ran.
+            schedule: As ``schedule`` gave it.
+            cost: What one of them cost.
+            uses: Of each, what its traffic depends on.
+            starts: The cycle that each starts in.
+            pairs: How many tokens of one of them chose each expert.
+            walls: How many seconds the emulator took for each.
+        """
+        rows = [
+            self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
+            for start, wall_s in zip(starts, walls, strict=False)
+        ]
+        count, index = len(rows), range(rows[0], rows[-1] + 1)
+        for use in uses:
+            self._runs[phase_index, *use] += 1
+        steps = self.steps(phase_index)
+        self._write_crossings(steps.crossings(cost), index)
+        self._count_busy(steps.busy(cost), count)
+        self.experts.count(phase_index, pairs, count)
+        return index
+
+    def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
+        """What cache shifts of passes send besides what their schedule says: int64 ``[passes, steps]``, each."""
+        shifting = self.steps(phase_index).shifting
+        passes, which = (words | hops)[:, shifting].nonzero()
+        if len(passes):
+            step = shifting[which]
+            sent = {"words": words[passes, step], "hops": hops[passes, step]}
+            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **sent})
+
+    def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
+        """Totals by link, by layer and link, by PE and by expert, and the report."""
+        self.experts.finish(load)
+        for wafer in range(self._program.wafers):
+            self.writer.append_plane("links/words", clock.links_on(wafer))
+            self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
+        write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
+        self.writer.write_summary({key: encodable(value) for key, value in summary.items()})
+
+    def _write_crossings(self, each: Columns, passes: range) -> None:
+        rows = len(each["bytes"])
+        at_once = max(1, MOST_ROWS // max(rows, 1))
+        for first in range(passes.start, passes.stop, at_once) if rows else ():
+            some = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
+            columns = each if len(some) == 1 else {name: np.tile(column, len(some)) for name, column in each.items()}
+            self.writer.append("crossing", {**columns, "pass": np.repeat(some, rows)})
+
+    def _count_busy(self, busy: Busy, times: int) -> None:
+        for stage, row, end_row, cycles in busy:
+            placed = self._program.stages[stage]
+            cols = slice(placed.rect.col, placed.rect.col + placed.rect.cols)
+            for wafer in placed.wafers:
+                self._busy[wafer, row:end_row, cols] += cycles * times

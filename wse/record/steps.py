@@ -1,0 +1,110 @@
+"""The steps of a phase, what they send between wafers and where they compute, as columns of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.links.link_map import I64
+from wse.fabric.phase_cost import PhaseCost
+from wse.isa.instructions import KERNELS
+from wse.program.phase import Kind, Phase
+from wse.program.program import Program
+
+TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
+KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2, Kind.WAFERS: 2}
+
+Columns = dict[str, npt.NDArray[Any]]
+Busy = list[tuple[int, int, int, int]]
+"""Stage, first row of the mesh, one past the last, and the cycles that PEs there compute."""
+
+
+class PhaseSteps:
+    """The steps of a phase, of which all that its runs have in common is looked up once.
+
+    Attributes:
+        shifting: int64 ``[shifts]``: the steps that are cache shifts.
+    """
+
+    def __init__(
+        self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
+    ) -> None:
+        """``index_names`` gives the indices of names in the trace."""
+        self.shifting = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        self._places = _place_columns(program, phase) | {"name": index_names(_names(program, phase))}
+        self._crossings = [
+            (step, program.crossings(phase, step))
+            for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
+        ]
+        self._computing = np.flatnonzero(phase.kind == Kind.COMPUTE)
+        first = np.array([s.rect.row for s in program.stages])[phase.stage] + phase.fixed[:, 0]
+        places = np.column_stack([phase.stage, first, first + phase.fixed[:, 1]])[self._computing]
+        self._busy, which = np.unique(places, axis=0, return_inverse=True)
+        self._which = which.ravel()
+
+    def columns(self, cost: PhaseCost, apart: I64) -> Columns:
+        """The table of steps of one schedule; the steps ``apart`` send nothing."""
+        by_cause = cost.by_cause.astype(np.int64)
+        words, hops = cost.words.copy(), cost.hops.copy()
+        words[apart] = hops[apart] = 0
+        return {
+            **self._places,
+            "start_cycle": cost.start.astype(np.int64),
+            "cycles": by_cause.sum(axis=1),
+            "cycles_by": by_cause,
+            "words": words,
+            "hops": hops,
+        }
+
+    def crossings(self, cost: PhaseCost) -> Columns:
+        """The table of crossings but ``pass``, one row for each step and pair of wafers; there may be none."""
+        pairs = [(step, *pair) for step, known in self._crossings for pair in cost.crossed.get(step, known)]
+        steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
+        crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
+        return {
+            "src_wafer": sources.astype(np.int32),
+            "dst_wafer": targets.astype(np.int32),
+            "bytes": cost.bytes[steps] // np.bincount(steps)[steps] if len(steps) else steps,
+            "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
+        }
+
+    def busy(self, cost: PhaseCost) -> Busy:
+        """Where PEs compute in one run, each rectangle of PEs once."""
+        compute = cost.by_cause[self._computing, CAUSES.index("compute")]
+        sums = np.bincount(self._which, compute, len(self._busy))
+        return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
+
+
+def _place_columns(program: Program, phase: Phase) -> Columns:
+    """The columns that say where steps are and what they belong to."""
+    stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[phase.stage]
+    wafer, row, col, rows, cols = stages.T
+    ranged = np.isin(phase.kind, (Kind.COMPUTE, Kind.LINE))  # of the region's rows, those that take part
+    columns = {
+        "op": phase.op,
+        "stage": phase.stage,
+        "layer": np.array(program.op_layers, np.int32)[phase.op],
+        "wafer": wafer,
+        "row": row + np.where(ranged, phase.fixed[:, 0], 0),
+        "col": col,
+        "rows": np.where(ranged, phase.fixed[:, 1], rows),
+        "cols": cols,
+    }
+    kinds = np.array([KIND_CODES[kind] for kind in Kind], np.uint8)
+    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds[phase.kind]}
+
+
+def _names(program: Program, phase: Phase) -> list[str]:
+    names = []
+    for kind, code in zip(phase.kind.tolist(), phase.code.tolist(), strict=True):
+        if kind == Kind.COMPUTE:
+            names.append(KERNELS[code])
+        elif kind in (Kind.LINE, Kind.WAFERS):
+            names.append(program.patterns[code].name)
+        else:
+            names.append(TRANSFER_NAMES[Kind(kind)])
+    return names

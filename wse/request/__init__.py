@@ -1,0 +1,1 @@
+"""Requests: what a user asks for, checked, with its defaults filled in."""

@@ -1,0 +1,107 @@
+"""What ``wse compare MODEL`` is asked for, checked: wafers, mappings and links that are set side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.hardware.spec import WaferSpec
+from wse.request.estimate_request import EstimateRequest
+from wse.request.placement_request import check_counts
+from wse_mappings.strategies.recipe import recipes
+
+GIGA: Final = 1e9
+MICRO: Final = 1e-6
+TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
+"""Numbers of wafers that are compared unasked, in units of the fewest that hold the model."""
+MOST_WAFERS: Final = 1_000
+MOST_ROWS: Final = 2_000
+BANDWIDTHS_GB_PER_S: Final = (0.1, 10_000.0)
+LATENCIES_US: Final = (0.0, 10_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link out of a wafer."""
+
+    bytes_per_s: float
+    latency_s: float
+
+
+SLOWEST, FASTEST = Link(8 * GIGA, 20 * MICRO), Link(150 * GIGA, 0.5 * MICRO)
+"""Links that are compared unasked beside the wafer's own: eight lanes of PCIe 3.0 (7.9 GB/s) or four of 4.0 behind a
+switch that stores and forwards; a wafer's twelve 100-gigabit ports (CS-3 datasheet) with no more latency than a
+switch that cuts through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """The options of ``wse compare`` as given.
+
+    Attributes:
+        base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
+        wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
+        mappings: Names; None for all there are.
+        link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
+            link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
+        streams: Users' batches in flight at once; None for as many as have room for their caches.
+    """
+
+    base: EstimateRequest
+    wafers: tuple[int, ...] | None = None
+    mappings: tuple[str, ...] | None = None
+    link_gb_per_s: tuple[float, ...] | None = None
+    link_latency_us: tuple[float, ...] | None = None
+    own_link: bool = False
+    streams: int | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """The mappings, each once."""
+        return tuple(dict.fromkeys(self.mappings or recipes()))
+
+    def links(self, wafer: WaferSpec) -> tuple[Link, ...]:
+        """The links that a comparison has rows for, the wafer's own first where it is among them."""
+        own = Link(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
+        if self.link_gb_per_s is None and self.link_latency_us is None:
+            return (own,) if self.own_link else tuple(dict.fromkeys((own, SLOWEST, FASTEST)))
+        rates = [own.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
+        waits = [own.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
+        return tuple(dict.fromkeys(Link(rate, wait) for rate in rates for wait in waits))
+
+
+def check(request: CompareRequest) -> None:
+    """Refuse what cannot be compared, before anything is loaded.
+
+    Raises:
+        BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
+        UnknownName: there is no such mapping.
+    """
+    for name in request.names():
+        if name not in recipes():
+            raise UnknownName("mapping", name, recipes(), where="--mapping")
+    for count in request.wafers or ():
+        check_counts(wafers=count)
+        if count > MOST_WAFERS:
+            message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
+            raise BadInput(message)
+    check_counts(streams=request.streams)
+    _check_each("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
+    _check_each("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
+    rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
+    rows *= len(request.link_gb_per_s or (0,)) * len(request.link_latency_us or (0,))
+    if rows > MOST_ROWS:
+        message = f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows"
+        raise BadInput(message)
+    if request.base.new_tokens == 1:
+        message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
+        raise BadInput(message)
+
+
+def _check_each(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
+    low, high = bounds
+    for value in values or ():
+        if not (math.isfinite(value) and low <= value <= high):
+            message = f"{option} {value:g}: give numbers from {low:g} to {high:g} {unit}"
+            raise BadInput(message)

@@ -1,0 +1,89 @@
+"""Where the mesh that programs see lies on wafers with dead PEs and links.
+
+All wafers of a system show programs the same rows and columns: as many as the wafer that can show fewest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.errors import BadDefects
+from wse.hardware.defects import Defects
+from wse.hardware.spec import WaferSpec
+from wse_mappings.mesh.broken import Broken
+from wse_mappings.mesh.logical_mesh import LogicalMesh, usable_shape
+
+Meshes = tuple[LogicalMesh, ...]
+
+
+def largest_live(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
+    """The largest mesh of live PEs that each of some wafers has, of the same size on all.
+
+    Raises:
+        BadDefects: a wafer has no live PE.
+    """
+    fabrics = [defects.on(index).corner(wafer.mesh_rows, wafer.mesh_cols) for index in range(wafers)]
+    rows, cols = usable_shape(fabrics)
+    if rows == 0:
+        message = (
+            f"--defects {defects.given}: leaves no mesh of live PEs on {wafers} x {wafer.mesh_rows}x{wafer.mesh_cols} "
+            f"PEs of {wafer.name}; give fewer dead PEs, or a larger mesh"
+        )
+        raise BadDefects(message)
+    return tuple(LogicalMesh.on(fabric, rows, cols) for fabric in fabrics)
+
+
+def smallest_around(defects: Defects, whole: WaferSpec, wanted: WaferSpec, wafers: int) -> Meshes | None:
+    """A mesh of live PEs as large as a ``wanted`` one, on the smallest corner of each wafer that has it.
+
+    The corner grows by a row and a column at a time, as far as the ``whole`` wafer goes; None where that is too small.
+    """
+    fabrics, rows, cols = [defects.on(index) for index in range(wafers)], wanted.mesh_rows, wanted.mesh_cols
+    for more in range(max(whole.mesh_rows - rows, whole.mesh_cols - cols) + 1):
+        corners = [f.corner(min(rows + more, whole.mesh_rows), min(cols + more, whole.mesh_cols)) for f in fabrics]
+        if all(_holds(corner, rows, cols) for corner in corners):
+            return tuple(LogicalMesh.on(corner, rows, cols) for corner in corners)
+    return None
+
+
+def as_programs_see(
+    wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
+) -> tuple[WaferSpec, Meshes]:
+    """A wafer as programs see it, and where its PEs are on each of some.
+
+    With ``grow_to`` programs see the ``wafer``'s own mesh, on a corner of that one which is larger where PEs are dead,
+    or all of it.
+    """
+    if defects is None:
+        return wafer, ()
+    around = smallest_around(defects, grow_to, wafer, wafers) if grow_to else None
+    meshes = around or largest_live(defects, grow_to or wafer, wafers)
+    return seen_by_programs(wafer, meshes), meshes
+
+
+def fewest_live(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
+    """The fewest wafers, where ``fewest`` says how many of a whole kind it takes: the more there are, the fewer live
+    PEs the worst of them has."""
+    count = fewest(wafer)
+    while (
+        defects is not None and (needed := fewest(seen_by_programs(wafer, largest_live(defects, wafer, count)))) > count
+    ):
+        count = needed
+    return count
+
+
+def seen_by_programs(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
+    """The wafer with the rows and columns of live PEs."""
+    rows, cols = meshes[0].shape
+    return replace(wafer, mesh_rows=rows, mesh_cols=cols)
+
+
+def _holds(fabric: Broken, rows: int, cols: int) -> bool:
+    def enough(out: npt.NDArray[np.bool_]) -> bool:
+        return int(((~out).sum(axis=1) >= cols).sum()) >= rows
+
+    return enough(fabric.dead) and enough(fabric.gone)  # what is cut off takes longer to find

@@ -1,0 +1,1 @@
+"""``wse compile``: where a Program puts everything, with nothing executed."""

@@ -1,0 +1,69 @@
+"""Compile a prepared request, choosing by time, and say what would help when it does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.search import Found, search
+from wse.errors import DoesNotFit
+from wse.fabric.model import Fabric
+from wse.program.program import Program
+from wse.request.placement_request import Placeable
+
+
+def compiled(prepared: Placeable) -> Program:
+    """The Program with the fewest cycles for the whole request; as `found`."""
+    return found(prepared).program
+
+
+def found(prepared: Placeable) -> Found:
+    """The Program with the fewest cycles for the whole request, and what was tried besides.
+
+    Raises:
+        DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
+    """
+    p = prepared
+    try:
+        return best(p)
+    except DoesNotFit as error:
+        wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
+        named = [_whole(r, p) for r in wanted]
+        nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
+            named = [remedy for remedy in named if not remedy.startswith(("--mesh", "--wafers"))]
+            nothing = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
+        remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
+        most = p.options.wafers
+        none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
+        message = f"{error}{none}; {remedy}"
+        raise DoesNotFit(message) from error
+
+
+def best(prepared: Placeable) -> Found:
+    """The same without a look for remedies.
+
+    Raises:
+        DoesNotFit: with the bytes.
+    """
+    p = prepared
+
+    def cycles(program: Program) -> float:
+        fabric = Fabric(program, p.wafer, p.software, p.meshes)
+        prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
+        return prompt + fabric.decode_cost(*p.midway).cycles * p.new_tokens
+
+    def by_op(program: Program) -> list[float]:
+        cost = Fabric(program, p.wafer, p.software).decode_cost(*p.midway)  # in small, as on a whole wafer
+        cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
+        return [float(each) for each in cycles]
+
+    return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
+
+
+def _whole(remedy: str, prepared: Placeable) -> str:
+    """A remedy with what else must change for it."""
+    option, _, value = remedy.partition(" ")
+    if option == "--context":
+        return prepared.request.shorter(int(value), max(prepared.options.prompt_tokens))
+    return remedy

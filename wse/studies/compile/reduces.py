@@ -1,0 +1,150 @@
+"""The reduces of a decoded token: how far each is from the published lower bound, and the cheapest pattern for it.
+
+A step counts here if all its lines combine words in the same way, over the whole line or over stretches of it, which
+do so at the same time; the longest stretch stands for all. Cycles are those of the pattern alone on a line of live PEs,
+without the launch of its step, which is the same whatever the pattern.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from wse.fabric.expert_costs import evenly
+from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.links.traffic import Traffic
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.phase import ROWS, Kind
+from wse.program.program import Program
+from wse_mappings.patterns.auto import Chosen, Operation, auto
+from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
+
+MOST_PES: Final = 1000
+"""PEs of the longest line with a bound, and, in all, of the lines that are searched for their cheapest pattern.
+
+Both take about a second at most: a search up to 1.5 ms a PE, and the bound of a line grows with the cube of its length.
+"""
+
+
+class Stretch(NamedTuple):
+    """The longest stretch of a line over which a pattern combines: its PEs, and the root's place in it.
+
+    An all-reduce leaves the result at the first PE too, and has root 0. ``pairs``: a message's two words belong
+    together. Otherwise it does not matter how operands combine.
+    """
+
+    operation: Operation
+    pes: int
+    root: int
+    pairs: bool
+
+
+class Line(NamedTuple):
+    """A stretch with some words in each PE, along lines of an axis, and what the pattern takes that combines them."""
+
+    pattern: str
+    axis: int
+    stretch: Stretch
+    words: int
+    cycles: float
+
+
+def reduce_facts(program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: int) -> list[dict[str, Any]]:
+    """Reduces and all-reduces of a decoded token with ``slots`` cache slots in use on the fullest row.
+
+    Those that take the most cycles of a token come first; ``steps`` says how many steps a token are alike. There is no
+    ``bound_cycles`` where a line is longer than ``MOST_PES``, and no ``cheapest`` where those before took up as many.
+    Sums by pairs of tokens and experts are those of the fullest column where tokens choose as evenly as they can.
+    """
+    times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
+    steps = _lines(program, slots, times)
+    ranked = sorted(steps, key=lambda line: -steps[line] * line.cycles)
+    rows = [_row(line, steps[line], wafer) for line in ranked]
+    cheapest = _cheapest(ranked, times, wafer)
+    for line, row in zip(ranked, rows, strict=True):
+        if found := cheapest.get((line.stretch, line.words)):
+            row |= {"cheapest": found.told, "cheapest_cycles": found.cost}
+    return rows
+
+
+def stretch_of(pattern: LineSchedule) -> Stretch | None:
+    """The longest stretch that a pattern combines; None where it combines none, or lines differ."""
+    if len(pattern.first) > 2:
+        return None
+    combining = np.isin(pattern.messages[:, 2], COMBINING)
+    ends = pattern.messages[combining, :2]
+    if not len(ends):
+        return None
+    begun, ended = (np.bincount(side, minlength=pattern.length) for side in (ends.min(axis=1), ends.max(axis=1)))
+    last = np.flatnonzero(np.cumsum(begun - ended) == 0)  # no message passes from here to the next PE
+    first = np.append(0, last[:-1] + 1)
+    longest = (last - first).argmax()
+    start, pes = int(first[longest]), int((last - first)[longest]) + 1
+    pairs = bool((pattern.messages[:, 2] == Arrival.LARGER_PAIR).any())
+    if not combining.all():
+        return Stretch("all_reduce", pes, 0, pairs)
+    roots = np.setdiff1d(ends[:, 1], ends[:, 0])
+    return Stretch("reduce", pes, int(roots[roots >= start][0]) - start, pairs)
+
+
+def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
+    """What is combined, and in how many steps of a token."""
+    phase, traffic, known = program.decode, Traffic(program), cache(stretch_of)
+    steps: Counter[Line] = Counter()
+    for step in np.flatnonzero(phase.kind == Kind.LINE).tolist():
+        pattern, axis = program.patterns[phase.code[step]], int(phase.axis[step])
+        stretch = known(pattern)
+        if stretch is None:
+            continue
+        at, place = evenly(program, phase, step)
+        for turn in range(phase.turns(step)):
+            words = traffic.words(at, place, slots, turn)
+            steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
+    return steps
+
+
+def _row(line: Line, steps: int, wafer: WaferSpec) -> dict[str, Any]:
+    pes, root = line.stretch.pes, line.stretch.root
+    row = {
+        "pattern": line.pattern,
+        "along": "rows" if line.axis == ROWS else "columns",
+        "steps": steps,
+        "pes": pes,
+        "words": line.words,
+        "cycles": line.cycles,
+    }
+    if pes <= MOST_PES:
+        row["bound_cycles"] = reduce_bound(pes, line.words, wafer, root=root)
+        row["times_bound"] = distance_to_bound(line.cycles, pes, line.words, wafer, root=root)
+    return row
+
+
+def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict[tuple[Stretch, int], Chosen]:
+    """By stretch and words, as long as there are PEs to search."""
+    found: dict[tuple[Stretch, int], Chosen] = {}
+    left = MOST_PES
+    for line in ranked:
+        stretch, words, axis = line.stretch, line.words, line.axis
+        if (stretch, words) in found or stretch.pes > left:
+            continue
+        left -= stretch.pes
+        found[stretch, words] = auto(
+            stretch.operation,
+            stretch.pes,
+            1,
+            Arrival.LARGER_PAIR if stretch.pairs else Arrival.ADD,
+            words=words,
+            level_cycles=level_cycles(wafer),
+            cost=partial(_cycles, times, axis, words),
+        )
+    return found
+
+
+def _cycles(times: PatternTimes, axis: int, words: int, pattern: LineSchedule) -> float:
+    """Cycles of a pattern all of whose lines do the same."""
+    return times.time([Transfer(pattern, 0, words, axis)]).cycles.total

@@ -1,0 +1,94 @@
+"""What speculative decoding gains on wafers: a draft head's acceptance, and what drafting and checking take there.
+
+Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
+with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
+token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. A pass that
+checks n + 1 tokens takes, in the regions chosen for one, what a batch of n + 1 users with caches of that length takes:
+as many vectors go through every product and as many queries over the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from wse.compiler.options import DECODE, REPORT
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Found
+from wse.fabric.model import Fabric
+from wse.hardware.number import Grade, weakest
+from wse.report.as_json import Report
+from wse.request.placement_request import Placeable
+from wse.serving.acceptance import Acceptance
+from wse.serving.speculation import best_draft
+
+COST_GRADE: Final[Grade] = "I"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """Drafts of the length that gains most.
+
+    Attributes:
+        draft_tokens: Tokens proposed in each pass; 0 where no length gains.
+        gain: Times as many tokens a second as without drafts.
+        draft_cost: The time of drafting a token over that of a plain pass.
+        check_cost: The time of a pass over one more token than are drafted, over that of a plain pass.
+        grade: Of the weakest that is in it.
+    """
+
+    draft_tokens: int
+    gain: float
+    draft_cost: float
+    check_cost: float
+    grade: Grade
+
+
+def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: Report) -> Drafting:
+    """The best draft on a curve for the one user of a request.
+
+    Args:
+        curve: Tokens per pass by draft length.
+        prepared: The request.
+        found: What was compiled for it.
+        decode: The ``decode`` of its report.
+    """
+
+    plain = _pass_cycles(prepared, found, 1)
+
+    @cache
+    def check_cost(tokens: int) -> float:
+        return max(1.0, _pass_cycles(prepared, found, tokens) / plain)
+
+    cost = draft_cost(decode, prepared.spec.layer_count)
+    length, gain = best_draft(curve, cost, check_cost)
+    return Drafting(
+        draft_tokens=length,
+        gain=gain,
+        draft_cost=cost,
+        check_cost=check_cost(length + 1),
+        grade=weakest((curve.grade, COST_GRADE)),
+    )
+
+
+def draft_cost(decode: Report, layers: int) -> float:
+    """The time of a drafted token over that of a token of the model; 1 for a model of one layer on one wafer.
+
+    ``decode`` is that of the model's report. Crossings between wafers are steps of layers, of each its share; a draft
+    has none.
+    """
+    layer = decode["cycles_per_layer"] - decode["cycles_by"]["crossing"] / layers
+    outside = decode["cycles_per_token"] - layers * decode["cycles_per_layer"]
+    return float((layer + outside) / decode["cycles_per_token"])
+
+
+def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:
+    """Cycles of one token of each of so many users halfway through the answer; their caches need not fit."""
+    options, choice = found.made_of
+    options = replace(options, prompt_tokens=(1,) * tokens, phases=(DECODE,), capacity=REPORT)
+    program = compile_choice(
+        prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)
+    )
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    return fabric.decode_cost(*prepared.midway[:1] * tokens).cycles

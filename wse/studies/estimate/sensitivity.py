@@ -1,0 +1,66 @@
+"""What another machine would change: the same request once more with one number changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wse.errors import DoesNotFit
+from wse.hardware.load import Values, load_software
+from wse.report.as_json import Report
+from wse.request.estimate_request import EstimateRequest, PreparedEstimate
+from wse.studies.estimate.grades import RESEARCH
+
+
+def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
+    """By what is changed, the request with it; larger code on as many wafers as it takes."""
+    request, wafer = prepared.request, prepared.whole
+    research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
+
+    def on_wafer(key: str, value: float) -> EstimateRequest:
+        return replace(request, wafer_values=_with(request.wafer_values, key, value))
+
+    with_code = _with(request.software_values, "code_bytes_per_pe", research)
+    return {
+        "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
+        "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
+        "twice the wafer link": on_wafer("wafer_link_bytes_per_s", 2 * wafer.wafer_link_bytes_per_s),
+        "research code": replace(request, software_values=with_code, wafers=None),
+    }
+
+
+def sensitivity_facts(
+    report: Report, requests: dict[str, EstimateRequest], estimated: Callable[[str, EstimateRequest], Report]
+) -> list[Report]:
+    """``sensitivity``: for each change what it gives, and by which factor that differs from ``report``.
+
+    ``estimated`` gives the report of a request; the name before it is for people. Where it does not fit, a row says so.
+    """
+    before = _leading(report)
+    rows: list[Report] = []
+    for name, request in requests.items():
+        try:
+            after = _leading(estimated(name, request))
+        except DoesNotFit:
+            rows.append({"change": name, "fits": False})
+            continue
+        factors = {key: after[key] / value for key, value in before.items() if value}
+        rows.append({"change": name, "fits": True, **after, "factors": factors})
+    return rows
+
+
+def _with(values: Values, key: str, value: float) -> Values:
+    return (*((name, number) for name, number in values if name != key), (key, value))
+
+
+def _leading(report: Report) -> dict[str, float]:
+    """The numbers that are compared."""
+    leading = {
+        "wafers": report["system"]["wafers"],
+        "kv_capacity_tokens": report["sram"]["kv_capacity_tokens"],
+        "ttft_s": report["latency"]["ttft_s"],
+    }
+    if "decode" in report:
+        leading["tokens_per_s_per_user"] = report["decode"]["tokens_per_s_per_user"]
+        leading["tokens_per_s"] = report["decode"]["tokens_per_s"]
+    return leading

@@ -1,0 +1,185 @@
+"""The steps of a Program as visits to what serves them: its regions, the links between them, the host.
+
+Stages that share PEs share their time and are one server. A stream from one stage to another is launched
+by its PEs and then on its way: microthreads send it out of a buffer while the PEs work on the next token. Its links are
+busy for the words of the busiest one, or for its bytes on the link between wafers if that takes longer; the rest is
+latency. Streams between different pairs of regions are taken not to meet, those that leave one wafer share its link.
+Nothing is lost: all visits together are the cycles of the phase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.fabric.causes import CAUSES
+from wse.fabric.links.link_map import I64, most_words_anywhere
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.program.phase import HOST, Field, Kind, Phase
+from wse.program.program import Program
+from wse.serving.route import Route, Visit
+
+REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
+KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What serves one token at a time.
+
+    Attributes:
+        kind: One of ``KINDS``.
+        wafer: The wafer that it is on, or whose streams to other wafers or the host it carries.
+        stages: A region's stages; the two that a link joins.
+    """
+
+    kind: str
+    wafer: int
+    stages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTimes:
+    """Servers, and the routes of the prompts' chunks in order and of one decoded token of each user, in cycles."""
+
+    servers: tuple[Server, ...]
+    prefill: tuple[Route, ...]
+    decode: Route
+
+    def of_kind(self, kind: str) -> tuple[int, ...]:
+        """The servers of a kind."""
+        return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
+
+
+def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
+    """The routes of a Program's phases.
+
+    Args:
+        fabric: The model that made the costs.
+        prefill: The cost of each chunk, as ``Fabric.prefill_cost`` gives it.
+        decode: That of one token of each user at some length of the caches.
+    """
+    reader = _Reader(fabric)
+    program = fabric.program
+    return StageTimes(
+        prefill=tuple(reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)),
+        decode=reader.route(program.decode, decode),
+        servers=tuple(reader.servers),
+    )
+
+
+def streams_in_cache(program: Program) -> int:
+    """Streams, of ``program.batch`` users each, whose caches fit if they get all SRAM that is free."""
+    return min((max(0, room) // held for held, room in program.cache_bytes() if held), default=1)
+
+
+class _Reader:
+    """Reads phases as routes, and numbers servers as it meets them, regions first."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric, self._program = fabric, fabric.program
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.servers: list[Server] = []
+        self._busy: dict[tuple[int, int], int] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
+        stages: dict[tuple[object, ...], list[int]] = {}
+        spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
+        for number, stage in enumerate(self._program.stages):
+            joined = [other for other in spans if self._program.shares_pes(number, other)]
+            key = (REGION, *joined) if joined else (REGION, stage.wafer, stage.rect)
+            stages.setdefault(key, []).append(number)
+        of_stage = np.zeros(len(self._program.stages), np.int64)
+        for key, shared in stages.items():
+            wafer = self._program.stages[shared[0]].wafer
+            of_stage[shared] = self._number(key, Server(REGION, wafer, tuple(shared)))
+        self._of_stage = of_stage
+
+    def route(self, phase: Phase, cost: PhaseCost) -> Route:
+        """The visits of one run of a phase; those to one server without latency between are one."""
+        key = (id(phase.fixed), id(cost.by_cause))  # chunks with the same steps and cycles share their arrays
+        if key not in self._routes:
+            self._routes[key] = self._route(phase, cost)
+        return self._routes[key]
+
+    def _route(self, phase: Phase, cost: PhaseCost) -> Route:
+        streams = self._streams(phase)
+        at = self._of_stage[phase.stage]
+        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, streams, streams + 1]))
+        cuts = cuts[cuts < len(phase)]
+        cycles = np.add.reduceat(cost.by_cause.sum(axis=1), cuts)
+        launches = cost.by_cause[:, CAUSES.index("launch")]
+        alone = set(streams.tolist())
+        visits: list[Visit] = []
+        for first, total in zip(cuts.tolist(), cycles.tolist(), strict=True):
+            here = int(at[first])
+            if first not in alone:
+                _add(visits, Visit(here, total))
+                continue
+            launch = Visit(here, float(launches[first]))
+            stream = self._stream(phase, first, total - launch.busy_cycles)
+            if phase.fixed[first, Field.FROM_WAFER] == HOST and phase.kind[first] == Kind.CROSS:
+                _add(visits, stream, launch)
+            else:
+                _add(visits, launch, stream)
+        return tuple(visits)
+
+    def _streams(self, phase: Phase) -> I64:
+        """The steps that bring words from one server to another.
+
+        A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
+        """
+        between = phase.fixed[:, Field.TARGET_STAGE].clip(0, len(self._of_stage) - 1)
+        leaves = self._of_stage[phase.stage] != self._of_stage[between]
+        crosses = phase.kind == Kind.CROSS
+        comes = crosses & (phase.fixed[:, Field.FROM_WAFER] == HOST)
+        to_host = crosses & (phase.fixed[:, Field.TO_WAFER] == HOST)
+        moves = crosses | (phase.kind == Kind.HAND_OVER)
+        return np.flatnonzero(comes | (moves & leaves & ~to_host))
+
+    def _stream(self, phase: Phase, step: int, cycles: float) -> Visit:
+        """A stream of so many cycles: how long its links are busy, and the rest as latency."""
+        key = (id(phase.fixed), step)
+        if key not in self._busy:
+            self._busy[key] = self._link_cycles(phase, step)
+        busy = min(float(self._busy[key]), cycles)
+        return Visit(self._link(phase, step), busy, cycles - busy)
+
+    def _link_cycles(self, phase: Phase, step: int) -> int:
+        wafer, a = self._fabric.wafer, phase.fixed[step]
+        words = most_words_anywhere(self._fabric.traffic.moved(phase, step, 0).rectangles)
+        cycles = words / wafer.stream_words_per_cycle
+        if phase.kind[step] == Kind.CROSS:
+            rate = wafer.host_bytes_per_s if a[Field.FROM_WAFER] == HOST else wafer.wafer_link_bytes_per_s
+            cycles = max(cycles, float(a[Field.BYTES]) / rate * wafer.clock_hz)
+        return math.ceil(cycles)
+
+    def _link(self, phase: Phase, step: int) -> int:
+        a, source = phase.fixed[step], int(phase.stage[step])
+        wafer = self._program.stages[source].wafer
+        if phase.kind[step] == Kind.HAND_OVER:
+            ends = (source, int(a[Field.TARGET_STAGE]))
+            regions = tuple(int(self._of_stage[stage]) for stage in ends)
+            return self._number((LINK, *regions), Server(LINK, wafer, ends))
+        kind = HOST_LINK if a[Field.FROM_WAFER] == HOST else WAFER_LINK
+        return self._number((kind, wafer), Server(kind, wafer, ()))
+
+    def _number(self, key: tuple[object, ...], server: Server) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.servers)
+            self.servers.append(server)
+        return self._numbers[key]
+
+
+def _add(visits: list[Visit], *more: Visit) -> None:
+    """Append visits that take time."""
+    for visit in more:
+        last = visits[-1] if visits else None
+        if last is not None and last.server == visit.server and not last.latency_cycles:
+            visits[-1] = visit._replace(busy_cycles=last.busy_cycles + visit.busy_cycles)
+        elif visit.busy_cycles or visit.latency_cycles:
+            visits.append(visit)

@@ -1,0 +1,1 @@
+"""Parts of results that several studies share, and how they are printed."""

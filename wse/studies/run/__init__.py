@@ -1,0 +1,1 @@
+"""``wse run``: compile, execute, time and trace a model."""

@@ -1,0 +1,85 @@
+"""What one user asked, and the answer as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.models.tokenizers.token_text import TextStream, Tokenizer
+
+OnText = Callable[[str], None]
+
+
+class Answer:
+    """One user's prompt, generated ids and text. It is over with one of ``end_ids``, or with ``most`` tokens.
+
+    ``on_text`` hears the prompt's text and then each stretch of generated text.
+
+    Attributes:
+        prompt: Token ids.
+        tokens: Generated ids.
+        text: The text of the prompt and of what was generated.
+        logits: float32 ``[vocabulary]`` after the prompt, where the wafer sent them out.
+        cycles: When the last token was found, counted from the start of the run.
+    """
+
+    def __init__(
+        self,
+        prompt: tuple[int, ...],
+        end_ids: tuple[int, ...],
+        most: int,
+        tokenizer: Tokenizer | None,
+        on_text: OnText,
+    ) -> None:
+        self.prompt = prompt
+        self.tokens: list[int] = []
+        self.text = ""
+        self.logits: npt.NDArray[np.float32] | None = None
+        self.cycles = 0.0
+        self._end_ids, self._most, self._on_text = end_ids, most, on_text
+        self._stream: TextStream | None = tokenizer.stream() if tokenizer else None
+
+    @property
+    def over(self) -> bool:
+        """Whether no more tokens belong to it."""
+        return len(self.tokens) == self._most or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the model has a tokenizer."""
+        return self._stream is not None
+
+    def read(self) -> list[bytes]:
+        """The prompt was read; the text of its tokens, UTF-8."""
+        return [self._say(self._push(token)) for token in self.prompt]
+
+    def add(self, token: int) -> bytes:
+        """A token was generated; its text, UTF-8."""
+        self.tokens.append(token)
+        return self._say(self._push(token))
+
+    def finish(self) -> None:
+        """Tell what text is left."""
+        if self._stream is not None:
+            self._say(self._stream.finish())
+
+    def facts(self) -> dict[str, Any]:
+        """``prompt_tokens``, ``tokens``, and where there are such ``text`` and ``prompt_logits_last``."""
+        facts: dict[str, Any] = {"tokens": self.tokens, "prompt_tokens": len(self.prompt)}
+        if self.has_text:
+            facts["text"] = self.text
+        if self.logits is not None:
+            facts["prompt_logits_last"] = [float(v) for v in self.logits]
+        return facts
+
+    def _push(self, token: int) -> str:
+        return self._stream.push(token) if self._stream is not None else ""
+
+    def _say(self, text: str) -> bytes:
+        if text:
+            self.text += text
+            self._on_text(text)
+        return text.encode()

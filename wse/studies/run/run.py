@@ -1,0 +1,250 @@
+"""Compile, execute, time and trace: what ``wse run`` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wse.compiler.options import DECODE, PREFILL
+from wse.errors import BadInput, BadTrace
+from wse.execute.engine import Engine
+from wse.execute.sampling import Sampler
+from wse.execute.streams import Draw
+from wse.fabric.clock import Clock
+from wse.fabric.expert_costs import Pairs
+from wse.fabric.model import CacheUse, Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.inspect.expert_load import ExpertLoad
+from wse.program.program import Program
+from wse.record.keeper import STOP, TraceKeeper
+from wse.record.run import RunRecorder
+from wse.record.wavelet_log import check_loggable, log_wavelets
+from wse.report.as_json import Report
+from wse.request.run_request import Prepared, checkpoint_of
+from wse.studies.results.defect_facts import defect_facts
+from wse.studies.results.facts import (
+    crossing_facts,
+    decode_facts,
+    fabric_facts,
+    model_facts,
+    prefill_facts,
+    sram_facts,
+    system_facts,
+    wafer_facts,
+)
+from wse.studies.run.answer import Answer, OnText
+from wse_traces.errors import TraceError
+
+OnReady = Callable[[int, int, str], None]
+
+
+def run(
+    prepared: Prepared,
+    program: Program,
+    *,
+    trace: Path | None = None,
+    trace_policy: str = STOP,
+    record: Sequence[int] = (),
+    wavelets: bool = False,
+    on_text: OnText = lambda text: None,
+    on_warning: Callable[[str], None] = lambda message: None,
+    on_ready: OnReady = lambda done, total, name: None,
+) -> Report:
+    """Execute a compiled request; the report, with the JSON keys that the command line promises.
+
+    Args:
+        prepared: The request.
+        program: Its Program.
+        trace: Where to write the trace; None writes none.
+        trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
+        record: Indices of ops, ascending; what they make is kept in the trace.
+        wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
+        on_text: Hears the prompt's text and then each stretch of generated text, where there is but one prompt.
+        on_warning: Hears why the run goes on without a trace.
+        on_ready: Hears (done, all, name) while kernels compile.
+
+    Raises:
+        BadModel: there are no weights to execute.
+        BadTrace: the trace cannot be written, and the policy is to stop.
+        BadInput: wavelets without a trace, on a region that is too large for them, or among dead PEs.
+    """
+    if wavelets:
+        if prepared.meshes:
+            message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
+            raise BadInput(message)
+        check_loggable(program, prepared.wafer, traced=trace is not None)
+    loaded = prepared.loaded
+    checkpoint = checkpoint_of(loaded, prepared.request.model)
+    started = time.perf_counter()
+    digest = program.digest()
+    opened = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
+    try:
+        with TraceKeeper(opened, trace_policy, on_warning) as keeper:
+            engine = Engine(
+                program,
+                loaded.spec,
+                checkpoint.rows,
+                _draws(prepared, program),
+                allow_nonfinite=prepared.request.allow_nonfinite,
+                watched=record,
+                hear=lambda op, values: keeper.write(lambda recorder: recorder.made(op, values), None),
+            )
+            engine.make_ready(on_ready)
+            session = _Session(prepared, program, engine, keeper, on_text)
+            session.generate()
+            report = session.report(digest, time.perf_counter() - started)
+            if keeper.recorder is not None:
+                report["trace"] = str(trace)
+                if wavelets:
+                    keeper.write(lambda recorder: report.update(session.log_wavelets(recorder)), None)
+                keeper.write(lambda recorder: recorder.finish(session.clock, session.load, report), None)
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+    return report | keeper.lost
+
+
+def _draws(prepared: Prepared, program: Program) -> list[Draw]:
+    """What draws each user's ids where the host does: with the request's seed for each, so that all are as if alone."""
+    if program.sampling != "host":
+        return []
+    return [Sampler(prepared.request.sampling, prompt).draw for prompt in prepared.prompts]
+
+
+def _nothing(text: str) -> None:
+    """Hear and keep silent."""
+
+
+class _Session:
+    """The users' prompts and what follows them."""
+
+    def __init__(
+        self, prepared: Prepared, program: Program, engine: Engine, keeper: TraceKeeper, on_text: OnText
+    ) -> None:
+        self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
+        self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+        self.load = ExpertLoad()
+        self.wall_s = 0.0
+        self._last_pass = 0  # in the trace
+        ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
+        hears = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
+        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, hears) for ids in prepared.prompts]
+
+    def generate(self) -> None:
+        """Run the prompts, then one token of each user after another until all are done.
+
+        A user who is done before others keeps a place in the batch; the tokens found there belong to nobody.
+        """
+        began = time.perf_counter()
+        self._prompts()
+        while not all(answer.over for answer in self.answers):
+            self._next()
+        for answer in self.answers:
+            answer.finish()
+        self.wall_s = time.perf_counter() - began
+
+    def _prompts(self) -> None:
+        passes: list[list[int]] = [[] for _ in self.answers]
+        began = time.perf_counter()
+        for index in self.engine.prefill(*self.prepared.prompts):
+            phase, before = self.program.prefill[index], self.clock.cycles
+            pairs = self._routed(PREFILL)
+            cost = self.clock.prefill_chunk(index, pairs)
+            use: CacheUse = (self.engine.caches[phase.user].slots, ())
+            self._passed(index, use, cost, pairs, before, time.perf_counter() - began)
+            passes[phase.user] += [self._last_pass] * phase.tokens
+            self.answers[phase.user].cycles = self.clock.cycles
+            began = time.perf_counter()
+        for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
+            if self.prepared.request.logits:
+                answer.logits = self.engine.logits[user]
+            told = (user, answer.prompt, answer.read(), passes[user])
+            self.keeper.write(lambda recorder, told=told: recorder.prompt(*told), None)  # type: ignore[misc]
+            self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
+
+    def _next(self) -> None:
+        began = time.perf_counter()
+        before = self.clock.cycles
+        tokens = self.engine.decode()
+        pairs = self._routed(DECODE)
+        use, cost = self.clock.decoded(pairs=pairs)
+        wall = time.perf_counter() - began
+        self._passed(len(self.program.phases) - 1, use, cost, pairs, before, wall)
+        for user, token in enumerate(tokens):
+            answer = self.answers[user]
+            if not answer.over:
+                cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
+                self._token(user, token, self._last_pass, cycles, wall)
+
+    def _routed(self, phase: str) -> Pairs:
+        """Where the tokens of the last pass were routed to."""
+        pairs = dict(self.engine.routing.pairs)
+        self.load.add(phase, pairs)
+        return pairs
+
+    def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
+        answer = self.answers[user]
+        text = answer.add(token)
+        position = len(answer.prompt) + len(answer.tokens) - 1
+        self.keeper.write(
+            lambda recorder: recorder.token(user, token, text, pass_index, position, cycles, wall_s), None
+        )
+
+    def _passed(
+        self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
+    ) -> None:
+        """Record a pass."""
+        self._last_pass = self.keeper.write(
+            lambda recorder: recorder.passed(phase_index, use, cost, pairs, start, wall_s), self._last_pass
+        )
+
+    def log_wavelets(self, recorder: RunRecorder) -> Report:
+        """``wavelets``: the last pass, wavelet by wavelet."""
+        program, prepared = self.program, self.prepared
+        phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
+        if not self.clock.decode.runs:
+            phase = program.prefill[-1]
+            lengths = [phase.cached]
+        recorder.write_waiting()  # the pass that the log refers to
+        logged = log_wavelets(
+            recorder.writer,
+            program,
+            phase,
+            lengths,
+            prepared.wafer,
+            prepared.software,
+            pass_index=self._last_pass,
+        )
+        return {"wavelets": logged}
+
+    def report(self, digest: str, wall_s: float) -> Report:
+        """Everything that JSON promises of a run."""
+        prepared, program, clock = self.prepared, self.program, self.clock
+        wafer, spec = prepared.wafer, prepared.spec
+        users = [answer.facts() for answer in self.answers]
+        report: dict[str, Any] = {
+            **(users[0] if len(users) == 1 else {}),
+            "batch": program.batch,
+            "users": users,
+            "model": model_facts(spec, program),
+            "wafer": wafer_facts(wafer),
+            "system": system_facts(program),
+            "sram": sram_facts(program, wafer.sram_bytes_per_pe),
+            "prefill": prefill_facts(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
+        }
+        totals = clock.decode
+        if totals.runs:
+            report["decode"] = decode_facts(totals, spec.layer_count, wafer.clock_hz, program.batch)
+            report["crossing"] = crossing_facts(totals, wafer.clock_hz)
+        report["fabric"] = fabric_facts(program, totals)
+        report |= self.load.facts()
+        lengths = [min(length, program.context - 1) for length in clock.lengths]
+        report |= defect_facts(prepared, program, lengths)
+        report["emulation"] = {
+            "wall_s": wall_s,
+            "tokens_per_s": sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
+            "program_digest": digest,
+        }
+        return report

@@ -1,0 +1,210 @@
+"""How far apart the two timing readers are: the fast model's cycles and link loads against the wavelets'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.line_time import LineTime
+from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.links.loads import line_loads
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.phase import COLUMNS, ROWS
+from wse.validation.agreement.cases import PATTERNS, Case, Laid, cases
+from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
+from wse.wavelet.lines import Lines
+from wse.wavelet.machine import STEP, Machine
+from wse.wavelet.run import Result, run
+
+I64 = npt.NDArray[np.int64]
+
+WAFERS: Final = ("wse2", "wse3")
+PROFILES: Final = ("tuned", "academic")
+LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers}
+"""What rows of whole layers have for a pattern, and where they come from."""
+EACH: Final = 4  # configurations of a pattern, a wafer and a software profile
+SEED: Final = 1
+JUDGED_CYCLES: Final = 200  # above these, a relative error says something
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """One configuration, as both readers see it.
+
+    ``words`` are those of a message, 0 for whole layers; ``contention_cycles`` those of the fast model's in which words
+    wait for words of other messages on one link or ramp, ``streams`` the most messages there in one window.
+    """
+
+    pattern: str
+    wafer: str
+    software: str
+    rows: int
+    cols: int
+    words: int
+    detail: str
+    fast_cycles: float
+    wavelet_cycles: int
+    contention_cycles: float
+    streams: int
+    loads_equal: bool
+
+    @property
+    def error_pct(self) -> float:
+        """Of the fast model, against the wavelets."""
+        return 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
+
+
+def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+    """Time one configuration by both readers."""
+    costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
+    fast = _fast(case, costs)
+    wavelet = _wavelet(case, wafer, software)
+    return Agreement(
+        pattern=case.pattern,
+        wafer=wafer.name,
+        software=software.name,
+        rows=case.rows,
+        cols=case.cols,
+        words=case.words,
+        detail=case.detail,
+        fast_cycles=sum(time.cycles.total for time in fast) + (len(fast) - 1) * costs.gap,
+        wavelet_cycles=wavelet.cycles,
+        contention_cycles=sum(time.contention_cycles for time in fast),
+        streams=max(time.streams for time in fast),
+        loads_equal=bool(np.array_equal(_loads(case), wavelet.link_words)),
+    )
+
+
+def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
+    """Times of the groups of a case, one after another."""
+    times = PatternTimes(costs)
+    return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
+
+
+def _slowest(laid: Laid, times: PatternTimes) -> Transfer:
+    """Of the lines of a pattern, the one that takes longest."""
+    schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
+    variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
+    axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
+    choice = [Transfer(schedule, variant, laid.words, axis) for variant in schedule.critical(variants)]
+    return max(choice, key=lambda transfer: times.time([transfer]).cycles)
+
+
+def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Result:
+    machine = Machine(wafer, case.rows, case.cols, sum(2 * laid.words for group in case.groups for laid in group))
+    gap, relay = software.reduce_gap_cycles, software.relay_cycles
+    one_by_one = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay)
+    colour, address = 0, 0
+    for group in case.groups:
+        for i, laid in enumerate(group):
+            lines = one_by_one
+            if len(group) > 1:
+                main = 2 * wafer.colours * i
+                lines = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
+            target = address if laid.reduces else address + laid.words
+            free = [
+                lines.path(
+                    laid.schedule,
+                    list(pes),
+                    laid.words,
+                    source=address,
+                    target=target,
+                    line=line,
+                    round_=laid.round_,
+                    colour=colour,
+                )
+                for line, pes in laid.lines
+            ]
+            colour, address = max(free), address + 2 * laid.words
+    return run(machine)
+
+
+def _loads(case: Case) -> I64:
+    """Words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
+    found = np.zeros((4, case.rows, case.cols), np.int64)
+    for laid in (laid for group in case.groups for laid in group):
+        one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
+        loads = line_loads(one_round, 1, laid.words)
+        for line, pes in laid.lines:
+            for direction, way in ((0, 1), (1, -1)):
+                for place in np.flatnonzero(loads[direction, line]).tolist():
+                    (row, col), (to_row, to_col) = pes[place], pes[place + way]
+                    side = next(port for port, step in STEP.items() if step == (to_row - row, to_col - col))
+                    found[side, row, col] += loads[direction, line, place]
+    return found
+
+
+Heard = Callable[[int, int, str], None]
+"""Told of (done, all, pattern) before each configuration and at the end."""
+
+
+def agreements(each: int, seed: int, heard: Heard) -> list[Agreement]:
+    """Both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
+    wafers = {name: load_wafer(name) for name in WAFERS}
+    found: list[Agreement] = []
+    plan = list(product([*PATTERNS, *LAYERS], WAFERS, PROFILES))
+    total = each * len(plan)
+    for i, (pattern, wafer, profile) in enumerate(plan):
+        machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
+        if pattern in LAYERS:
+            for wanted in LAYERS[pattern](each, seed + i):
+                heard(len(found), total, pattern)
+                found.append(compare_layers(wanted, machine, software))
+        else:
+            for case in cases(pattern, each, seed + i):
+                heard(len(found), total, pattern)
+                found.append(compare(case, machine, software))
+    heard(total, total, "")
+    return found
+
+
+def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+    """Time a decoded token, or a prefill, by both readers."""
+    cost, ran = both(wanted, wafer, software)
+    return Agreement(
+        pattern="prefill layers" if wanted.prefill else "decode layers",
+        wafer=wafer.name,
+        software=software.name,
+        rows=wanted.rows,
+        cols=wanted.cols,
+        words=0,
+        detail=wanted.told,
+        fast_cycles=sum(cost.cause(name) for name in ON_MESH),
+        wavelet_cycles=ran.cycles,
+        contention_cycles=float(cost.contention.sum()),
+        streams=int(cost.streams.max()),
+        loads_equal=bool(np.array_equal(cost.links, ran.links)),
+    )
+
+
+def report(found: Sequence[Agreement], each: int, seed: int) -> dict[str, Any]:
+    """The JSON report: ``rows``, ``summary`` over all and by pattern, and what makes it again."""
+    names = list(dict.fromkeys(row.pattern for row in found))
+    by_pattern = [{"pattern": name, **_errors([row for row in found if row.pattern == name])} for name in names]
+    rows = [{**asdict(row), "error_pct": row.error_pct} for row in found]
+    return {
+        "each": each,
+        "seed": seed,
+        "judged_above_cycles": JUDGED_CYCLES,
+        "rows": rows,
+        "summary": {**_errors(found), "by_pattern": by_pattern},
+    }
+
+
+def _errors(rows: Sequence[Agreement]) -> dict[str, Any]:
+    errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
+    return {
+        "rows": len(rows),
+        "judged": len(errors),
+        "loads_equal": sum(row.loads_equal for row in rows),
+        "median_abs_error_pct": median(errors) if errors else None,
+        "worst_abs_error_pct": max(errors, default=None),
+    }

@@ -1,0 +1,140 @@
+"""Decode and prefill layers of small models on small meshes, for both timing readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM, MESH_GEMM_OWN, MODEL, PREFILL, REPORT, Options
+from wse.compiler.search.search import compile_model
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.configs.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
+from wse.program.program import Program
+from wse.wavelet.phase import PhaseRun, phase_run
+
+SMALLEST, LARGEST = 8, 48  # PEs on a side
+SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # of prefill, whose rounds the reference takes one after another
+CONTEXT: Final = 256
+ON_MESH: Final = ("hops", "relays", "compute", "launch")
+"""Causes of cycles that the reference knows: it has neither links between wafers nor a host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
+
+    ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of two layers on two regions. ``prefill`` is the
+    product of a prefill, empty for decode; ``stored`` as of the compiler's Options.
+    """
+
+    spec: ModelSpec
+    rows: int
+    cols: int
+    cached: int
+    dtype: str
+    mapping: str
+    prefill: str = ""
+    stored: bool = False
+
+    @property
+    def told(self) -> str:
+        """The sizes, in few words."""
+        spec = self.spec
+        heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
+        what = f"{self.prefill}{' stored' * self.stored} of" if self.prefill else "decode after"
+        return f"{what} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
+
+
+def layers(count: int, seed: int) -> Iterator[Layers]:
+    """``count`` requests; the same ones for the same seed."""
+    rng = np.random.default_rng([seed, *b"layers"])
+    for i in range(count):
+        rows, cols = (int(n) for n in rng.integers(SMALLEST, LARGEST + 1, 2))
+        kv_heads, share = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
+        head_size = int(rng.choice([8, 16, 32]))
+        hidden = kv_heads * share * head_size
+        spec = ModelSpec(
+            name="small",
+            family="llama",
+            layers=(Layer(),) * (1 + i % 2),
+            hidden_size=hidden,
+            head_count=kv_heads * share,
+            kv_head_count=kv_heads,
+            head_size=head_size,
+            attention_scale=head_size**-0.5,
+            rope=plain_rope(head_size, 1e4),
+            ffn_size=int(rng.integers(2 * hidden, 4 * hidden)),
+            vocab_size=256,
+            context_limit=CONTEXT,
+            norm_eps=1e-5,
+            tied_embedding=True,
+            dtype="float32",
+            bos_token_id=None,
+            eos_token_ids=(),
+        )
+        dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
+        mapping = "region" if spec.layer_count == 1 else "pipeline"
+        yield Layers(spec=spec, rows=rows, cols=cols, cached=cached, dtype=dtype, mapping=mapping)
+
+
+def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
+    """``count`` prefills of a layer on small squares, by MeshGEMM in turn with decode's weights and its own."""
+    rng = np.random.default_rng([seed, *b"prefill"])
+    for i, wanted in enumerate(layers(2 * count, seed)):
+        if i % 2:
+            continue  # of one layer alone are those that remain
+        side, own = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
+        head = wanted.spec.hidden_size
+        one_head = replace(
+            wanted.spec,
+            head_count=1,
+            kv_head_count=1,
+            head_size=head,
+            attention_scale=head**-0.5,
+            rope=plain_rope(head, 1e4),
+        )
+        yield replace(
+            wanted,
+            spec=one_head if own else wanted.spec,
+            rows=side,
+            cols=side,
+            prefill=MESH_GEMM_OWN if own else MESH_GEMM,
+            stored=bool(rng.integers(2)),
+        )
+
+
+def compiled(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
+    """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
+    machine = replace(mesh_on(wafer, wanted.rows, wanted.cols), name=wafer.name)
+    alone = wanted.mapping == "region"
+    options = Options(
+        mapping=wanted.mapping,
+        wafers=1,
+        dtype=wanted.dtype,
+        accumulate="float32",
+        context=CONTEXT,
+        prompt_tokens=(wanted.cached if wanted.prefill else 1,),
+        capacity=REPORT,
+        scope=LAYERS if alone else MODEL,
+        phases=(PREFILL,) if wanted.prefill else (DECODE,),
+        prefill=wanted.prefill or None,
+        stored=wanted.stored,
+    )
+    return compile_model(wanted.spec, machine, software, options), machine
+
+
+def both(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
+    """A decoded token, or a prefill in one chunk, by the fast model and by the reference."""
+    program, machine = compiled(wanted, wafer, software)
+    if wanted.prefill:
+        (phase,) = program.prefill
+        return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)
+    cost = Fabric(program, machine, software).decode_cost(wanted.cached)
+    return cost, phase_run(program, program.decode, [wanted.cached], machine, software)

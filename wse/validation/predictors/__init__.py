@@ -1,0 +1,1 @@
+"""Predictors of published measurements, one kind of measurement a file."""

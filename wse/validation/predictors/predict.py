@@ -1,0 +1,47 @@
+"""Every row gets one answer: the first predictor that knows it gives it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.validation.measured.measurements import Measurement
+from wse.validation.predictors import (
+    collectives,
+    formulas,
+    mesh_kernels,
+    paths,
+    pe_core,
+    services,
+    stencils,
+    unmodelled,
+    waferllm,
+)
+from wse.validation.predictors.prediction import Prediction, Predictor
+
+PREDICTORS: Final[tuple[Predictor, ...]] = (
+    unmodelled.not_one_number,
+    services.predict,
+    waferllm.best_rate,
+    unmodelled.serving,
+    unmodelled.other_systems,
+    formulas.predict,
+    unmodelled.not_a_time,
+    paths.predict,
+    paths.ramp,
+    paths.multicast_line,
+    waferllm.predict,
+    mesh_kernels.predict,
+    mesh_kernels.shift,
+    collectives.predict,
+    pe_core.predict,
+    pe_core.local_product,
+    stencils.predict,
+    unmodelled.sparse,
+    unmodelled.any_other,
+)
+"""In order. The last answers what no other one does."""
+
+
+def predict(m: Measurement) -> Prediction:
+    """The answer to one row."""
+    return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)

@@ -1,0 +1,173 @@
+"""Inference services on wafers: what `wse estimate` says of the model, software and wafers that a row names.
+
+Software is `production`, the mapping `auto`. What a row does not say is taken as in `wse estimate`: the fewest wafers
+that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
+(`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts (`wse.studies.estimate.drafting`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Final
+
+from wse.compiler.options import REPORT
+from wse.compiler.search.search import Found
+from wse.errors import BadInput, DoesNotFit
+from wse.models.bundled import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.spec import ModelSpec
+from wse.request.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.serving.acceptance import acceptance_of
+from wse.studies.compile.choose import best
+from wse.studies.estimate.drafting import drafted
+from wse.studies.estimate.estimate import estimate_of
+from wse.validation.measured.measurements import Measurement
+from wse.validation.measured.platforms import wafer_of
+from wse.validation.measured.service_terms import count, element_type, lengths, with_drafts
+from wse.validation.measured.shapes import configuration_of
+from wse.validation.predictors.prediction import Prediction, because
+
+PROFILE: Final = "production"
+MAPPING: Final = "auto"
+METHOD: Final = "estimate"
+
+RATES: Final[dict[str, tuple[str, str]]] = {
+    "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
+    "system_output_tok_s": ("decode", "tokens_per_s"),
+    "system_tok_s": ("decode", "tokens_per_s"),
+}
+"""Metrics that drafts make faster, and where a report of `wse estimate` has them."""
+
+TIMES: Final[dict[str, tuple[str, str]]] = {"ttft_s": ("schedule", "ttft_s")}
+"""Metrics that drafts leave alone: the first token comes before any. Chunks of the prompt follow each other through the
+stages of a pipeline."""
+
+_MODELLED: Final = re.compile(r"^(modelled_|fit_)")
+_PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
+
+METRICS: Final = RATES | TIMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a row is predicted by: the request, and the model whose drafts are accepted; empty where there are none."""
+
+    request: EstimateRequest
+    drafts_of: str
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Tokens a second and times to the first token of services on wafers."""
+    asked = asked_of(m)
+    return answer(m, asked, estimated) if isinstance(asked, Asked) else asked
+
+
+def asked_of(m: Measurement) -> Asked | Prediction | None:
+    """What to estimate for a row; a Prediction without a value says why there is nothing; None: not such a row."""
+    wafer, metric = wafer_of(m), m.text("metric").strip()
+    if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
+        return None
+    if _MODELLED.match(metric):
+        return because("what somebody's model gives, not a measurement")
+    if _PRICE.search(metric):
+        return because("a price, which follows from no model of the machine")
+    if metric not in METRICS:
+        return because("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
+    told = m.text("model")
+    name = configuration_of(told)
+    if name is None:
+        return because(f"no configuration is known for the model {told[:40] or '(none named)'}")
+    dtype = element_type(m, name)
+    if dtype is None:
+        return because("the element type of the weights is none that wafers are known to use")
+    users = m.text("batch_or_concurrency")
+    batch = count(users or "1")
+    if batch is None:
+        return because("the row does not give one number of users")
+    chips = m.text("chips")
+    wafers = count(chips)
+    if chips.strip() and wafers is None:
+        return because("the row does not give one number of wafers")
+    request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
+    request = replace(request, software=PROFILE, mapping=MAPPING, dtype=dtype, batch=batch)
+    drafts = batch == 1 and with_drafts(m, name)
+    return Asked(request=request, drafts_of=name if drafts else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """What is estimated of a request: metrics by part and name, whether it fits, what drafts gain (1 without)."""
+
+    values: tuple[float, ...]
+    fits: bool
+    gain: float
+
+    def of(self, metric: str) -> float:
+        """The value of a metric, without drafts."""
+        return self.values[list(METRICS).index(metric)]
+
+
+def answer(m: Measurement, asked: Asked, estimate: Callable[[Asked], Estimated]) -> Prediction:
+    """The row's metric of what is estimated."""
+    try:
+        told = estimate(asked)
+    except (BadInput, DoesNotFit) as error:
+        return because(f"wse estimate refuses it: {str(error).partition(';')[0]}")
+    metric = m.text("metric").strip()
+    plain = told.of(metric)
+    gain = told.gain if metric in RATES else 1.0
+    return Prediction(
+        value=plain * gain,
+        plain=plain if asked.drafts_of else None,
+        method=METHOD,
+        software=PROFILE,
+        sram_fits=told.fits,
+    )
+
+
+@cache
+def estimated(asked: Asked) -> Estimated:
+    """What ``wse estimate`` says of a request.
+
+    Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
+    does not fit even so is timed all the same.
+    """
+    prepared, chosen = _found(asked.request)
+    report = estimate_of(prepared, chosen.program)
+    gain = 1.0
+    if asked.drafts_of:
+        gain = drafted(acceptance_of(asked.drafts_of), prepared, chosen, report["decode"]).gain
+    values = tuple(float(report[part][key]) for part, key in METRICS.values())
+    return Estimated(values=values, fits=bool(report["sram"]["fits"]), gain=gain)
+
+
+@lru_cache(maxsize=1)
+def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Found]:
+    prepared = prepare_estimate(request)
+    try:
+        return prepared, best(prepared)
+    except DoesNotFit:
+        if request.wafers is None or request.capacity == REPORT:
+            raise
+        smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
+        return _found(smaller)
+
+
+@cache
+def _spec(name: str) -> ModelSpec:
+    return read_config(CONFIGURATIONS[name])
+
+
+def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:
+    """The request with the row's lengths, none beyond what the model was made for."""
+    prompt, new, context = lengths(m)
+    if prompt is not None and new is not None:
+        return replace(request, prompt_len=prompt, new_tokens=new)
+    if context is None:
+        return request
+    context = max(2, min(context, limit))
+    prompt = min(request.prompt_len, context // 2)
+    return replace(request, prompt_len=prompt, new_tokens=min(request.new_tokens, context - prompt), context=context)
