@@ -1,0 +1,51 @@
+"""Result: the base of what studies answer with, typed in Python and plain as JSON.
+
+A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`), from which the reference of JSON keys
+is generated. Its JSON has the fields as keys in their order; what does not apply is None, and its key is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from wse.report.html_table import tables_as_html
+from wse.report.table import Table
+
+
+class Doc(NamedTuple):
+    """What a field of a result is: one line for the reference, and the unit where the value is a number with one."""
+
+    text: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A result, or a part of one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values: the same keys and values as the command line's ``--json``."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: plain(value) for name, value in values if value is not None}
+
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that show the result to people; none where a result has no view of its own."""
+        return ()
+
+    def _repr_html_(self) -> str | None:
+        """The result in a notebook: its tables, or nothing, so that Python's own text is shown."""
+        tables = self.tables()
+        return tables_as_html(tables) if tables else None
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON's own kinds of value: results become objects, tuples become lists."""
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,71 @@
+"""Table: rows under described columns, the one form in which results are printed, written as CSV and put on pages.
+
+Renderers: `wse.report.terminal_table`, `wse.report.rows_csv`, `wse.report.html_table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.text import Text
+
+from wse.report.terminal import shown
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: the key of its values in a row, its heading, and how a cell reads.
+
+    Attributes:
+        key: Key in the row, and name of the column in CSV files.
+        title: Heading for people; the key where it is empty.
+        doc: What the column means, in one line.
+        cell: The text of a row's cell; the value under ``key`` as it is where this is None.
+        numeric: Whether cells are numbers, which stand at the right and sort by value.
+        best: Whether the largest or the smallest value of the column is marked.
+        priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
+        folds: Whether a long text may go on in a further line.
+    """
+
+    key: str
+    title: str = ""
+    doc: str = ""
+    cell: Callable[[Row], str | Text] | None = None
+    numeric: bool = False
+    best: Literal["", "largest", "smallest"] = ""
+    priority: int = 0
+    folds: bool = False
+
+    def text(self, row: Row) -> str | Text:
+        """The text of the row's cell; empty where the row has no such value."""
+        if self.cell is not None:
+            return self.cell(row)
+        return shown(row[self.key]) if self.key in row else ""
+
+    def best_value(self, rows: Sequence[Row]) -> Any:
+        """The value that is marked in ``rows``; None where nothing is, or fewer than two rows have one."""
+        values = [row[self.key] for row in rows if self.key in row]
+        if not self.best or len(values) < 2:
+            return None
+        return max(values) if self.best == "largest" else min(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under columns, with a title and notes.
+
+    Attributes:
+        columns: The columns, from left to right.
+        rows: The rows, each a mapping from the columns' keys to values; a key that is missing leaves a cell empty.
+        title: What the table is of.
+        note: What is said beside the title.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    title: str = ""
+    note: str = ""
