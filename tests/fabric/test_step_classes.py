@@ -11,7 +11,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric import phase_cost
+from wse.fabric import model
 from wse.fabric.model import Fabric
 from wse.fabric.step_classes import alike
 from wse.program.phase import Field, Kind
@@ -40,7 +40,7 @@ def test_more_layers_are_no_new_steps() -> None:
 def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
-    monkeypatch.setattr(phase_cost, "alike", lambda phase, *_: np.arange(len(phase)))
+    monkeypatch.setattr(model, "alike", lambda phase, *_: np.arange(len(phase)))
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):
         for name in ("start", "by_cause", "words", "hops", "bytes", "links"):

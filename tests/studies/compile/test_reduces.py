@@ -23,8 +23,9 @@ from wse.fabric.model import Fabric
 from wse.program.phase import ROWS, Kind
 from wse.program.program import Program
 from wse.request.run_request import Prepared, Request, prepare
+from wse.studies.compile import reduces
 from wse.studies.compile.choose import compiled
-from wse.studies.compile.compile import placement, reduces
+from wse.studies.compile.compile import placement
 from wse.studies.compile.pattern_tables import MOST_REDUCES
 from wse.studies.compile.reduces import Stretch, reduce_facts, stretch_of
 from wse.studies.compile.summary import print_compilation

@@ -1,0 +1,50 @@
+"""The pages of docs: commands that they show exist with these options, and links lead to files that are there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wse.cli.app import command
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+
+
+def shown_commands() -> Iterator[tuple[str, str]]:
+    """Each command of ``wse`` in a block of shell input, with the page that shows it."""
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith("$ wse "):
+                yield str(page.relative_to(ROOT)), line.removeprefix("$ ").partition("  #")[0]
+
+
+COMMANDS = sorted(set(shown_commands()))
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_a_command_that_a_page_shows_can_be_called_so(page: str, line: str) -> None:
+    words = shlex.split(line)[1:]
+    group = command()
+    assert words[0] in group.commands, page
+    known = {name for parameter in group.commands[words[0]].params for name in parameter.opts}
+    options = [word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)]
+    assert set(options) <= known, page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_the_architecture_is_read_in_one_sitting() -> None:
+    lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert sum(line.startswith("![") for line in lines) == 3
