@@ -1,7 +1,7 @@
 """Result: the base of what studies answer with, typed in Python and plain as JSON.
 
-A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`), from which the reference of JSON keys
-is generated. Its JSON has the fields as keys in their order; what does not apply is None, and its key is absent.
+A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`); the reference of JSON
+keys is generated from that. JSON has the fields as keys in their order; what does not apply is None and left out.
 """
 
 from __future__ import annotations
