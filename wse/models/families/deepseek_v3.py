@@ -1,4 +1,4 @@
-"""DeepSeek-V3 and R1: latent attention, experts chosen by groups (arXiv 2412.19437, section 2.1)."""
+"""DeepSeek-V3, R1 and Kimi K2: latent attention, experts chosen by groups (arXiv 2412.19437, section 2.1)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ LATENT_NAMES: Final = {
 }
 
 FAMILY: Final = Family(
-    model_types=("deepseek_v3",),
+    model_types=("deepseek_v3", "kimi_k2"),
     read=read,
     tensors=tensors,
     harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
