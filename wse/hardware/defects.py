@@ -49,7 +49,7 @@ class _Line(pydantic.BaseModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Defects:
-    """What is dead on wafers of one kind.
+    """Defects: PEs and links that are dead on wafers of one kind.
 
     Attributes:
         given: The file or the rate, as given.
@@ -68,12 +68,12 @@ class Defects:
     listed: I64
 
     def on(self, wafer: int) -> Broken:
-        """What is dead on one whole wafer."""
+        """The PEs and links that are dead on one whole wafer."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate
-        mine = self.listed[np.isin(self.listed[:, 0], (wafer, _EVERY))]
-        planes[mine[:, 3], mine[:, 1], mine[:, 2]] = True
+        on_wafer = self.listed[np.isin(self.listed[:, 0], (wafer, _EVERY))]
+        planes[on_wafer[:, 3], on_wafer[:, 1], on_wafer[:, 2]] = True
         return Broken(dead=planes[0], east=planes[1], south=planes[2])
 
 
@@ -96,8 +96,8 @@ def read_defects(given: str, seed: int, wafer: WaferSpec) -> Defects:
     try:
         rate = float(given)
     except ValueError:
-        found = _listed(Path(given), wafer)
-        return Defects(given=given, rows=rows, cols=cols, rate=None, seed=seed, listed=found)
+        listed = _listed(Path(given), wafer)
+        return Defects(given=given, rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
     if not math.isfinite(rate) or not 0 <= rate < 1:
         message = f"--defects {given}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
         raise BadDefects(message)
@@ -111,11 +111,11 @@ def _listed(path: Path, wafer: WaferSpec) -> I64:
         header = [name.strip() for name in reader.fieldnames or ()]
         _check_header(path, header)
         reader.fieldnames = header
-        found: dict[tuple[int, int, int], dict[int, int]] = {}  # the line that names each place, by wafer
+        listed: dict[tuple[int, int, int], dict[int, int]] = {}  # the line that names each place, by wafer
         for line in reader:
             where = f"{path} line {reader.line_num}"
             on, *place = _placed(where, _parsed(where, line), wafer)
-            lines = found.setdefault((place[0], place[1], place[2]), {})
+            lines = listed.setdefault((place[0], place[1], place[2]), {})
             before = lines.get(on, lines.get(_EVERY)) if on != _EVERY else next(iter(lines.values()), None)
             if before is not None:
                 kind = "link" if place[2] else "PE"
@@ -125,8 +125,8 @@ def _listed(path: Path, wafer: WaferSpec) -> I64:
     except (UnicodeDecodeError, csv.Error) as error:
         message = f"{path}: not CSV: {error}; give lines such as 3,5 under the header row,col"
         raise BadDefects(message) from error
-    each = [(on, *place) for place, lines in found.items() for on in lines]
-    return np.array(each, np.int64).reshape(-1, 4)
+    broken = [(on, *place) for place, lines in listed.items() for on in lines]
+    return np.array(broken, np.int64).reshape(-1, 4)
 
 
 def _check_header(path: Path, header: list[str]) -> None:

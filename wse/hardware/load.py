@@ -28,7 +28,7 @@ Spec = TypeVar("Spec", WaferSpec, SoftwareProfile)
 
 @dataclass(frozen=True, slots=True)
 class _Kind(Generic[Spec]):
-    """What tells wafers from software profiles."""
+    """The traits in which files of wafers and of software profiles differ."""
 
     word: str
     folder: Path
@@ -99,7 +99,7 @@ def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, v
 
 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Source]:
-    """Where each number of a wafer, or of a software profile if the name is one, comes from, with some replaced.
+    """The source of each number of a wafer, or of a software profile if the name is one, with some replaced.
 
     A number given by generation has its key followed by a point and the generation. A file counts as a software
     profile if it is based on one or has one of its fields.

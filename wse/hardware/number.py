@@ -1,4 +1,4 @@
-"""One number of a wafer or software file: its unit, its bounds and where it comes from."""
+"""Numbers of wafer and software files: its unit, its bounds and where it comes from."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_number(path: Path | str, name: str, given: Any, type_: type, default_source: str) -> Source:
-    """One checked number of a file; a whole number is welcome where a float is expected, not the reverse.
+    """A checked number of a file; a whole number is welcome where a float is expected, not the reverse.
 
     ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
     number it is may follow; ``type_`` is int or float.

@@ -11,7 +11,7 @@ GENERATIONS: Final = ("wse2", "wse3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferSpec:
-    """One wafer as programs see it. Every number's unit is in its name; its source is in the preset file.
+    """A wafer as programs see it. Every number's unit is in its name; its source is in the preset file.
 
     ``generation`` is the generation whose software costs apply, one of ``GENERATIONS``. ``announced``: this is what its
     vendor announced, and nobody has measured one.
@@ -58,7 +58,7 @@ def burst_words(words_per_cycle: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """What the software on the PEs costs on one generation, apart from the machine itself."""
+    """The costs of the software on the PEs of one generation, apart from the machine itself."""
 
     name: str
     code_bytes_per_pe: int

@@ -1,4 +1,4 @@
-"""What comes with wse: a small model that runs, and the configurations of published models, without weights."""
+"""Bundled models: a small model that runs, and the configurations of published models, without weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a configuration comes from.
+    """The origin of a configuration.
 
     Attributes:
         repository: The model on huggingface.co.

@@ -46,14 +46,14 @@ class Piece:
                 return entry.array((slice(taken.start, taken.stop, taken.step), *rest))
         return self._ordered(entry.array(self.index))[stretch]
 
-    def _ordered(self, found: Array) -> Array:
-        found = found.T if self.transposed else found
-        return found if self.rows is None else found[self.rows]
+    def _ordered(self, array: Array) -> Array:
+        array = array.T if self.transposed else array
+        return array if self.rows is None else array[self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTensor:
-    """One of our tensors and where a checkpoint has it: the rows of ``pieces``, one after another."""
+    """A tensor of ours and where a checkpoint has it: the rows of ``pieces``, one after another."""
 
     name: str  # ours, e.g. layers.0.q
     pieces: tuple[Piece, ...]
@@ -66,13 +66,13 @@ def no_harm(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 
 
 def no_harm_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """As `no_harm`, and the layer behind the last: it predicts a second token ahead and is no part of the model."""
+    """A rule like `no_harm`, also for the layer behind the last, which predicts a second token ahead."""
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{no_harm()(spec).pattern}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """How the files of one model family map to a `ModelSpec` and to our tensors.
+    """A model family: how its files map to a `ModelSpec` and to our tensors.
 
     Attributes:
         model_types: What ``model_type`` says in its configs; the first is the family's name.

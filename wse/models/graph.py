@@ -33,7 +33,7 @@ class Op:
     vectors: tuple[tuple[str, ...], ...] = ()
 
     def in_layer(self, layer: int) -> Op:
-        """The same op of another layer of its kind; one outside of the layers as it is."""
+        """The op as it is in another layer of its kind; an op outside of the layers does not change."""
         if self.layer < 0:
             return self
         return Op(
@@ -182,8 +182,8 @@ def _back(
     vectors = _biases(weights[-1:], wanted=biased)
     if not spec.post_norms:
         return (add(name, kind, layer, weights, source, *stream, vectors=vectors),)
-    made = add(name, kind, layer, weights, source, vectors=vectors)
-    return (_norm(add, spec, post, layer, made, *stream, kind="post_norm"),)
+    output = add(name, kind, layer, weights, source, vectors=vectors)
+    return (_norm(add, spec, post, layer, output, *stream, kind="post_norm"),)
 
 
 def _biases(names: tuple[str, ...], *, wanted: bool) -> tuple[tuple[str, ...], ...]:

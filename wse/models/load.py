@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
-    """What a model's files say. Without a checkpoint it can be timed, not executed."""
+    """A model as its files state it. Without a checkpoint it can be timed, not executed."""
 
     spec: ModelSpec
     checkpoint: Checkpoint | None
@@ -65,8 +65,8 @@ def _folder(path: Path, config: Path) -> LoadedModel:
 
     read_config(config)  # its faults come first
     entries = unpacked(open_model_files(path), read_weight_packing(config))
-    held = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
-    spec = read_config(config, unstated_dtype=held)
+    stored = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
+    spec = read_config(config, unstated_dtype=stored)
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
 
 

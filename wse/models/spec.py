@@ -19,7 +19,7 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """How one layer differs from its neighbours.
+    """The traits in which one layer differs from its neighbours.
 
     A token sees itself and what came before; with ``window`` no further back than window - 1 tokens, with ``chunk``
     only tokens of its own stretch of ``chunk`` tokens. ``rotary``: queries and keys are rotated. ``experts``: the

@@ -1,4 +1,4 @@
-"""How many tokens a pass yields with drafts of a length: measured curves, and the typical one of them all.
+"""Acceptance of drafts: how many tokens a pass yields by the length of its draft, measured and typical.
 
 A longer draft is never accepted less, so past its last measured length a curve stays where it is; between two measured
 lengths it is straight, which no curve of falling gains is below.

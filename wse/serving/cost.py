@@ -25,7 +25,7 @@ def usd_per_million_tokens(wafers: int, wafer_usd_per_hour: float, tokens_per_s:
 def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> Source:
     """`usd_per_million_tokens` at the assumed price of a wafer's hour, with its range, grade and source."""
     return spread(
-        lambda given: usd_per_million_tokens(wafers, given.wafer_usd_per_hour, tokens_per_s),
+        lambda changed: usd_per_million_tokens(wafers, changed.wafer_usd_per_hour, tokens_per_s),
         economics,
         ("wafer_usd_per_hour",),
         UNIT,

@@ -22,7 +22,7 @@ _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """What is assumed for one wafer. ``sources`` has each number's unit, grade, source and range."""
+    """The assumptions about one wafer. ``sources`` has each number's unit, grade, source and range."""
 
     wafer_power_w: float  # at the wall, of the system around one wafer, at its peak
     wafer_usd_per_hour: float  # all-in: capital, power, housing

@@ -19,7 +19,7 @@ BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What all PEs and links do for one token, counted; ``pe_s`` is their number times the seconds of the token."""
+    """Counts of what all PEs and links do for one token; ``pe_s`` is their number times the seconds of the token."""
 
     macs_fp16: float = 0
     macs_fp16_fp32: float = 0  # fp16 × fp16 into fp32
@@ -44,7 +44,10 @@ def joules_per_token(wafers: int, wafer_power_w: float, tokens_per_s: float) -> 
 def system_energy(wafers: int, tokens_per_s: float, economics: Economics) -> Source:
     """`joules_per_token` at the assumed power of a wafer's system, with its range, grade and source."""
     return spread(
-        lambda given: joules_per_token(wafers, given.wafer_power_w, tokens_per_s), economics, ("wafer_power_w",), UNIT
+        lambda changed: joules_per_token(wafers, changed.wafer_power_w, tokens_per_s),
+        economics,
+        ("wafer_power_w",),
+        UNIT,
     )
 
 
@@ -53,22 +56,21 @@ def activity_joules(activity: Activity, economics: Economics) -> dict[str, float
 
     Each count times the energy of one, times ``wall_ratio``.
     """
-    given = economics
     at_pes = {
-        "arithmetic": activity.macs_fp16 * given.mac_fp16_joules
-        + activity.macs_fp16_fp32 * given.mac_fp16_fp32_joules
-        + activity.macs_fp32 * given.mac_fp32_joules,
+        "arithmetic": activity.macs_fp16 * economics.mac_fp16_joules
+        + activity.macs_fp16_fp32 * economics.mac_fp16_fp32_joules
+        + activity.macs_fp32 * economics.mac_fp32_joules,
         "sram": BITS_PER_BYTE
         * (
-            activity.sram_read_bytes * given.sram_read_joules_per_bit
-            + activity.sram_written_bytes * given.sram_write_joules_per_bit
+            activity.sram_read_bytes * economics.sram_read_joules_per_bit
+            + activity.sram_written_bytes * economics.sram_write_joules_per_bit
         ),
-        "fabric": activity.wavelet_hops * given.hop_joules_per_wavelet
-        + activity.ramp_wavelets * given.ramp_joules_per_wavelet,
-        "issue": activity.vector_operations * given.issue_joules,
-        "idle": activity.pe_s * given.idle_w_per_pe,
+        "fabric": activity.wavelet_hops * economics.hop_joules_per_wavelet
+        + activity.ramp_wavelets * economics.ramp_joules_per_wavelet,
+        "issue": activity.vector_operations * economics.issue_joules,
+        "idle": activity.pe_s * economics.idle_w_per_pe,
     }
-    return {use: joules * given.wall_ratio for use, joules in at_pes.items()}
+    return {use: joules * economics.wall_ratio for use, joules in at_pes.items()}
 
 
 def activity_energy(activity: Activity, economics: Economics) -> Source:
@@ -78,4 +80,4 @@ def activity_energy(activity: Activity, economics: Economics) -> Source:
         *("sram_read_joules_per_bit", "sram_write_joules_per_bit"),
         *("hop_joules_per_wavelet", "ramp_joules_per_wavelet", "issue_joules", "idle_w_per_pe", "wall_ratio"),
     )
-    return spread(lambda given: sum(activity_joules(activity, given).values()), economics, used, UNIT)
+    return spread(lambda changed: sum(activity_joules(activity, changed).values()), economics, used, UNIT)

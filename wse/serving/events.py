@@ -18,7 +18,7 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One pass of a stream, or one chunk of a prompt.
+    """A pass of a stream, or a chunk of a prompt.
 
     Attributes:
         route: Its visits.
@@ -34,17 +34,17 @@ class Job:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a job is."""
+    """The progress of a job."""
 
     visit: int = 0  # its next, or that it is in
     over: bool = False
-    held: bool = False  # waits for the job that it is behind
+    waits: bool = False  # waits for the job that it is behind
     followers: list[int] = field(default_factory=list)
     behind_it: list[int] = field(default_factory=list)
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """When each job is over, its last latency included. Those that wait for none begin at 0, in order."""
+    """The time at which each job is over, its last latency included. Jobs that wait for none begin at 0, in order."""
     return _Run(jobs).ended
 
 
@@ -65,7 +65,7 @@ class _Run:
                 self._at(0.0, COMES, number)
         while self._events:
             now, _, what, number = heapq.heappop(self._events)
-            (self._comes if what == COMES else self._done)(now, number)
+            (self._comes if what == COMES else self._finish)(now, number)
 
     def _at(self, time: float, what: int, job: int) -> None:
         heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first asked for first
@@ -75,7 +75,7 @@ class _Run:
         """A job is at its next server, or at its end."""
         route, progress = self._route(number), self._progress[number]
         if self._waits(number):
-            progress.held = True
+            progress.waits = True
         elif progress.visit == len(route):
             progress.over, self.ended[number] = True, now
             self._release(now, progress)
@@ -98,8 +98,8 @@ class _Run:
 
     def _release(self, now: float, progress: _Progress) -> None:
         for other in progress.behind_it:
-            if self._progress[other].held:
-                self._progress[other].held = False
+            if self._progress[other].waits:
+                self._progress[other].waits = False
                 self._at(now, COMES, other)
 
     def _route(self, number: int) -> Route:
@@ -108,7 +108,7 @@ class _Run:
     def _begin(self, now: float, number: int) -> None:
         self._at(now + self._route(number)[self._progress[number].visit].busy_cycles, DONE, number)
 
-    def _done(self, now: float, number: int) -> None:
+    def _finish(self, now: float, number: int) -> None:
         """A server is done with the first job of its queue."""
         progress = self._progress[number]
         visit = self._route(number)[progress.visit]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Visit(NamedTuple):
-    """What a server does for a token: its number, how long it is busy, and the latency until the next visit begins."""
+    """A visit of a token to a server: its number, how long it is busy, the latency until the next visit begins."""
 
     server: int
     busy_cycles: float
@@ -26,17 +26,17 @@ Route = tuple[Visit, ...]
 
 
 def alone_cycles(route: Route) -> float:
-    """From the begin of the first visit to the end of the last latency, where nothing else is on its way."""
+    """Cycles from the begin of the first visit to the end of the last latency, where nothing else is on its way."""
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
 def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
     """Cycles that each server works, by its number."""
-    found: dict[int, float] = {}
+    cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
-            found[visit.server] = found.get(visit.server, 0.0) + times * visit.busy_cycles
-    return found
+            cycles[visit.server] = cycles.get(visit.server, 0.0) + times * visit.busy_cycles
+    return cycles
 
 
 def slowest(route: Route) -> tuple[int, float]:

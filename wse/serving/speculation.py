@@ -15,7 +15,7 @@ from wse.serving.acceptance import Acceptance
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """How many times faster tokens come than one by one.
+    """The speed-up of drafts: how many times faster tokens come than one by one.
 
     E / (n c + v) for ``yielded_tokens`` E a pass, ``draft_tokens`` n, ``draft_cost`` c: the time of drafting one token
     over that of a plain pass, and ``verify_cost`` v: the time of the pass that checks n + 1 tokens over that of a plain

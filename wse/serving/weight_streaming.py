@@ -47,14 +47,14 @@ def bytes_per_pass(weights: Weights, batch: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streaming:
-    """What bounds a pass: bytes that come in, at so many a second, and the seconds that it takes with all at hand."""
+    """The bounds of a pass: bytes that come in, at so many a second, and the seconds that it takes with all at hand."""
 
     weights: Weights
     bytes_per_s: float
     pass_s: float = 0.0
 
     def seconds(self, batch: int) -> float:
-        """Of a pass, at least."""
+        """Seconds of a pass, at least."""
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
@@ -62,7 +62,7 @@ class Streaming:
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:
-        """Of all users together, at most."""
+        """Tokens a second of all users together, at most."""
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:

@@ -20,8 +20,8 @@ from wse.models.tensors.packing import Packing, read_packing
 def _all_families() -> dict[str, Family]:
     """FAMILY of every module of `wse.models.families`, by model_type."""
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
-    found: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
-    return {model_type: family for family in found for model_type in family.model_types}
+    known: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    return {model_type: family for family in known for model_type in family.model_types}
 
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
@@ -45,7 +45,7 @@ def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
 
 
 def read_weight_packing(path: Path) -> Packing:
-    """How the weights beside a config.json are packed; errors as of `read_object` and `read_packing`."""
+    """The packing of the weights beside a config.json; errors as of `read_object` and `read_packing`."""
     return read_packing(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
 
 

@@ -66,7 +66,7 @@ class ConfigReader:
         return value
 
     def choice(self, key: str, known: Collection[str], default: str = _MISSING) -> str:
-        """One of the ``known`` strings; ``default`` where absent or null, if there is one."""
+        """The string under a key, one of ``known``; ``default`` where absent or null, if there is one."""
         value = self._get(key, default, f"one of {', '.join(known)}")
         if not isinstance(value, str) or value not in known:
             self.refuse(key, value, f"supported: {', '.join(known)}")

@@ -27,7 +27,7 @@ def read_experts(config: ConfigReader, width: str) -> Experts:
 
 
 def with_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer, ...]:
-    """The same layers, with experts where ``chosen``."""
+    """The layers with experts where ``chosen``."""
     return tuple(
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
         for layer, experts in zip(layers, chosen, strict=True)
@@ -35,7 +35,7 @@ def with_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer
 
 
 def behind_dense(config: ConfigReader, count: int, unstated: int) -> list[bool]:
-    """Of ``count`` layers those with experts: all but the first ``first_k_dense_replace``."""
+    """Whether each of ``count`` layers has experts: all but the first ``first_k_dense_replace``."""
     config.require("moe_layer_freq", (1,), "every layer behind the dense ones has experts; supported: 1")
     dense = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated)
     return [index >= dense for index in range(count)]

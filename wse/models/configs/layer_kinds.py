@@ -1,4 +1,4 @@
-"""What each layer sees: ``layer_types``, or the older keys about windows."""
+"""Kinds of layers by what they see: ``layer_types``, or the older keys about windows."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ def llama3_rope(size: int, base: float, *, factor: float, low: float, high: floa
     plain = _inverse(_periods(size, base))
     wave = _inverse(plain) * np.float32(2 * math.pi)
     slowed = plain / np.float32(factor)
-    found = np.where(wave > np.float32(original / low), slowed, plain)
+    frequencies = np.where(wave > np.float32(original / low), slowed, plain)
     if high != low:
         smooth = (_inverse(wave) * np.float32(original) - np.float32(low)) / np.float32(high - low)
         between = (np.float32(1) - smooth) * plain / np.float32(factor) + smooth * plain
         inside = (wave >= np.float32(original / high)) & (wave <= np.float32(original / low))
-        found = np.where(inside, between, found)
-    return Rope(frequencies=as_tuple(found))
+        frequencies = np.where(inside, between, frequencies)
+    return Rope(frequencies=as_tuple(frequencies))
 
 
 def yarn_rope(
@@ -67,14 +67,14 @@ def yarn_rope(
     if first == last:
         last += 0.001  # as the authors' code does: a step instead of a ramp
     ramp = (np.arange(size // 2, dtype=np.float32) - np.float32(first)) / np.float32(last - first)
-    kept = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
+    unscaled = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
     slowed = _inverse(np.float32(factor) * periods)
-    found = slowed * (np.float32(1) - kept) + _inverse(periods) * kept
-    return Rope(frequencies=as_tuple(found), multiplier=multiplier)
+    frequencies = slowed * (np.float32(1) - unscaled) + _inverse(periods) * unscaled
+    return Rope(frequencies=as_tuple(frequencies), multiplier=multiplier)
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """What YaRN multiplies cosine and sine with: 0.1 weight ln(factor) + 1 (arXiv 2309.00071, equation 22)."""
+    """YaRN's factor of cosine and sine: 0.1 weight ln(factor) + 1 (arXiv 2309.00071, equation 22)."""
     return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
 

@@ -96,11 +96,11 @@ def read_rope(
 
 def _table(config: ConfigReader, unstated: Mapping[str, Any]) -> ConfigReader:
     """The table of either spelling; both are accepted where they say the same."""
-    held = [table for table in map(config.table, TABLES) if table is not None]
+    tables = [table for table in map(config.table, TABLES) if table is not None]
     newer, older = (config.any(key) for key in TABLES)
-    if len(held) == 2 and newer != older:
+    if len(tables) == 2 and newer != older:
         config.refuse(TABLES[1], older, f"contradicts {TABLES[0]} = {newer!r}; keep one")
-    return held[0] if held else ConfigReader(config.path, dict(unstated), f"{config.prefix}{TABLES[0]}.")
+    return tables[0] if tables else ConfigReader(config.path, dict(unstated), f"{config.prefix}{TABLES[0]}.")
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
@@ -125,9 +125,9 @@ def _base(config: ConfigReader, table: ConfigReader, unstated: float) -> float:
 def _one(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
     """The value that every reader states, ``unstated`` without one."""
     if len(set(stated.values())) > 1:
-        told = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
+        conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
         path = next(iter(stated)).path
-        msg = f"{path}: {told} contradict each other; keep one"
+        msg = f"{path}: {conflict} contradict each other; keep one"
         raise BadModel(msg)
     return next(iter(stated.values()), unstated)
 

@@ -1,1 +1,1 @@
-"""One file a model family: how its config keys and tensor names map to ours."""
+"""Model families, one a file: how its config keys and tensor names map to ours."""

@@ -37,7 +37,7 @@ SIGNED_E2M1: Final = np.array([*E2M1, *(-value for value in E2M1)], np.float32)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockKind:
-    """One quantised type: ``weights`` of a block, its bytes as a record, and how records decode to ``[n, weights]``."""
+    """A quantised type: ``weights`` of a block, its bytes as a record, and how records decode to ``[n, weights]``."""
 
     weights: int
     record: np.dtype[Any]

@@ -21,7 +21,7 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def common(header: Header) -> Config:
-    """What all architectures with rotary positions and RMSNorm share."""
+    """The keys that all architectures with rotary positions and RMSNorm share."""
     heads, size = header.size("attention.head_count"), header.head_size
     config: Config = {
         **_every(header),
@@ -55,7 +55,7 @@ def _every(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """What stretches rotary positions. Factors of a tensor rope_freqs are no part of it."""
+    """The scaling of rotary positions. Factors of a tensor rope_freqs are no part of it."""
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
         linear = header.number("rope.scale_linear", 1.0)

@@ -65,7 +65,7 @@ def swapped(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def one_of(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """One tensor of a stack."""
+    """A tensor of a stack."""
     stored = entry.stored_bytes // entry.shape[0]
     single = _with_rows(entry, name, lambda rows: entry.array((index,))[rows], entry.shape[1:])
     return replace(single, stored_bytes=stored)

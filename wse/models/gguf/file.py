@@ -72,7 +72,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """One tensor: ``shape`` with the innermost size last, and the bytes of the file that it occupies."""
+    """A tensor of the file: ``shape`` with the innermost size last, and the bytes of the file that it occupies."""
 
     name: str
     kind: str
@@ -82,7 +82,7 @@ class GgufTensor:
 
 
 class GgufFile:
-    """What a GGUF file holds. ``metadata`` values are bool, int, float, str or GgufArray."""
+    """A GGUF file's content. ``metadata`` values are bool, int, float, str or GgufArray."""
 
     def __init__(self, path: Path) -> None:
         """Map and check a file.
@@ -129,8 +129,8 @@ class GgufFile:
         reader.at = array.begin
         if array.kind == TEXT:
             return [reader.text(LONGEST_TEXT, key) for _ in range(array.count)]
-        found = np.frombuffer(self.file.bytes, SCALARS[array.kind], array.count, array.begin)
-        return list(found.tolist())
+        scalars = np.frombuffer(self.file.bytes, SCALARS[array.kind], array.count, array.begin)
+        return list(scalars.tolist())
 
 
 class _Reader:

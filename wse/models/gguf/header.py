@@ -36,10 +36,10 @@ class Header:
         name = f"{self.architecture}.{key}"
         value = self._own.any(name)
         if isinstance(value, GgufArray):
-            found = set(self.gguf.elements(name) or ())
-            if len(found) != 1:
-                self._own.refuse(name, sorted(found), "layers of different sizes are not supported")
-            value = found.pop()
+            values = set(self.gguf.elements(name) or ())
+            if len(values) != 1:
+                self._own.refuse(name, sorted(values), "layers of different sizes are not supported")
+            value = values.pop()
             if type(value) is not int or not 1 <= value <= LARGEST:
                 self._own.refuse(name, value, f"give an integer from 1 to {LARGEST:,}")
             return value
@@ -63,7 +63,7 @@ class Header:
         return value if value is None or isinstance(value, str) else self.refuse(key, "give a text")
 
     def require(self, key: str, allowed: tuple[Any, ...], why: str) -> None:
-        """As `ConfigReader.require`."""
+        """Raise BadModel for a value that is not the required one, as `ConfigReader.require` does."""
         self._own.require(f"{self.architecture}.{key}", allowed, why)
 
     def refuse(self, key: str, remedy: str) -> Any:
@@ -72,7 +72,7 @@ class Header:
         self._own.refuse(name, self._own.any(name), remedy)
 
     def finish(self, harmless: tuple[str, ...]) -> None:
-        """As `ConfigReader.finish`."""
+        """Raise BadModel for keys that nobody read, as `ConfigReader.finish` does."""
         self._own.finish([f"{self.architecture}.{key}" for key in harmless])
 
     def token(self, kind: str) -> int | None:

@@ -156,15 +156,15 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
         match = BLOCK.fullmatch(name)
         if name == ROPE_FACTORS or (match and layer_count <= int(match[1])):
             continue
-        for made in _made(names, header, stored, entry, match):
-            if made.name in result:
-                msg = f"{gguf.path}: tensor {made.name!r} is there twice, as {name!r} besides; fetch the file again"
+        for tensor in _under_new_names(names, header, stored, entry, match):
+            if tensor.name in result:
+                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, as {name!r} besides; fetch the file again"
                 raise BadModel(msg)
-            result[made.name] = made
+            result[tensor.name] = tensor
     return result
 
 
-def _made(
+def _under_new_names(
     names: Names, header: Header, stored: Mapping[str, TensorEntry], entry: TensorEntry, match: re.Match[str] | None
 ) -> Iterator[TensorEntry]:
     if match is None:

@@ -1,4 +1,4 @@
-"""What becomes of one GGUF tensor under Hugging Face's names: llama.cpp's own conventions undone.
+"""Rules that turn one GGUF tensor into those of Hugging Face's names: llama.cpp's own conventions undone.
 
 Conventions: ``convert_hf_to_gguf.py`` of github.com/ggml-org/llama.cpp.
 """
@@ -22,7 +22,7 @@ from wse.models.tensors.tensor_entry import TensorEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """One tensor of a layer: its entry, its layer's prefix and its suffix in the new name, and its neighbours."""
+    """A tensor of a layer: its entry, its layer's prefix and its suffix in the new name, and its neighbours."""
 
     entry: TensorEntry
     prefix: str

@@ -1,4 +1,4 @@
-r"""How text is split before the pairs of a byte-level vocabulary merge, by the name that a GGUF gives it.
+r"""Patterns that split text before the pairs of a byte-level vocabulary merge, by the name that a GGUF gives it.
 
 A way is a list of regular expressions: each cuts what those before it left, matches and what is between them. Names are
 those of llama.cpp (src/llama-vocab.cpp), expressions those of the models' own tokenizer.json, which llama.cpp quotes:

@@ -17,7 +17,7 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """What a file says of its tokens.
+    """The tokens of a file, as it states them.
 
     Attributes:
         model: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and others.
@@ -78,13 +78,13 @@ def _text(config: ConfigReader, name: str) -> str | None:
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
-    found = gguf.elements(PREFIX + name)
-    if found is None:
+    elements = gguf.elements(PREFIX + name)
+    if elements is None:
         return None
-    if found and type(found[0]) is not kind:
+    if elements and type(elements[0]) is not kind:
         msg = f"{gguf.path}: {PREFIX}{name} must be an array of {kind.__name__}; fetch the file again"
         raise BadModel(msg)
-    if length is not None and len(found) != length:
-        msg = f"{gguf.path}: {PREFIX}{name} has {len(found):,} elements for {length:,} tokens; fetch the file again"
+    if length is not None and len(elements) != length:
+        msg = f"{gguf.path}: {PREFIX}{name} has {len(elements):,} elements for {length:,} tokens; fetch the file again"
         raise BadModel(msg)
-    return found
+    return elements

@@ -101,7 +101,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """One tensor that is not as the config asks. ``path`` is None where no file has it."""
+    """A tensor that is not as the config asks. ``path`` is None where no file has it."""
 
     path: Path | None
     tensor: str

@@ -1,4 +1,4 @@
-"""Where files hold the matrices of experts: one by one, or all experts of a layer in one tensor."""
+"""Matrices of experts and where files hold them: one by one, or all experts of a layer in one tensor."""
 
 from __future__ import annotations
 

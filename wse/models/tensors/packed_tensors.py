@@ -19,7 +19,7 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpacked(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """The same tensors, with one entry of decoded values for each packed matrix.
+    """The tensors of a file, with one entry of decoded values for each packed matrix.
 
     Raises:
         BadModel: scales without numbers or the other way round, or of sizes that do not belong together.

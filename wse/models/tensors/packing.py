@@ -26,7 +26,7 @@ class Packing:
 
 
 def read_packing(config: ConfigReader) -> Packing:
-    """What quantization_config says; the weights are unpacked when they are read, so it changes no mathematics.
+    """The packing that quantization_config states; it changes no mathematics, as weights are unpacked when read.
 
     Raises:
         BadModel: the method is another one, or one of its settings is not supported.

@@ -24,7 +24,7 @@ FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorEntry:
-    """One tensor under the name that the family gives it.
+    """A tensor under the name that the family gives it.
 
     Attributes:
         name: Name.

@@ -1,4 +1,4 @@
-"""From our tensor names to a file's: what the files of most families have in common."""
+"""Names of tensors in files, from ours: what the files of most families have in common."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def is_byte(piece: str) -> bool:
 
 
 def built(make: Callable[[], Any], where: str) -> Any:
-    """What ``make`` gives; `BadModel` where the tokenizers library refuses what it was given, then or when built."""
+    """The object that ``make`` returns; `BadModel` where the tokenizers library refuses its arguments."""
     try:
         return make()
     except BadModel:

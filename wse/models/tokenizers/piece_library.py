@@ -16,7 +16,7 @@ LONGEST_PIECE: Final = 2**10  # characters; every way to cut a piece in two is l
 
 
 class Kind(IntEnum):
-    """What a piece is, numbered as in sentencepiece_model.proto and in GGUF's tokenizer.ggml.token_type."""
+    """The kind of a piece, numbered as in sentencepiece_model.proto and in GGUF's tokenizer.ggml.token_type."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -116,10 +116,10 @@ def add_tokens(library: Library, config: TokenizerConfig, where: str) -> None:
     """
     _add(library, [token for token in config.added if token.token_id is not None])
     for token in config.added:
-        found = library.token_to_id(token.text)
-        if token.token_id is not None and found != token.token_id:
+        known_id = library.token_to_id(token.text)
+        if token.token_id is not None and known_id != token.token_id:
             msg = (
-                f"{where}: has the token {token.text!r} as {found}, tokenizer_config.json as {token.token_id}; "
+                f"{where}: has the token {token.text!r} as {known_id}, tokenizer_config.json as {token.token_id}; "
                 "use files that belong together"
             )
             raise BadModel(msg)

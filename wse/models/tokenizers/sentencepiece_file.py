@@ -28,7 +28,7 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceModel:
-    """What a ``.model`` says. ``charsmap`` is its compiled table of character replacements, empty for none."""
+    """The content of a ``.model``. ``charsmap`` is its compiled table of character replacements, empty for none."""
 
     algorithm: int
     pieces: Pieces

@@ -42,8 +42,8 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
 
 def _mark(library: Library, name: str | None, own: int) -> list[int]:
     """The id of the token that tokenizer_config.json names, else the model's ``own``; nothing where there is none."""
-    found = own if name is None else library.token_to_id(name)
-    return [] if found is None or library.id_to_token(max(found, 0)) is None or found < 0 else [found]
+    token = own if name is None else library.token_to_id(name)
+    return [] if token is None or library.id_to_token(max(token, 0)) is None or token < 0 else [token]
 
 
 def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> Library:

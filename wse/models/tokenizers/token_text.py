@@ -16,7 +16,7 @@ class TextStream(Protocol):
         """The text that became certain; never part of a character, so it may be empty."""
 
     def finish(self) -> str:
-        """What was held back: bytes that no further id completed, as replacement characters."""
+        """The rest of the text: bytes that no further id completed, as replacement characters."""
 
 
 class Tokenizer(Protocol):

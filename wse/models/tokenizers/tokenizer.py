@@ -26,10 +26,10 @@ def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
         return json_tokenizer(path, spec, read_tokenizer_config(folder))
     if pieces.exists():
         return sentencepiece_tokenizer(pieces, spec, read_tokenizer_config(folder))
-    found = [folder / "tokenizer.bin"]
-    if not found[0].exists():
-        found = sorted(folder.glob("tok*.bin"))
-    if len(found) > 1:
-        msg = f"{folder}: has {' and '.join(p.name for p in found)}; keep the model's own, as tokenizer.bin"
+    files = [folder / "tokenizer.bin"]
+    if not files[0].exists():
+        files = sorted(folder.glob("tok*.bin"))
+    if len(files) > 1:
+        msg = f"{folder}: has {' and '.join(p.name for p in files)}; keep the model's own, as tokenizer.bin"
         raise BadModel(msg)
-    return Llama2cTokenizer.read(found[0], spec) if found else None
+    return Llama2cTokenizer.read(files[0], spec) if files else None

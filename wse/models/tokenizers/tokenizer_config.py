@@ -32,7 +32,7 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """What tokenizer_config.json says; the defaults are those of a folder without one.
+    """The settings of tokenizer_config.json; the defaults are those of a folder without one.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
@@ -86,17 +86,17 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
 
 def _text(config: ConfigReader, key: str, value: Any) -> str:
     """A token: a string, or an object with its ``content``."""
-    found = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(found, str):
+    text = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(text, str):
         config.refuse(key, value, "give a string, or an object with content")
-    return str(found)
+    return str(text)
 
 
 def _added_tokens(config: ConfigReader) -> list[AddedToken]:
     table = config.any("added_tokens_decoder") or {}
     if not isinstance(table, dict):
         config.refuse("added_tokens_decoder", table, "give an object of tokens by id")
-    found = []
+    added = []
     for key, value in table.items():
         where = f"added_tokens_decoder.{key}"
         if not (key.isascii() and key.isdigit() and len(key) < 10) or not isinstance(value, dict):
@@ -106,19 +106,19 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
             flags[flag] = value.get(flag, False)
             if not isinstance(flags[flag], bool):
                 config.refuse(f"{where}.{flag}", flags[flag], "give true or false")
-        found.append(AddedToken(text=_text(config, where, value), token_id=int(key), **flags))
-    return sorted(found, key=lambda token: token.token_id or 0)
+        added.append(AddedToken(text=_text(config, where, value), token_id=int(key), **flags))
+    return sorted(added, key=lambda token: token.token_id or 0)
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    found = []
+    added = []
     for key in MORE_MARKS:
         value = config.any(key) or []
         tokens = list(value.values()) if isinstance(value, dict) else value
         if not isinstance(tokens, list):
             config.refuse(key, value, "give a list of tokens")
-        found += [AddedToken(text=_text(config, key, token)) for token in tokens]
-    return found
+        added += [AddedToken(text=_text(config, key, token)) for token in tokens]
+    return added
 
 
 def _template(config: ConfigReader) -> str | None:
