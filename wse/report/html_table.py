@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from wse.report.table import Column, Row, Table
+from wse.report.table import Column, Row, Table, value_of
 
 
 def tables_as_html(tables: Sequence[Table]) -> str:
@@ -18,7 +18,8 @@ def table_as_html(table: Table) -> str:
     """A table as one ``<table>`` element; ``data-value`` of a cell is what a page sorts numbers by."""
     caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
     head = "".join(_heading(column) for column in table.columns)
-    body = "\n".join(_row(table, row) for row in table.rows)
+    bests = [column.best_value(table.rows) for column in table.columns]
+    body = "\n".join(_row(table, row, bests) for row in table.rows)
     return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
 
 
@@ -31,12 +32,12 @@ def _heading(column: Column) -> str:
     return f'<th scope="col"{_kind(column.numeric)}{doc}>{escape(column.title or column.key)}</th>'
 
 
-def _row(table: Table, row: Row) -> str:
-    return f"<tr>{''.join(_cell(column, row, column.best_value(table.rows)) for column in table.columns)}</tr>"
+def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
+    return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
 
 
 def _cell(column: Column, row: Row, best: Any) -> str:
-    value = row.get(column.key)
+    value = value_of(row, column.key)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     sort = f' data-value="{value!r}"' if number else ""
     text = escape(str(column.text(row)))

@@ -2,6 +2,7 @@
 
 A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`); the reference of JSON
 keys is generated from that. JSON has the fields as keys in their order; what does not apply is None and left out.
+A key that is a word of Python's, such as ``pass``, is a field with an underscore at its end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: the same keys and values as the command line's ``--json``."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: plain(value) for name, value in values if value is not None}
+        return {name.removesuffix("_"): plain(value) for name, value in values if value is not None}
 
     def tables(self) -> tuple[Table, ...]:
         """The tables that show the result to people; none where a result has no view of its own."""

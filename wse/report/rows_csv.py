@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wse.report.csv_text import csv_text
+from wse.report.result import Result
 from wse.report.terminal import shown
 
 
@@ -23,6 +24,27 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     for row in rows:
         writer.writerow([_cell(row.get(name, "")) for name in used])
     return text.getvalue()
+
+
+def results_csv(results: Sequence[Result]) -> str:
+    """Results as rows, under the keys of their JSON; what is inside of a value has its key after an underscore."""
+    rows = [dict(_flat(result.to_dict())) for result in results]
+    return as_csv(rows, list(dict.fromkeys(name for row in rows for name in row)))
+
+
+def _flat(row: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}_")
+        elif isinstance(value, list):
+            yield f"{before}{name}", " ".join(_element(element) for element in value)
+        else:
+            yield f"{before}{name}", value
+
+
+def _element(value: Any) -> str:
+    """An element of a list within a cell: numbers with a colon between where it has several."""
+    return ":".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,13 @@ from rich.text import Text
 
 from wse.report.terminal import shown
 
-Row = Mapping[str, Any]
+Row = Any
+"""A mapping from keys to values, or an object with attributes of these names, such as a `wse.report.result.Result`."""
+
+
+def value_of(row: Row, key: str) -> Any:
+    """The value of a row under a key; None where it has none."""
+    return row.get(key) if isinstance(row, Mapping) else getattr(row, key, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +50,15 @@ class Column:
         """The text of the row's cell; empty where the row has no such value."""
         if self.cell is not None:
             return self.cell(row)
-        return shown(row[self.key]) if self.key in row else ""
+        value = value_of(row, self.key)
+        return "" if value is None else shown(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
         """The value that is marked in ``rows``; None where nothing is, or fewer than two rows have one."""
-        values = [row[self.key] for row in rows if self.key in row]
-        if not self.best or len(values) < 2:
+        if not self.best:
+            return None
+        values = [value for row in rows if (value := value_of(row, self.key)) is not None]
+        if len(values) < 2:
             return None
         return max(values) if self.best == "largest" else min(values)
 
@@ -60,12 +69,14 @@ class Table:
 
     Attributes:
         columns: The columns, from left to right.
-        rows: The rows, each a mapping from the columns' keys to values; a key that is missing leaves a cell empty.
+        rows: The rows, each with values under the columns' keys; one that is missing leaves a cell empty.
         title: What the table is of.
         note: What is said beside the title.
+        style: The style of a row on a terminal, as rich writes it; none where this is None.
     """
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     title: str = ""
     note: str = ""
+    style: Callable[[Row], str] | None = None

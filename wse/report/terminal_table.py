@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.text import Text
 
-from wse.report.table import Column, Row, Table
+from wse.report.table import Column, Row, Table, value_of
 from wse.report.terminal import INDENT, heading, plain_table, show
 
 GAP = 2
@@ -20,23 +22,28 @@ def print_table(console: Console, table: Table) -> None:
         heading(console, table.title, table.note)
     if not table.rows:
         return
-    cells = {column.key: [_marked(column, row, table) for row in table.rows] for column in table.columns}
+    cells = {column.key: _cells(column, table) for column in table.columns}
     columns = _fitting(table.columns, cells, console.width - INDENT)
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
         justify = "right" if column.numeric else "left"
         view.add_column(column.title, justify=justify, no_wrap=not column.folds, overflow="fold")  # type: ignore[arg-type]
     for index in range(len(table.rows)):
-        view.add_row(*(cells[column.key][index] for column in columns))
+        style = table.style(table.rows[index]) if table.style else None
+        view.add_row(*(cells[column.key][index] for column in columns), style=style)
     show(console, view)
 
 
-def _marked(column: Column, row: Row, table: Table) -> Text:
-    """The text of a cell, bold where it is the best of its column."""
+def _cells(column: Column, table: Table) -> list[Text]:
+    """The texts of a column's cells, the best of them marked."""
+    best = column.best_value(table.rows)
+    return [_cell(column, row, best) for row in table.rows]
+
+
+def _cell(column: Column, row: Row, best: Any) -> Text:
     text = column.text(row)
     cell = text.copy() if isinstance(text, Text) else Text(text)
-    best = column.best_value(table.rows)
-    if best is not None and row.get(column.key) == best:
+    if best is not None and value_of(row, column.key) == best:
         cell.stylize("bold green")
     return cell
 
