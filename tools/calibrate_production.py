@@ -27,7 +27,7 @@ from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
-from wse.request.estimate_request import PreparedEstimate, prepare_estimate
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import best
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 
@@ -30,7 +31,7 @@ def smollm2() -> Path:
 def test_the_capital_of_france(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tokens, too, are those that transformers generates from the same file in float32."""
     began = time.perf_counter()
-    request = Request(model=str(smollm2), prompt="What is the capital of France?", chat=True, max_new_tokens=8)
+    request = RunRequest(model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8)
     prepared = prepare(request)
     report = run(prepared, compiled(prepared))
     with capsys.disabled():

@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from wse.request.estimate_request import EstimateRequest
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.run import run
@@ -27,8 +28,8 @@ from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 MODELS = {
-    "story, 1,000 tokens": (Request(prompt="Once upon a time", max_new_tokens=1000), None, 1.1),
-    "stories15m, 240 tokens on 48x48": (Request(model=str(STORIES), mesh="48x48", max_new_tokens=240), STORIES, 1.1),
+    "story, 1,000 tokens": (RunRequest(prompt="Once upon a time", new_tokens=1000), None, 1.1),
+    "stories15m, 240 tokens on 48x48": (RunRequest(model=str(STORIES), mesh="48x48", new_tokens=240), STORIES, 1.1),
 }
 PAIRS, RUN_MB, SLOWER = 16, 30, 1.05
 ESTIMATE_MB, ESTIMATE_S = 40, 2.0
@@ -64,7 +65,7 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path) -> None:
         f"x{ratios[PAIRS // 2]:.3f} in the middle"
     )
     with open_trace(path) as trace:
-        assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.max_new_tokens
+        assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.new_tokens
     assert size_mb < RUN_MB
     assert traced_s / plain_s < most
 

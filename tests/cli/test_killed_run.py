@@ -19,12 +19,13 @@ sys.path[:] = {path!r}
 from pathlib import Path
 from wse.studies.compile.choose import compiled
 from wse.record import run as recording
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.run.run import run
 from wse_traces import write
 
 folder = Path({folder!r})
-prepared = prepare(Request(model={model!r}, prompt_ids=(3, 5, 7), mesh="4x4", max_new_tokens=24))
+prepared = prepare(RunRequest(model={model!r}, prompt_ids=(3, 5, 7), mesh="4x4", new_tokens=24))
 program = compiled(prepared)
 draw = random.Random(6)
 

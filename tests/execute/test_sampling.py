@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from wse.execute.sampling import Sampler, Sampling, processed
 from wse.program.program import Program
-from wse.request.run_request import Prepared, Request, prepare
+from wse.request.prepare_run import Prepared, prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 
@@ -134,8 +135,7 @@ def on_meshes(shared: Path) -> list[tuple[Prepared, Program]]:
     """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    drawn = Sampling(temperature=1.0)
-    request = Request(model=folder, prompt=prompt, max_new_tokens=40, dtype="float32", sampling=drawn)
+    request = RunRequest(model=folder, prompt=prompt, new_tokens=40, dtype="float32", temperature=1.0)
     found = []
     for mesh, wafers in (("9x9", 1), ("12x10", 1), ("16x16", 1), ("8x8", 2)):
         prepared = prepare(replace(request, mesh=mesh, wafers=wafers))
@@ -151,7 +151,7 @@ def test_the_same_seed_gives_the_same_text_on_any_mesh(
     for seed in (0, 1, 2) if options["temperature"] else (0,):
         texts = []
         for prepared, program in on_meshes:
-            asked = replace(prepared.request, sampling=Sampling(seed=seed, **options))
+            asked = replace(prepared.request, seed=seed, **options)
             texts.append(run(replace(prepared, request=asked), program)["tokens"])
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)

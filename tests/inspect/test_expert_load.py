@@ -19,7 +19,8 @@ from wse.hardware.mesh import mesh_on
 from wse.inspect.print.views import print_inspected
 from wse.inspect.query.request import InspectRequest, inspected
 from wse.report.terminal import percent
-from wse.request.run_request import Prepared, Request
+from wse.request.prepare_run import Prepared
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.summary import print_compilation
@@ -49,7 +50,7 @@ def prepared_for(experts: str) -> Prepared:
         experts=experts,
     )
     return Prepared(
-        request=Request(max_new_tokens=NEW),
+        request=RunRequest(new_tokens=NEW),
         loaded=loaded,
         whole=whole,
         wafer=mesh_on(whole, 3, 4),

@@ -15,8 +15,10 @@ from tests.studies.estimate.test_estimate import mixture_options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.record.estimate import write_estimate
-from wse.request.estimate_request import EstimateRequest, PreparedEstimate
-from wse.request.run_request import Request, prepare
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate, report_of, timed
@@ -44,7 +46,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     batch = placed.pop("batch", 1)
     ids = tuple(range(3, 3 + PROMPT))
     asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompts": (ids,) * batch}
-    prepared = prepare(Request(model=str(folder), max_new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
+    prepared = prepare(RunRequest(model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
     run(prepared, compiled(prepared), trace=folder / "run.h5")
     same = {"wafer": "wse2", "software": "tuned", "prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
     wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)

@@ -11,7 +11,8 @@ from interrupted_run import interrupted_run
 
 from wse.cli import main
 from wse.inspect.query.request import InspectRequest, inspected
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import TraceWriter, open_trace, problems
@@ -29,7 +30,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module", params=REQUESTS)
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a run of the bundled model, with cache shifts."""
-    prepared = prepare(Request(prompt="Once upon a time", max_new_tokens=30, **REQUESTS[request.param]))
+    prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=30, **REQUESTS[request.param]))
     path = tmp_path_factory.mktemp("traced") / "run.h5"
     run(prepared, compiled(prepared), trace=path)
     return path
@@ -79,7 +80,7 @@ def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest
 
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
-    prepared = prepare(Request(prompt="Once", max_new_tokens=30))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=30))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
     assert inspected(InspectRequest(trace=partial, links=True))["layer_links"] == []

@@ -11,7 +11,8 @@ import pytest
 from interrupted_run import interrupted_run
 
 from wse.record import run as recording
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import open_trace, problems, write
@@ -32,7 +33,7 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Pa
     """Runs a request and gives its trace."""
     asked = dict(REQUESTS[request.param])
     record = asked.pop("record", "")
-    prepared = prepare(Request(max_new_tokens=40, **asked))
+    prepared = prepare(RunRequest(new_tokens=40, **asked))
     program = compiled(prepared)
     ops = (len(program.op_names) - 1,) if record else ()
 
@@ -61,7 +62,7 @@ def test_passes_together_are_those_written_alone(
 
 def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_S", 60.0)
-    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=40))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
     assert problems(partial) == []
     with open_trace(partial) as trace:
@@ -87,7 +88,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(
         left[-1].write_bytes(writer.path.read_bytes())
 
     monkeypatch.setattr(TraceWriter, "flush", flush)
-    prepared = prepare(Request(prompt="Once", max_new_tokens=24, wafers=wafers))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=24, wafers=wafers))
     run(prepared, compiled(prepared), trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as whole:
         assert whole.rows("shift") > 0
@@ -106,7 +107,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(
 def test_passes_whose_writing_is_interrupted_are_left_out_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(Request(prompt="Once", max_new_tokens=40))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=40))
     monkeypatch.setattr(recording, "MOST_PASSES", 8)
     monkeypatch.setattr(recording, "MOST_S", 60.0)
     wrote = recording.RunRecorder.write_shifts

@@ -12,7 +12,8 @@ from wse.errors import BadInput, BadMesh
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
-from wse.request.run_request import Prepared, Request, prepare
+from wse.request.prepare_run import Prepared, prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import open_trace, problems
@@ -23,13 +24,13 @@ PROMPT = (1, 2, 3)
 
 def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
     request = {"model": str(write_model(folder)), "prompt_ids": PROMPT, "wafers": 2, "mesh": "3x3", **wanted}
-    prepared = prepare(Request(**request))  # type: ignore[arg-type]
+    prepared = prepare(RunRequest(**request))  # type: ignore[arg-type]
     return prepared, compiled(prepared)
 
 
 @pytest.mark.parametrize("new_tokens", [1, 5])
 def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
-    prepared, program = compile_(tmp_path, max_new_tokens=new_tokens)
+    prepared, program = compile_(tmp_path, new_tokens=new_tokens)
     path = tmp_path / "run.h5"
     report = run(prepared, program, trace=path, wavelets=True)
     assert problems(path) == []
@@ -52,13 +53,13 @@ def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_token
 
 
 def test_a_log_needs_a_trace(tmp_path: Path) -> None:
-    prepared, program = compile_(tmp_path, max_new_tokens=2)
+    prepared, program = compile_(tmp_path, new_tokens=2)
     with pytest.raises(BadInput, match="the log of wavelets is kept in the trace, and none is written: give --trace"):
         run(prepared, program, wavelets=True)
 
 
 def test_a_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
-    prepared, program = compile_(tmp_path, max_new_tokens=2, mesh="260x260", wafers=1)
+    prepared, program = compile_(tmp_path, new_tokens=2, mesh="260x260", wafers=1)
     path = tmp_path / "run.h5"
     with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536"):
         run(prepared, program, trace=path, wavelets=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wse.request.run_request import Prepared
+from wse.request.prepare_run import Prepared
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 

@@ -73,12 +73,13 @@ def _peak() -> int:
 
 def _main() -> None:
     from wse.execute.engine import Engine
-    from wse.request.run_request import Request, prepare
+    from wse.request.prepare_run import prepare
+    from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compiled
 
     model, mesh, dtype, tokens = sys.argv[1:]
     before = _peak()
-    request = Request(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], max_new_tokens=8, context=16)
+    request = RunRequest(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], new_tokens=8, context=16)
     prepared = prepare(request)
     program = compiled(prepared)
     assert prepared.loaded.checkpoint is not None

@@ -6,7 +6,8 @@ import pytest
 
 from tests.validation.test_services import row
 from wse.errors import DoesNotFit
-from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import best
 from wse.validation.predictors.capacity import capacity_facts, needed
 from wse.validation.predictors.services import asked_of

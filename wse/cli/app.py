@@ -16,6 +16,7 @@ from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
 from wse.cli import mappings, models, run, validate, view, wafers
 from wse.cli import sweep as sweep_command
+from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
@@ -41,7 +42,7 @@ def command() -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
     app.callback()(_group)
     for name, function in COMMANDS.items():
-        app.command(name)(function)
+        app.command(name)(with_options(function))
     return get_command(app)
 
 

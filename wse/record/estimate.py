@@ -26,7 +26,7 @@ from wse.program.program import Program
 from wse.record.header import trace_header
 from wse.record.recorder import MOST_ROWS, Recorder
 from wse.report.as_json import Report
-from wse.request.placement_request import Placeable
+from wse.request.basis import Placeable
 from wse_traces.errors import TraceError
 
 NO_TOKEN = -1

@@ -8,7 +8,7 @@ import numpy as np
 
 import wse
 from wse.program.program import Program
-from wse.request.placement_request import Placeable
+from wse.request.basis import Placeable
 from wse_traces.header import RunHeader
 
 

@@ -22,7 +22,7 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.header import trace_header
 from wse.record.recorder import Recorder
-from wse.request.run_request import Prepared
+from wse.request.prepare_run import Prepared
 from wse_traces.errors import TraceError
 from wse_traces.token_rows import Token
 

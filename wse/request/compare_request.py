@@ -8,8 +8,8 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
+from wse.request.basis import check_counts
 from wse.request.estimate_request import EstimateRequest
-from wse.request.placement_request import check_counts
 from wse_mappings.strategies.recipe import recipes
 
 GIGA: Final = 1e9

@@ -1,43 +1,65 @@
-"""What ``wse estimate`` is asked for, checked, with its defaults filled in: lengths in place of prompts."""
+"""EstimateRequest: the options of ``wse estimate``, and its arguments from Python; lengths in place of prompts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-from wse.compiler.options import REFUSE, REPORT
-from wse.errors import BadInput, UnknownName
-from wse.models.spec import ModelSpec
-from wse.request.live_mesh import as_programs_see
-from wse.request.placement_request import (
-    Placeable,
-    PlacementRequest,
-    check_context,
-    check_counts,
-    load_basis,
-    placement_options,
-)
-from wse.serving.economics import Economics, load_economics
-
-MOST_USERS = 4096
-"""Users of one batch; more are a slip."""
+from wse.request.option import Option
+from wse.request.placement_request import PlacementRequest, SoftwareName, WaferCount, WaferName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest(PlacementRequest):
-    """The options of ``wse estimate`` as given; None where the default is to be found.
+    """A model on full-size wafers, to be timed; None where the default is to be found."""
 
-    ``prompt_len`` and ``new_tokens`` are those of each of ``batch`` users. ``capacity`` ``report`` times what does not
-    fit as well. ``economics`` is a file with other power and prices.
-    """
-
-    wafer: str = "wse3"
-    wafers: int | None = None
-    software: str = "production"
-    prompt_len: int = 1024
-    new_tokens: int = 1024
-    batch: int = 1
-    capacity: str = REFUSE
-    economics: str | None = None  # a file of assumptions in place of the bundled ones
+    wafer: WaferName = "wse3"
+    mesh: Annotated[
+        str | None,
+        Option(
+            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+    wafers: WaferCount = None
+    software: SoftwareName = "production"
+    prompt_len: Annotated[int, Option(doc="Tokens of each user's prompt.", panel="Prompt", metavar="N")] = 1024
+    new_tokens: Annotated[
+        int,
+        Option(doc="Tokens generated for each user.", panel="Prompt", metavar="N", old=("--max-new-tokens",)),
+    ] = 1024
+    batch: Annotated[int, Option(doc="Users whose tokens are decoded together.", panel="Prompt", metavar="N")] = 1
+    capacity: Annotated[
+        str,
+        Option(
+            doc="Whether a model that does not fit is timed all the same.",
+            panel="Wafer and mapping",
+            metavar="refuse|report",
+        ),
+    ] = "refuse"
+    economics: Annotated[
+        str | None,
+        Option(
+            doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    sensitivity: Annotated[
+        bool,
+        Option(doc="Also what a slower hop, more SRAM or a faster link would change.", panel="Output"),
+    ] = False
+    trace: Annotated[
+        str | Path | None,
+        Option(
+            doc="Write a trace of it, to look inside with `wse inspect`.",
+            panel="Trace",
+            metavar="PATH|none",
+            none="none",
+        ),
+    ] = None
 
     def shorter(self, context: int, prompt_tokens: int) -> str:
         """Fewer new tokens too, where as many were asked for."""
@@ -48,64 +70,3 @@ class EstimateRequest(PlacementRequest):
     def fewer_users(self, users: int) -> str:
         """A smaller batch."""
         return f"--batch {users}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedEstimate(Placeable):
-    """A request with everything loaded and decided but the Program."""
-
-    request: EstimateRequest
-    economics: Economics
-
-
-def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
-    """Load and check all that a request names.
-
-    Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-    """
-    check_counts(
-        wafers=request.wafers,
-        prompt_len=request.prompt_len,
-        new_tokens=request.new_tokens,
-        batch=request.batch,
-        context=request.context,
-    )
-    if request.batch > MOST_USERS:
-        message = f"--batch {request.batch}: give at most {MOST_USERS:,} users"
-        raise BadInput(message)
-    if request.capacity not in (REFUSE, REPORT):
-        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
-    basis = load_basis(request)
-    economics = load_economics(basis.whole, request.economics)
-    wafer = basis.mesh or basis.whole
-    prompt_tokens = (request.prompt_len,) * request.batch
-    options = placement_options(request, basis, _context(request, basis.spec), prompt_tokens, capacity=request.capacity)
-    wafer, meshes = as_programs_see(wafer, basis.defects, options.wafers, grow_to=None)
-    return PreparedEstimate(
-        request=request,
-        loaded=basis.loaded,
-        whole=basis.whole,
-        wafer=wafer,
-        software=basis.software,
-        options=options,
-        economics=economics,
-        new_tokens=request.new_tokens,
-        defects=basis.defects,
-        meshes=meshes,
-    )
-
-
-def _context(request: EstimateRequest, spec: ModelSpec) -> int:
-    """Tokens of a user's cache."""
-    check_context(request.context, spec)
-    wanted = request.prompt_len + request.new_tokens
-    limit = request.context or spec.context_limit
-    if wanted > limit:
-        whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
-        message = (
-            f"--prompt-len {request.prompt_len} --new-tokens {request.new_tokens}: {wanted} tokens are more than "
-            f"{whose}; give at most {limit} together"
-        )
-        raise BadInput(message)
-    return request.context or wanted

@@ -1,26 +1,43 @@
-"""What every request for a placement names: a model, wafers, a mapping, software, element types; and what it loads."""
+"""PlacementRequest: what every request for a placement names: a model, wafers, a mapping, software, element types."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from wse.compiler.options import Options, check_types
-from wse.compiler.search.remedies import fewer_prompts, fewest_wafers
-from wse.errors import BadInput, UnknownName
-from wse.hardware.defects import Defects, check_seed, read_defects
-from wse.hardware.load import Values, load_software, load_wafer
-from wse.hardware.mesh import mesh_on, parse_mesh
-from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.load import LoadedModel, load_model
-from wse.models.spec import ModelSpec
-from wse.number_formats import CODINGS
-from wse.request.live_mesh import Meshes, fewest_live
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, SPREAD
-from wse_mappings.strategies.recipe import recipes
+from wse.number_formats import CODINGS, DTYPES
+from wse.request import known_names
+from wse.request.option import Option
 
-ACCUMULATORS = ("float16", "float32")
+Values = tuple[tuple[str, float], ...]
+
+WaferName = Annotated[
+    str,
+    Option(
+        doc="A name of `wse wafers`, or a TOML file.",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known=known_names.wafers,
+    ),
+]
+WaferCount = Annotated[
+    int | None,
+    Option(
+        doc="How many wafers; auto: the fewest that hold the model.",
+        panel="Wafer and mapping",
+        metavar="N|auto",
+        none="auto",
+    ),
+]
+SoftwareName = Annotated[
+    str,
+    Option(
+        doc="The set of software costs: tuned, academic, ...",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known=known_names.software,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,170 +47,95 @@ class PlacementRequest:
     ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``.
     """
 
-    model: str = "story"
-    wafer: str = "wse2"
-    mesh: str | None = None
-    wafers: int | None = 1  # None: the fewest that hold the model
-    mapping: str = "region"
-    region: str | None = None
-    experts: str = SPREAD
-    software: str = "tuned"
-    dtype: str | None = None
-    activations: str | None = None
-    accumulate: str | None = None
-    context: int | None = None
+    model: Annotated[
+        str,
+        Option(
+            doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
+            panel="Model",
+            metavar="MODEL",
+            known=known_names.models,
+            positional=True,
+            required=True,
+        ),
+    ] = "story"
+    wafer: WaferName = "wse2"
+    mesh: Annotated[
+        str | None,
+        Option(
+            doc="Use a smaller mesh of the wafer's PEs. Default: the smallest square.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+    wafers: WaferCount = 1
+    mapping: Annotated[
+        str,
+        Option(doc="A name of `wse mappings`.", panel="Wafer and mapping", metavar="NAME", known=known_names.mappings),
+    ] = "region"
+    region: Annotated[
+        str | None,
+        Option(doc="PEs of one region. Default: the mapping's choice.", panel="Wafer and mapping", metavar="ROWSxCOLS"),
+    ] = None
+    experts: Annotated[
+        str,
+        Option(
+            doc="Each expert over all columns of a region, or on columns of its own.",
+            panel="Wafer and mapping",
+            metavar="spread|own",
+        ),
+    ] = "spread"
+    software: SoftwareName = "tuned"
+    dtype: Annotated[
+        str | None,
+        Option(
+            doc="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a "
+            "scale an output, or as int4 with a scale every 32 inputs. Default: the model's own.",
+            panel="Model",
+            metavar="TYPE",
+            known=lambda: (*DTYPES, *CODINGS),
+        ),
+    ] = None
+    activations: Annotated[
+        str | None,
+        Option(
+            doc="All but quantised weights: float32, float16, bfloat16. Default: the model's own.",
+            panel="Model",
+            metavar="TYPE",
+            known=lambda: DTYPES,
+        ),
+    ] = None
+    accumulate: Annotated[
+        str | None,
+        Option(
+            doc="Sums: float32 (default), or float16 with --dtype float16.",
+            panel="Model",
+            metavar="float32|float16",
+        ),
+    ] = None
+    context: Annotated[
+        int | None,
+        Option(doc="Tokens that the KV cache has room for. Default: prompt + new tokens.", panel="Model", metavar="N"),
+    ] = None
     wafer_values: Values = ()
     software_values: Values = ()
-    defects: str | None = None  # a file or a rate; None: all PEs are live
-    defects_seed: int = 0
+    defects: Annotated[
+        str | None,
+        Option(
+            doc="Dead PEs and links: a CSV file of them, or the share of PEs that are dead, such as 1e-4.",
+            panel="Wafer and mapping",
+            metavar="FILE|RATE",
+        ),
+    ] = None
+    defects_seed: Annotated[
+        int, Option(doc="Seed of the dead PEs that a rate draws.", panel="Wafer and mapping", metavar="N")
+    ] = 0
 
     def shorter(self, context: int, prompt_tokens: int) -> str:
         """The options that ask for no more than a context that is too short for what was asked."""
         return f"--context {context}"
 
     def fewer_users(self, users: int) -> str:
-        """How to ask for fewer users."""
+        """How to ask for fewer users, each of whom brings a prompt."""
+        from wse.compiler.search.remedies import fewer_prompts
+
         return fewer_prompts(users)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Basis:
-    """What a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
-
-    whole: WaferSpec
-    mesh: WaferSpec | None
-    region: tuple[int, int] | None
-    software: SoftwareProfile
-    loaded: LoadedModel
-    dtype: str
-    activations: str | None
-    accumulate: str
-    defects: Defects | None
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
-        return self.loaded.spec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Placeable:
-    """A request with everything loaded and decided that a compilation wants.
-
-    ``whole`` is the wafer at full size, ``wafer`` as programs see it. Where PEs may be dead, ``meshes`` has where those
-    that programs see are on each wafer.
-    """
-
-    request: PlacementRequest
-    loaded: LoadedModel
-    whole: WaferSpec
-    wafer: WaferSpec
-    software: SoftwareProfile
-    options: Options
-    new_tokens: int
-    defects: Defects | None = None
-    meshes: Meshes = ()
-
-    @property
-    def fabric_shape(self) -> tuple[int, int]:
-        """Rows and columns of PEs of each wafer, live or dead."""
-        return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
-
-    @property
-    def midway(self) -> list[int]:
-        """Tokens before the one in the middle of what is asked for, by user."""
-        return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
-        return self.loaded.spec
-
-
-def load_basis(request: PlacementRequest) -> Basis:
-    """Load and check what every request names.
-
-    Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-    """
-    if request.mapping not in recipes():
-        raise UnknownName("mapping", request.mapping, recipes())
-    if request.experts not in EXPERT_PLACEMENTS:
-        raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
-    whole = load_wafer(request.wafer, request.wafer_values)
-    software = load_software(request.software, whole.generation, request.software_values)
-    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
-    region = None if request.region is None else parse_mesh(request.region)
-    check_seed(request.defects_seed)
-    defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
-    loaded = load_model(request.model)
-    dtype, activations = _types(request, loaded.spec)
-    return Basis(
-        whole=whole,
-        mesh=mesh,
-        region=region,
-        software=software,
-        loaded=loaded,
-        dtype=dtype,
-        activations=activations,
-        accumulate=_accumulator(request.accumulate, dtype),
-        defects=defects,
-    )
-
-
-def placement_options(
-    request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
-) -> Options:
-    """What is asked of the compiler, ``more`` among it, on as many wafers as are asked for or the model takes."""
-    options = Options(
-        mapping=request.mapping,
-        wafers=request.wafers or 1,
-        dtype=basis.dtype,
-        activations=basis.activations,
-        accumulate=basis.accumulate,
-        context=context,
-        prompt_tokens=prompt_tokens,
-        region=basis.region,
-        experts=request.experts,
-        **more,
-    )
-    if request.wafers is not None:
-        return options
-    fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
-    return replace(options, wafers=fewest_live(basis.mesh or basis.whole, basis.defects, fewest))
-
-
-def check_counts(**counts: int | None) -> None:
-    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
-            raise BadInput(message)
-
-
-def check_context(context: int | None, spec: ModelSpec) -> None:
-    """Raise BadInput for a context that is longer than the model was made for."""
-    if context is not None and context > spec.context_limit:
-        message = f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
-        raise BadInput(message)
-
-
-def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
-    dtype = spec.dtype if request.dtype is None else request.dtype
-    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
-    check_types(dtype, activations)
-    return dtype, activations
-
-
-def _accumulator(name: str | None, dtype: str) -> str:
-    if name is None:
-        return "float32"
-    if name not in ACCUMULATORS:
-        raise UnknownName("accumulator type", name, ACCUMULATORS)
-    if name == "float16" and dtype != "float16":
-        message = (
-            f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
-        )
-        raise BadInput(message)
-    return name

@@ -16,7 +16,8 @@ from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.inspect.query.links import MOST_LINKS
 from wse.inspect.query.request import InspectRequest, inspected
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import TraceWriter
@@ -49,8 +50,8 @@ def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top:
 
 @pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
 def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None:
-    request = Request(
-        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, max_new_tokens=3
+    request = RunRequest(
+        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, new_tokens=3
     )
     prepared = prepare(request)
     run(prepared, compiled(prepared), trace=tmp_path / "t.h5")

@@ -15,7 +15,8 @@ from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.inspect.query.opened import opened
 from wse.inspect.query.pe import pe_facts, pe_place
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import TraceWriter
@@ -98,8 +99,8 @@ def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
-    request = Request(
-        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", max_new_tokens=2
+    request = RunRequest(
+        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2
     )
     prepared = prepare(request)
     run(prepared, compiled(prepared), trace=tmp_path / "t.h5")
@@ -110,13 +111,13 @@ def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
 
 
 def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(tmp_path: Path) -> None:
-    request = Request(
+    request = RunRequest(
         model=str(write_model(tmp_path)),
         prompt_ids=(1, 2),
         mesh="8x8",
         defects="0.04",
         defects_seed=3,
-        max_new_tokens=2,
+        new_tokens=2,
     )
     prepared = prepare(request)
     path = tmp_path / "t.h5"

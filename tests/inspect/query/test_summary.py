@@ -16,7 +16,8 @@ from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
 from wse.inspect.query.request import InspectRequest, inspected
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 
@@ -25,7 +26,7 @@ from wse.studies.run.run import run
 def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """A run on two wafers: its report, and its trace."""
     folder = tmp_path_factory.mktemp("traced")
-    request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=9)
+    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9)
     prepared = prepare(request)
     path = folder / "run.h5"
     return run(prepared, compiled(prepared), trace=path), path
@@ -102,7 +103,7 @@ def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(Request(model="story", prompt="Once", max_new_tokens=40))
+    prepared = prepare(RunRequest(model="story", prompt="Once", new_tokens=40))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
         inspected(InspectRequest(trace=tmp_path / "run.h5"))

@@ -20,7 +20,8 @@ from wse.errors import BadInput, BadTrace
 from wse.inspect.print.wavelets import MOST_LINES
 from wse.inspect.query import wavelets
 from wse.inspect.query.request import InspectRequest, inspected
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import TraceWriter
@@ -35,7 +36,7 @@ Move = tuple[int, ...]
 def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, list[Move]]:
     """A run on two wafers with its last pass logged: its report, its trace, and the moves as they lie in the file."""
     folder = tmp_path_factory.mktemp("logged")
-    request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=3)
+    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
     prepared = prepare(request)
     path = folder / "run.h5"
     report = run(prepared, compiled(prepared), trace=path, wavelets=True)

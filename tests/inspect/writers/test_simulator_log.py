@@ -16,7 +16,8 @@ from wse.errors import BadInput, BadTrace
 from wse.inspect.export import wavelet_log
 from wse.inspect.export.request import export_request
 from wse.inspect.writers.files import write_export
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_traces import TraceWriter
@@ -26,7 +27,7 @@ from wse_traces import TraceWriter
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on two wafers with its last pass logged."""
     folder = tmp_path_factory.mktemp("logged")
-    request = Request(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", max_new_tokens=2)
+    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=2)
     prepared = prepare(request)
     run(prepared, compiled(prepared), trace=folder / "run.h5", wavelets=True)
     return folder / "run.h5"

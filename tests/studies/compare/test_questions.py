@@ -15,7 +15,8 @@ from wse.hardware.load import load_wafer
 from wse.models.counts import parameters_per_token
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
 from wse.studies.compare.rows import COLUMNS

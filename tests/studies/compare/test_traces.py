@@ -11,7 +11,8 @@ from wse.errors import BadInput, BadTrace
 from wse.fabric.causes import CAUSES
 from wse.inspect.query.compared import check_traces, compare_traces
 from wse.report.as_json import Report
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compare.rows import COLUMNS
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
@@ -26,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     model = str(write_model(folder))
     reports, paths = [], []
     for wafers in (1, 2):
-        request = Request(model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", max_new_tokens=9)
+        request = RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9)
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
         reports.append(run(prepared, compiled(prepared), trace=paths[-1]))
@@ -97,7 +98,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
     mine = tmp_path / "mine.toml"
     mine.write_text('base = "wse2"\n')
     model = str(path.parent)
-    prepared = prepare(Request(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", max_new_tokens=9))
+    prepared = prepare(RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9))
     run(prepared, compiled(prepared), trace=tmp_path / "other.h5")
     known, unknown = compare_traces(path, tmp_path / "other.h5")["rows"]
     assert {"power_w", "joules_per_token", "usd_per_million_tokens"} <= set(known)
@@ -107,7 +108,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
 
 def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
-    request = Request(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", max_new_tokens=1)
+    request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1)
     prepared = prepare(request)
     run(prepared, compiled(prepared), trace=tmp_path / "one.h5")
     with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):

@@ -14,7 +14,8 @@ from tests.models.helpers import write_model
 from wse.cli import main
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.summary import print_compilation
@@ -32,7 +33,7 @@ REQUESTS: list[dict[str, Any]] = [
 
 @pytest.fixture(params=REQUESTS, ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Program, dict[str, Any]]:
-    prepared = prepare(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+    prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
     program = compiled(prepared)
     return prepared, program, placement(prepared, program)
 

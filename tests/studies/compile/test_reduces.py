@@ -22,7 +22,8 @@ from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.phase import ROWS, Kind
 from wse.program.program import Program
-from wse.request.run_request import Prepared, Request, prepare
+from wse.request.prepare_run import Prepared, prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
@@ -57,7 +58,7 @@ SEARCHED = ["cheapest", "cheapest_cycles"]
 Placed = tuple[Prepared, Program, int, list[dict[str, Any]]]
 
 
-def of(request: Request) -> Placed:
+def of(request: RunRequest) -> Placed:
     """A request, its Program, the cache slots that decode uses, and the rows."""
     prepared = prepare(request)
     program = compiled(prepared)
@@ -67,12 +68,12 @@ def of(request: Request) -> Placed:
 
 @pytest.fixture(params=REQUESTS, ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Placed:
-    return of(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+    return of(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
 
 
 @pytest.fixture
 def story() -> Placed:
-    return of(Request(model="story", prompt_ids=(1, 2, 3)))
+    return of(RunRequest(model="story", prompt_ids=(1, 2, 3)))
 
 
 def cycles(prepared: Prepared, pattern: LineSchedule, words: int) -> float:
@@ -201,7 +202,7 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
 ) -> None:
     monkeypatch.setattr(reduces, "MOST_PES", limit)
     monkeypatch.setenv("COLUMNS", "100")
-    prepared = prepare(Request(model="story", prompt_ids=(1, 2, 3)))
+    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3)))
     report = placement(prepared, compiled(prepared))
     rows = report["fabric"]["reduces"]
     print_compilation(report, sys.stdout)
@@ -226,7 +227,7 @@ def test_json_has_the_most_expensive_first(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(Request(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
+    prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
     report = placement(prepared, compiled(prepared))
     assert report["fabric"]["reduces"] == []
     print_compilation(report, sys.stdout)

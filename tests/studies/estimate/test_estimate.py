@@ -17,8 +17,10 @@ from wse.compiler.options import Options
 from wse.fabric.expert_costs import Pairs
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.request.estimate_request import EstimateRequest, PreparedEstimate
-from wse.request.run_request import Prepared, Request, prepare
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.request.prepare_run import Prepared, prepare
+from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import Routing, estimate, estimate_of
@@ -49,7 +51,7 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
     prompt, new = (3, 5, 7, 9, 11), 20
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
     asked = {"prompt_ids": prompt} if batch == 1 else {"prompts": (prompt, prompt[::-1])}
-    prepared = prepare(Request(model=str(tmp_path), max_new_tokens=new, **placed, **asked))
+    prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
     executed = run(prepared, compiled(prepared))
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = EstimateRequest(
@@ -104,7 +106,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         "options": mixture_options(mapping, experts, len(prompt), new),
         "new_tokens": new,
     }
-    prepared = Prepared(request=Request(max_new_tokens=new), prompts=(prompt,), end_ids=(), **common)
+    prepared = Prepared(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compiled(prepared)
     executed = run(prepared, program, trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as trace:
@@ -127,8 +129,8 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
 
     write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
     prepared = prepare(
-        Request(
-            model=str(tmp_path), mesh="6x5", wafers=2, prompts=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)), max_new_tokens=90
+        RunRequest(
+            model=str(tmp_path), mesh="6x5", wafers=2, prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)), new_tokens=90
         )
     )
     program = compiled(prepared)

@@ -16,7 +16,8 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
-from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate, estimate_of

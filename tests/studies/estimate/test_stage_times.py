@@ -18,7 +18,8 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Kind
 from wse.program.program import Program
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.stage_times import (
@@ -83,7 +84,7 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
     ids=lambda options: options["mapping"],
 )
 def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
-    prepared = prepare(Request(model="story", prompt_ids=(1, 2, 3), **options))
+    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3), **options))
     program = compiled(prepared)
     program, fabric, prefill, decode = costs(program, Fabric(program, prepared.wafer, prepared.software), (3,))
     times = stage_times(fabric, prefill, decode)

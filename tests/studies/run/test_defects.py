@@ -18,7 +18,8 @@ from wse.hardware.spec import WaferSpec
 from wse.inspect.query.request import InspectRequest, inspected
 from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import fewest_live, largest_live, smallest_around
-from wse.request.run_request import Request, prepare
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.estimate.estimate import estimate
@@ -37,13 +38,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-ASKED: dict[str, Any] = {"prompt": "Once upon a time", "max_new_tokens": 12}
+ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12}
 
 
 @pytest.fixture(scope="module")
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
-    prepared = prepare(Request(**ASKED))
+    prepared = prepare(RunRequest(**ASKED))
     tokens: list[int] = run(prepared, compiled(prepared))["tokens"]
     return tokens
 
@@ -60,7 +61,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
     options = {**REQUESTS[name], **ASKED}
-    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects=listed))
+    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
     path = tmp_path / "run.h5"
     plain, found = run(whole, compiled(whole)), run(prepared, compiled(prepared), trace=path)
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
@@ -99,7 +100,7 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
-    prepared = prepare(Request(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), max_new_tokens=9, **placed))
+    prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
     executed = run(prepared, compiled(prepared))
     wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
     estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed))
@@ -111,8 +112,8 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
 
 
 def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_same() -> None:
-    options = {"prompt": "Once upon a time", "max_new_tokens": 4}
-    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects="0.04", defects_seed=3))
+    options = {"prompt": "Once upon a time", "new_tokens": 4}
+    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0.04", defects_seed=3))
     (mesh,) = prepared.meshes
     assert mesh.fabric.dead.any()
     assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
@@ -121,8 +122,8 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
 
 def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
     model = str(write_config(tmp_path))
-    options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "max_new_tokens": 4}
-    whole, prepared = prepare(Request(**options)), prepare(Request(**options, defects="0"))
+    options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "new_tokens": 4}
+    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0"))
     plain, found = placement(whole, compiled(whole)), placement(prepared, compiled(prepared))
     told = found.pop("defects")
     assert found == plain
@@ -154,11 +155,11 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
 
 def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefects, match="leaves no mesh of live PEs on 1 x 1x1 PEs of wse2"):
-        prepare(Request(mesh="1x1", defects="0.999999"))
-    prepared = prepare(Request(mesh="7x7", defects=listed, max_new_tokens=4))
+        prepare(RunRequest(mesh="1x1", defects="0.999999"))
+    prepared = prepare(RunRequest(mesh="7x7", defects=listed, new_tokens=4))
     with pytest.raises(DoesNotFit) as caught:
         compiled(prepared)
     assert "--mesh" not in str(caught.value)
-    prepared = prepare(Request(mesh="12x12", defects=listed, max_new_tokens=4))
+    prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4))
     with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
         run(prepared, compiled(prepared), trace=tmp_path / "run.h5", wavelets=True)

@@ -14,7 +14,7 @@ from wse.hardware.spec import WaferSpec
 from wse.report.as_json import Report
 from wse.report.limits import many
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, Link, check
-from wse.request.estimate_request import PreparedEstimate, prepare_estimate
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import economics_facts, row_of
 from wse.studies.compile.choose import best
 from wse.studies.estimate.estimate import OnPiece, estimate_of, inputs

@@ -13,7 +13,7 @@ from wse.errors import DoesNotFit, UnknownName
 from wse.report.as_json import Report
 from wse.report.limits import many
 from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import prepare_estimate
+from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import Streaming
 from wse.studies.compare.grid import compare, fewest_wafers
 from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of

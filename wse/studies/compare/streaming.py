@@ -10,7 +10,7 @@ from wse.models.tensors.model_tensors import is_linear, tensor_bytes, tensor_sha
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.as_json import Report
 from wse.report.limits import told_bytes
-from wse.request.estimate_request import PreparedEstimate
+from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.cost import money
 from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
 

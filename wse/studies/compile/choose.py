@@ -9,7 +9,7 @@ from wse.compiler.search.search import Found, search
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.request.placement_request import Placeable
+from wse.request.basis import Placeable
 
 
 def compiled(prepared: Placeable) -> Program:

@@ -12,7 +12,7 @@ from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.program.phase import ROWS, Phase
 from wse.program.program import Buffer, Program
 from wse.report.as_json import Report
-from wse.request.run_request import Prepared
+from wse.request.prepare_run import Prepared
 from wse.studies.compile.contention import contention_facts
 from wse.studies.compile.reduces import reduce_facts
 from wse.studies.results.defect_facts import defect_facts

@@ -19,7 +19,7 @@ from wse.compiler.search.search import Found
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
 from wse.report.as_json import Report
-from wse.request.placement_request import Placeable
+from wse.request.basis import Placeable
 from wse.serving.acceptance import Acceptance
 from wse.serving.speculation import best_draft
 

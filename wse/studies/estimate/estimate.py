@@ -16,7 +16,8 @@ from wse.fabric.model import Fabric
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
 from wse.report.as_json import Report
-from wse.request.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import best, found
 from wse.studies.estimate.bounds import bound_facts
 from wse.studies.estimate.economy import economy_facts

@@ -8,7 +8,8 @@ from dataclasses import replace
 from wse.errors import DoesNotFit
 from wse.hardware.load import Values, load_software
 from wse.report.as_json import Report
-from wse.request.estimate_request import EstimateRequest, PreparedEstimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.grades import RESEARCH
 
 

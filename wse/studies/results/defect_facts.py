@@ -8,7 +8,7 @@ from typing import Any
 from wse.fabric.model import Fabric
 from wse.program.phase import COLUMNS, ROWS
 from wse.program.program import Program
-from wse.request.placement_request import Placeable
+from wse.request.basis import Placeable
 
 
 def defect_facts(prepared: Placeable, program: Program, lengths: Sequence[int]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
 from wse.record.wavelet_log import check_loggable, log_wavelets
 from wse.report.as_json import Report
-from wse.request.run_request import Prepared, checkpoint_of
+from wse.request.prepare_run import Prepared, checkpoint_of
 from wse.studies.results.defect_facts import defect_facts
 from wse.studies.results.facts import (
     crossing_facts,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields as fields_of
 from functools import cache
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final
 
 import pydantic
 
@@ -13,6 +12,7 @@ from wse.hardware.load import check_value
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.request.estimate_request import EstimateRequest
+from wse.request.option import RequestField, options_of
 
 Scalar = str | int | float
 
@@ -23,7 +23,8 @@ DEFAULT, AUTO = "default", "auto"
 
 LONGEST_TEXT: Final = 4096
 _MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
-_VALUES: Final = ("wafer_values", "software_values")  # given number by number
+_NO_AXES: Final = ("Trace", "Output")
+"""Panels of options that say what an estimate writes and prints."""
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 _Text = Annotated[str, pydantic.Field(min_length=1, max_length=LONGEST_TEXT)]
 _STRICT: Final = pydantic.ConfigDict(strict=True, allow_inf_nan=False)
@@ -34,11 +35,16 @@ _CHECKS: Final[dict[type, pydantic.TypeAdapter[Any]]] = {
 }
 
 
+def _options() -> dict[str, RequestField]:
+    """The options of an estimate that decide its numbers."""
+    every = options_of(EstimateRequest)
+    return {name: field for name, field in every.items() if field.option.panel not in _NO_AXES}
+
+
 @cache
 def known_fields() -> dict[str, type]:
     """Every field by name, and what its values are: int, float or str."""
-    hints = {name: hint for name, hint in get_type_hints(EstimateRequest).items() if name not in _VALUES}
-    options = {name: t for name, hint in hints.items() for t in (hint, *get_args(hint)) if t in _CHECKS}
+    options = {name: field.type for name, field in _options().items()}
     numbers = {
         prefix + name: type_ for prefix, spec in _MACHINES.items() for name, type_ in numeric_fields(spec).items()
     }
@@ -66,7 +72,7 @@ def checked_value(name: str, given: object, where: str) -> Scalar:
             check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, given)
             return given
     elif given == DEFAULT:
-        default = _defaults()[name]
+        default = _options()[name].default
         return default if isinstance(default, str | int | float) else _word(name)
     elif given == AUTO and name == "wafers":
         return AUTO
@@ -82,7 +88,7 @@ def checked_value(name: str, given: object, where: str) -> Scalar:
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
     """What a request holds for a checked value of an option: None where the default is to be found."""
-    return None if _defaults()[name] is None and value == _word(name) else value
+    return None if _options()[name].default is None and value == _word(name) else value
 
 
 def _word(name: str) -> str:
@@ -94,8 +100,3 @@ def _or_words(name: str) -> str:
     if is_number_of_machine(name):
         return ""
     return f", or {_word(name)}"
-
-
-@cache
-def _defaults() -> dict[str, object]:
-    return {field.name: field.default for field in fields_of(EstimateRequest)}

@@ -16,7 +16,8 @@ from typing import Any, Final
 from wse.errors import BadInput, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_file
 from wse.hardware.mesh import parse_mesh
-from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
 from wse.studies.sweep.grid import Axis, Grid
 

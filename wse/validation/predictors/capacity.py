@@ -12,7 +12,8 @@ from typing import Final
 
 from wse.hardware.load import load_software
 from wse.report.as_json import Report
-from wse.request.estimate_request import EstimateRequest, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors.services import PROFILE, Asked, asked_of
 

@@ -19,7 +19,8 @@ from wse.errors import BadInput, DoesNotFit
 from wse.models.bundled import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.request.estimate_request import EstimateRequest, PreparedEstimate, prepare_estimate
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.acceptance import acceptance_of
 from wse.studies.compile.choose import best
 from wse.studies.estimate.drafting import drafted

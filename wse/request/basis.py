@@ -1,0 +1,167 @@
+"""Basis: what every request for a placement names, loaded and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from wse.compiler.options import Options, check_types
+from wse.compiler.search.remedies import fewest_wafers
+from wse.errors import BadInput, UnknownName
+from wse.hardware.defects import Defects, check_seed, read_defects
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.load import LoadedModel, load_model
+from wse.models.spec import ModelSpec
+from wse.number_formats import CODINGS
+from wse.request.live_mesh import Meshes, fewest_live
+from wse.request.placement_request import PlacementRequest
+from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
+from wse_mappings.strategies.recipe import recipes
+
+ACCUMULATORS = ("float16", "float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Basis:
+    """What a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
+
+    whole: WaferSpec
+    mesh: WaferSpec | None
+    region: tuple[int, int] | None
+    software: SoftwareProfile
+    loaded: LoadedModel
+    dtype: str
+    activations: str | None
+    accumulate: str
+    defects: Defects | None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Shape and mathematics of the model."""
+        return self.loaded.spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Placeable:
+    """A request with everything loaded and decided that a compilation wants.
+
+    ``whole`` is the wafer at full size, ``wafer`` as programs see it. Where PEs may be dead, ``meshes`` has where those
+    that programs see are on each wafer.
+    """
+
+    request: PlacementRequest
+    loaded: LoadedModel
+    whole: WaferSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+    new_tokens: int
+    defects: Defects | None = None
+    meshes: Meshes = ()
+
+    @property
+    def fabric_shape(self) -> tuple[int, int]:
+        """Rows and columns of PEs of each wafer, live or dead."""
+        return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
+
+    @property
+    def midway(self) -> list[int]:
+        """Tokens before the one in the middle of what is asked for, by user."""
+        return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Shape and mathematics of the model."""
+        return self.loaded.spec
+
+
+def load_basis(request: PlacementRequest) -> Basis:
+    """Load and check what every request names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
+    if request.mapping not in recipes():
+        raise UnknownName("mapping", request.mapping, recipes())
+    if request.experts not in EXPERT_PLACEMENTS:
+        raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
+    whole = load_wafer(request.wafer, request.wafer_values)
+    software = load_software(request.software, whole.generation, request.software_values)
+    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))
+    region = None if request.region is None else parse_mesh(request.region)
+    check_seed(request.defects_seed)
+    defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
+    loaded = load_model(request.model)
+    dtype, activations = _types(request, loaded.spec)
+    return Basis(
+        whole=whole,
+        mesh=mesh,
+        region=region,
+        software=software,
+        loaded=loaded,
+        dtype=dtype,
+        activations=activations,
+        accumulate=_accumulator(request.accumulate, dtype),
+        defects=defects,
+    )
+
+
+def placement_options(
+    request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
+) -> Options:
+    """What is asked of the compiler, ``more`` among it, on as many wafers as are asked for or the model takes."""
+    options = Options(
+        mapping=request.mapping,
+        wafers=request.wafers or 1,
+        dtype=basis.dtype,
+        activations=basis.activations,
+        accumulate=basis.accumulate,
+        context=context,
+        prompt_tokens=prompt_tokens,
+        region=basis.region,
+        experts=request.experts,
+        **more,
+    )
+    if request.wafers is not None:
+        return options
+    fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
+    return replace(options, wafers=fewest_live(basis.mesh or basis.whole, basis.defects, fewest))
+
+
+def check_counts(**counts: int | None) -> None:
+    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
+            raise BadInput(message)
+
+
+def check_context(context: int | None, spec: ModelSpec) -> None:
+    """Raise BadInput for a context that is longer than the model was made for."""
+    if context is not None and context > spec.context_limit:
+        message = f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
+        raise BadInput(message)
+
+
+def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
+    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
+    dtype = spec.dtype if request.dtype is None else request.dtype
+    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
+    check_types(dtype, activations)
+    return dtype, activations
+
+
+def _accumulator(name: str | None, dtype: str) -> str:
+    if name is None:
+        return "float32"
+    if name not in ACCUMULATORS:
+        raise UnknownName("accumulator type", name, ACCUMULATORS)
+    if name == "float16" and dtype != "float16":
+        message = (
+            f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
+        )
+        raise BadInput(message)
+    return name

@@ -1,0 +1,33 @@
+"""Names that options take, looked up when a shell completes them: what they come from is imported no sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def models() -> Iterable[str]:
+    """Bundled models and configurations."""
+    from wse.models.bundled import names
+
+    return names()
+
+
+def wafers() -> Iterable[str]:
+    """Wafer presets."""
+    from wse.hardware.load import known_wafers
+
+    return known_wafers()
+
+
+def software() -> Iterable[str]:
+    """Software profiles."""
+    from wse.hardware.load import known_software
+
+    return known_software()
+
+
+def mappings() -> Iterable[str]:
+    """Mapping strategies."""
+    from wse_mappings.strategies.recipe import recipes
+
+    return recipes()

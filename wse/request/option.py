@@ -1,0 +1,127 @@
+"""Option: what a field of a request means to whoever gives it, said once.
+
+A request is a frozen dataclass whose fields are annotated, ``batch: Annotated[int, Option("...", metavar="N")] = 1``.
+From the field's name, type, default and `Option` come the option of the command line and its help, the axis of a sweep
+and the reference; from Python the field is an argument of the same name. Modules of requests import nothing heavy, for
+``wse --help`` reads them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from wse.errors import BadInput
+
+Panel = Literal["Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Output"]
+
+MOST_DIGITS: Final = 20
+"""A whole number with as many digits is a slip, and Python takes long to read millions of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of the command line, and the same argument from Python.
+
+    Attributes:
+        doc: What it is, in a line or two.
+        panel: Under which heading it stands in help.
+        metavar: How its value looks, such as ``ROWSxCOLS``; empty for a flag.
+        none: The word that stands for None on the command line, such as ``auto``; the option is left out where empty.
+        repeats: Whether it may be given several times; the field then holds a tuple of what was given.
+        read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
+        known: The names that can be completed; those of ``metavar`` where that lists them, as ``refuse|report``.
+        short: A spelling of one letter, such as ``-o``.
+        old: Earlier spellings, such as ``--max-new-tokens``: still read, and shown nowhere.
+        positional: Whether it stands without a name before it.
+        required: Whether the command line wants it even though the field has a default.
+    """
+
+    doc: str
+    panel: Panel
+    metavar: str = ""
+    none: str = ""
+    repeats: bool = False
+    read: Callable[[str], Any] | None = None
+    known: Callable[[], Iterable[str]] | None = None
+    short: str = ""
+    old: tuple[str, ...] = ()
+    positional: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestField:
+    """A field of a request that is an option.
+
+    Attributes:
+        name: The field's name, with underscores.
+        type: What it holds where it holds something, such as ``int``; of several types the first.
+        default: Its default.
+        option: Its description.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """The option's long name, such as ``--new-tokens``."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the command line hands on a text, which `value` reads."""
+        return bool(self.option.none or self.option.read)
+
+    def value(self, given: Any) -> Any:
+        """The field's value of what was given on the command line.
+
+        Raises:
+            BadInput: the text is none that the option takes.
+        """
+        if self.option.repeats:
+            return tuple(map(self._read, given)) if given else self.default
+        return self._read(given) if self.is_text and given is not None else given
+
+    def _read(self, text: str) -> Any:
+        if self.option.none and text == self.option.none:
+            return None
+        if self.option.read is not None:
+            return self.option.read(text)
+        if self.type is not int:
+            return text
+        number = whole_number(text)
+        if number is None:
+            message = f"{self.flag} {text!r}: give a whole number of at least 1, or {self.option.none}"
+            raise BadInput(message)
+        return number
+
+
+@cache
+def options_of(request: type) -> dict[str, RequestField]:
+    """The options of a request class by field, in the order of its fields."""
+    hints = get_type_hints(request, include_extras=True)
+    described = {}
+    for field in dataclasses.fields(request):
+        hint = hints[field.name]
+        option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
+        if get_origin(hint) is not Annotated or option is None:
+            continue
+        held = get_args(hint)[0]
+        types = [t for t in get_args(held) or (held,) if t is not NoneType]
+        described[field.name] = RequestField(name=field.name, type=types[0], default=field.default, option=option)
+    return described
+
+
+def whole_number(text: str) -> int | None:
+    """The integer that a text is, in plain decimal digits of sane length; None where it is none."""
+    text = text.strip()
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < MOST_DIGITS else None

@@ -1,0 +1,112 @@
+"""A RunRequest, checked, with everything loaded and its defaults filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wse.compiler.options import Options
+from wse.compiler.search.remedies import smallest_mesh
+from wse.errors import BadInput, BadModel
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.load import LoadedModel
+from wse.models.spec import ModelSpec
+from wse.models.tensors.checkpoint import Checkpoint
+from wse.request.basis import Placeable, check_context, check_counts, load_basis, placement_options
+from wse.request.live_mesh import as_programs_see
+from wse.request.prompts import end_ids, prompt_ids, prompts_of
+from wse.request.run_request import RunRequest
+from wse.request.sampling_request import check_sampling
+
+NEW_TOKENS = 256
+"""Tokens that are generated where the request does not say how many, if the context has room for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared(Placeable):
+    """A request with everything loaded and decided but the Program."""
+
+    request: RunRequest
+    prompts: tuple[tuple[int, ...], ...]  # token ids, a user each
+    end_ids: tuple[int, ...]  # that generation stops at
+
+
+def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
+    """Load and check all that a request names; weights too where it is ``to_run``.
+
+    Raises:
+        BadModel: there are no weights to run.
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
+    """
+    check_counts(wafers=request.wafers, new_tokens=request.new_tokens, context=request.context)
+    check_sampling(request.sampling)
+    basis = load_basis(request)
+    if to_run:
+        checkpoint_of(basis.loaded, request.model)
+    spec, whole, software = basis.spec, basis.whole, basis.software
+    prompts = tuple(prompt_ids(prompt, request, basis.loaded) for prompt in prompts_of(request))
+    context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
+    options = placement_options(
+        request,
+        basis,
+        context,
+        tuple(map(len, prompts)),
+        sampling="host" if request.sampling.on_host else "wafer",
+        logits_out="prompt" if request.logits else "none",
+    )
+    wanted = basis.mesh or _smallest(spec, whole, software, options)
+    grow_to = None if basis.mesh else whole
+    wafer, meshes = as_programs_see(wanted, basis.defects, options.wafers, grow_to=grow_to)
+    return Prepared(
+        request=request,
+        loaded=basis.loaded,
+        whole=whole,
+        wafer=wafer,
+        software=software,
+        options=options,
+        prompts=prompts,
+        new_tokens=new_tokens,
+        defects=basis.defects,
+        meshes=meshes,
+        end_ids=end_ids(basis.loaded, chat=request.chat),
+    )
+
+
+def checkpoint_of(loaded: LoadedModel, named: str) -> Checkpoint:
+    """The weights of a model that the user named so.
+
+    Raises:
+        BadModel: it has none.
+    """
+    if loaded.checkpoint is None:
+        message = (
+            f"{named}: has no weights to run; time it from its configuration alone with wse estimate {named}, "
+            "or give a folder or a GGUF file that holds the weights"
+        )
+        raise BadModel(message)
+    return loaded.checkpoint
+
+
+def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
+    """Context and new tokens."""
+    limit = min(request.context or spec.context_limit, spec.context_limit)
+    check_context(request.context, spec)
+    room = limit - prompt_tokens
+    if room < (request.new_tokens or 1):
+        wanted = request.new_tokens or 1
+        message = (
+            f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond "
+            f"the context of {limit}; "
+            + (f"give --new-tokens {room} or less, or a shorter prompt" if room > 0 else "give a shorter prompt")
+        )
+        raise BadInput(message)
+    new_tokens = request.new_tokens or min(NEW_TOKENS, room)
+    return request.context or prompt_tokens + new_tokens, new_tokens
+
+
+def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
+    if options.region is not None:
+        return whole
+    mesh = smallest_mesh(spec, whole, software, options)
+    return whole if mesh is None else mesh_on(whole, *mesh)

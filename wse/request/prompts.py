@@ -1,0 +1,151 @@
+"""What users ask a run to continue, as token ids: ids as given, or a text as it is or as a turn of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from wse.errors import BadInput, BadModel
+from wse.models.bundled import BUNDLED
+from wse.models.configs.generation_config import generation_end_ids
+from wse.models.load import LoadedModel
+from wse.models.spec import ModelSpec
+from wse.request.prompt_file import read_prompts
+from wse.request.run_request import CompileRequest, RunRequest
+
+BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
+
+Prompt = str | tuple[int, ...] | None
+"""A text, token ids, or None for what the model begins with of its own accord."""
+
+
+def prompts_of(request: CompileRequest) -> list[Prompt]:
+    """What each user asks to continue.
+
+    Raises:
+        BadInput: prompts of two kinds, or a file of them that cannot be used.
+    """
+    kinds = {
+        "--prompt": request.prompt is not None,
+        "--prompt-ids": request.prompt_ids is not None,
+        "--prompts": request.prompts is not None,
+    }
+    named = [name for name, given in kinds.items() if given]
+    if len(named) > 1:
+        message = f"{' and '.join(named)}: give one of the {'two' if len(named) == 2 else 'three'}"
+        raise BadInput(message)
+    if request.prompts is not None:
+        return list(read_prompts(Path(request.prompts)))
+    lists = [tuple(map(int, ids)) for ids in _id_lists(request.prompt_ids)]
+    return [*_texts(request.prompt), *lists] or [None]
+
+
+def _texts(given: str | Sequence[str] | None) -> list[str]:
+    """The texts of one user or of several, as a list with one for each."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _id_lists(given: Any) -> list[Sequence[SupportsIndex]]:
+    """The ids of one user or of several, as a list with one for each."""
+    if given is None:
+        return []
+    return [given] if all(isinstance(item, SupportsIndex) for item in given) else list(given)
+
+
+def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tuple[int, ...]:
+    """Token ids of one user's prompt: as given, from the text, or the model's begin token.
+
+    Raises:
+        BadInput: an id is outside the vocabulary, the prompt is empty, or it does not go with a chat.
+        BadModel: the model cannot read a text.
+    """
+    spec = loaded.spec
+    if request.system is not None and not request.chat:
+        message = f"--system {request.system!r}: a system's turn is part of a chat; give --chat too"
+        raise BadInput(message)
+    if isinstance(prompt, tuple) and request.chat:
+        message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
+        raise BadInput(message)
+    if isinstance(prompt, tuple):
+        return _checked_ids(prompt, spec)
+    if prompt is None and request.chat:
+        message = "--chat: there is no turn of the user; give it with --prompt"
+        raise BadInput(message)
+    if prompt is None and request.model in BUNDLED:
+        prompt = BUNDLED_PROMPT
+    if prompt is None:
+        if spec.bos_token_id is None and loaded.checkpoint is None:
+            return (0,)  # nothing will be executed: any id stands for a prompt
+        if spec.bos_token_id is None:
+            message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
+            raise BadInput(message)
+        return (spec.bos_token_id,)
+    return text_ids(prompt, loaded, chat=request.chat, system=request.system)
+
+
+def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
+    if not ids:
+        message = "--prompt-ids: the prompt is empty; give at least one id"
+        raise BadInput(message)
+    for token in ids:
+        if not 0 <= token < spec.vocab_size:
+            message = (
+                f"--prompt-ids: {token} is outside the vocabulary of {spec.name}; "
+                f"give ids from 0 to {spec.vocab_size - 1:,}"
+            )
+            raise BadInput(message)
+    return tuple(ids)
+
+
+def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) -> tuple[int, ...]:
+    """Ids of ``text`` and of what the tokenizer puts around it.
+
+    With ``chat`` of the model's template with ``text`` as the user's turn, behind a ``system``'s where there is one; a
+    template writes all special tokens itself, so nothing is put around what it gives.
+
+    Raises:
+        BadInput: the text is empty or has no token, or the template refuses the turns.
+        BadModel: the model has no tokenizer, or with ``chat`` no template or a broken one.
+    """
+    if text == "":
+        message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
+        raise BadInput(message)
+    tokenizer = loaded.tokenizer
+    if tokenizer is None:
+        message = (
+            f"{loaded.path}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text cannot be "
+            "read; give token ids with --prompt-ids 1,2,3"
+        )
+        raise BadModel(message)
+    if chat:
+        if tokenizer.chat is None:
+            message = (
+                f"{loaded.path}: has no chat template (chat_template.jinja, or chat_template in "
+                "tokenizer_config.json); leave --chat out"
+            )
+            raise BadModel(message)
+        first = [] if system is None else [{"role": "system", "content": system}]
+        rendered = tokenizer.chat.render([*first, {"role": "user", "content": text}])
+        ids = tokenizer.encode(rendered, bare=True)
+    else:
+        ids = tokenizer.encode(text)
+    if not ids:
+        message = f"--prompt {text!r}: the tokenizer makes no token of it; give other text"
+        raise BadInput(message)
+    return tuple(ids)
+
+
+def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
+    """The ids that end generation: the config's; with ``chat`` generation_config.json's or a GGUF's end of turn too.
+
+    Raises:
+        BadModel: generation_config.json is damaged.
+    """
+    own = loaded.spec.eos_token_ids
+    if not chat or loaded.tokenizer is None or loaded.tokenizer.chat is None:
+        return own
+    more = generation_end_ids(loaded.path, loaded.spec.vocab_size)
+    return tuple(dict.fromkeys((*own, *loaded.tokenizer.chat.end_ids, *more)))
