@@ -80,7 +80,7 @@ def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
         "--trace",
         "none",
         "--json",
-        "--max-new-tokens",
+        "--new-tokens",
         "6",
         "--mesh",
         "3x3",

@@ -22,8 +22,8 @@ CASES = [
     ["--mesh", "4x4", "--region", "4x4"],
     ["--mesh", "12x12", "--region", "4x4"],
     ["--mesh", "8x8", "--software", "academic"],
-    ["--mesh", "7x7", "--max-new-tokens", "500"],
-    ["--mesh", "5x5", "--dtype", "float16", "--max-new-tokens", "400"],
+    ["--mesh", "7x7", "--new-tokens", "500"],
+    ["--mesh", "5x5", "--dtype", "float16", "--new-tokens", "400"],
     ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
     ["--mesh", "2x2", "--dtype", "int8"],
 ]
@@ -63,8 +63,8 @@ def smaller(remedy: list[str]) -> list[str]:
             return ["--wafers", str(int(count) - 1)]
         case ["--context", context]:
             return ["--context", str(int(context) + 1)]
-        case ["--context", context, "--max-new-tokens", tokens]:
-            return ["--context", str(int(context) + 1), "--max-new-tokens", tokens]
+        case ["--context", context, "--new-tokens", tokens]:
+            return ["--context", str(int(context) + 1), "--new-tokens", tokens]
     return []
 
 

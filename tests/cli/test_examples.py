@@ -33,6 +33,6 @@ def test_the_examples_of_the_help_work(wse: Wse, empty: Path, command: str, leas
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)
     assert len(examples) >= least
     for example in examples:
-        outcome = wse(*shlex.split(example), *(["--max-new-tokens", "3"] if command == "run" else []))
+        outcome = wse(*shlex.split(example), *(["--new-tokens", "3"] if command == "run" else []))
         assert outcome.code == 0, (example, outcome.err)
         assert shown in outcome.out

@@ -13,7 +13,7 @@ from wse.request import prompt_file as prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
-MESH = ("--mesh", "3x3", "--max-new-tokens", "7", "--json")
+MESH = ("--mesh", "3x3", "--new-tokens", "7", "--json")
 
 
 def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:
@@ -51,18 +51,18 @@ def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
-    options = ("--max-new-tokens", "3", "--json", "--trace", "none")
+    options = ("--new-tokens", "3", "--json", "--trace", "none")
     from_lines, from_list = (report_of(wse, "--prompts", name, *options)["users"] for name in ("texts", "texts.json"))
     assert from_lines == from_list == report_of(wse, *each("--prompt", tuple(texts)), *options)["users"]
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3
 
 
 def test_answers_are_printed_one_after_another(wse: Wse, tiny: Path) -> None:
-    out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", "--max-new-tokens", 4, "--trace", "none").out
+    out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", "--new-tokens", 4, "--trace", "none").out
     assert out.index("Prompt 1") < out.index("Tim had a") < out.index("Prompt 2") < out.index("The dog")
     assert "2 users, a token each" in out
     assert "for each of 2 users" in " ".join(out.split())
-    out = wse("run", tiny, *each("--prompt-ids", IDS), "--max-new-tokens", 4, "--logits", "--trace", "none").out
+    out = wse("run", tiny, *each("--prompt-ids", IDS), "--new-tokens", 4, "--logits", "--trace", "none").out
     assert "5 tokens, and" in out
     assert "Logits after the prompt 3" in out
 

@@ -24,7 +24,7 @@ PROMISED = {
     "crossing": ["bytes_per_token", "s_per_token"],
     "emulation": ["wall_s", "tokens_per_s"],
 }
-SMALL = ("--prompt-ids", "1,2,3", "--max-new-tokens", "6")
+SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6")
 
 
 def at(report: dict[str, Any], path: str) -> Any:
@@ -124,11 +124,11 @@ def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
 
 
 def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
-    outcome = wse("run", "--prompt", "Once upon a time", "--max-new-tokens", "12", "--trace", "none")
+    outcome = wse("run", "--prompt", "Once upon a time", "--new-tokens", "12", "--trace", "none")
     assert outcome.out.startswith("Once upon a time")
     assert outcome.out.index("Once upon") < outcome.out.index("Placement")
     report = json.loads(
-        wse("run", "--prompt", "Once upon a time", "--max-new-tokens", "12", "--trace", "none", "--json").out
+        wse("run", "--prompt", "Once upon a time", "--new-tokens", "12", "--trace", "none", "--json").out
     )
     assert outcome.out.startswith(report["text"])
 
@@ -147,7 +147,7 @@ def test_a_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
 
 
 def test_one_token_has_no_decode(wse: Wse, tiny: Path) -> None:
-    outcome = wse("run", tiny, "--prompt-ids", "1,2,3", "--max-new-tokens", "1", "--trace", "none")
+    outcome = wse("run", tiny, "--prompt-ids", "1,2,3", "--new-tokens", "1", "--trace", "none")
     assert outcome.code == 0
     assert "Where the cycles" not in outcome.out
 
@@ -165,5 +165,5 @@ def test_a_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.Mon
 def test_an_author_of_another_model_gets_its_text(wse: Wse, shared: Path) -> None:
     golden = json.loads((shared / "models/stories260k/golden.json").read_text())
     assert golden
-    outcome = wse("run", shared / "models/stories260k", "--max-new-tokens", "24", "--trace", "none")
+    outcome = wse("run", shared / "models/stories260k", "--new-tokens", "24", "--trace", "none")
     assert outcome.out.startswith("Once upon a time, there was a little girl named Lily.")
