@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -45,9 +44,9 @@ class _Ran(NamedTuple):
     made: list[tuple[int, Values]]
 
     @property
-    def alike(self) -> tuple[Hashable, ...]:
+    def alike(self) -> tuple[int, ...]:
         """Equal for passes that wait and differ in cache shifts alone; with a choice of experts none do."""
-        return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
+        return (self.number,) if self.pairs else (self.phase, self.use[0], id(self.cost.by_cause))
 
 
 class RunRecorder(Recorder):
@@ -120,7 +119,7 @@ class RunRecorder(Recorder):
     def _write_passes(self, alike: list[_Ran]) -> None:
         """Passes after each other that differ in cache shifts alone."""
         first, (slots, _) = alike[0], alike[0].use
-        routed = self._program.phases[first.phase].steps.routed.any()
+        routed = self._program.phases[first.phase].routed.any()
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
         key = blake2b(chosen, digest_size=16).digest()
         schedule = self.schedule(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)

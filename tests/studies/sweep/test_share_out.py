@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.studies.sweep.conftest import axes
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.share_out import Queue, groups
+from wse.studies.sweep.share_out import groups
+from wse.studies.workers.queue import Queue
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4), st.data())

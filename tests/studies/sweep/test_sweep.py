@@ -15,13 +15,14 @@ from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.estimate.estimate import estimate
-from wse.studies.sweep import answer, workers
+from wse.studies.sweep import answer
 from wse.studies.sweep import sweep as module
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
 from wse.studies.sweep.row import Entry, flat
 from wse.studies.sweep.sweep import sweep
 from wse.studies.sweep.table import write_table
+from wse.studies.workers import pool
 
 HEARD = tuple[int, int]
 
@@ -73,24 +74,26 @@ def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) 
     assert (tmp_path / "t.csv").read_bytes() == alone(grid, tmp_path / "alone.csv")
 
 
-def test_a_setting_that_kills_its_process_each_time_is_a_row() -> None:
+def test_a_setting_that_kills_its_process_each_time_is_a_row(
+    grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Deadly(EstimateRequest):
         def __reduce__(self) -> tuple[object, tuple[int]]:
             return os._exit, (9,)
 
-    found = list(workers.answers(module.Queue([[0]]), 1, lambda setting: Deadly()))
-    entry = Entry.model_validate_json(found[0].line)
-    assert len(found) == 1
+    monkeypatch.setattr(Grid, "request", lambda grid, setting: Deadly())
+    (answered,) = module._answers(grid_of("mesh=3x3"), [0], 1)
+    entry = Entry.model_validate_json(answered.line)
     assert "ended 2 times (exit code 9)" in entry.error
     assert "fewer --jobs" in entry.error
 
 
-def test_processes_that_cannot_start_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "work", os._exit)  # of a pipe: the process ends with exit code 1
+def test_processes_that_cannot_start_are_one_line(grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "work", os._exit)  # of a pipe: the process ends with exit code 1
     with pytest.raises(
         BadInput, match=r"could not start \(exit code 1\).*fewer --jobs, and give the same command again"
     ):
-        list(workers.answers(module.Queue([[0]]), 1, lambda setting: EstimateRequest()))
+        list(module._answers(grid_of("mesh=3x3"), [0], 1))
 
 
 def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
@@ -102,7 +105,7 @@ def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
 
     monkeypatch.setattr(answer, "estimate", broken)
     monkeypatch.setattr(
-        module, "answers", lambda queue, jobs, request: iter([answer.answer(0, request(0))])
+        module, "_answers", lambda grid, settings, jobs: iter([answer.answer(0, grid.request(0))])
     )  # in this process, where estimate is broken
     with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
         sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +15,14 @@ from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
 from wse.report.as_json import Report
+from wse.studies.sweep.answer import Answer, answer, failure
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.share_out import Queue, groups
+from wse.studies.sweep.share_out import groups
 from wse.studies.sweep.table import check_table_path, write_table
-from wse.studies.sweep.workers import answers
+from wse.studies.workers.pool import Killed, Task, answers, cores
+from wse.studies.workers.queue import Queue
 
 MOST_JOBS: Final = 4096
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
@@ -62,10 +63,10 @@ def sweep(
         on_row(before, failed)
         left = [setting for setting in range(len(grid)) if setting not in done]
         processes = min(most, len(left))
-        for count, answer in enumerate(answers(Queue(groups(grid, left)), processes, grid.request), 1):
-            journal.append(answer.setting, answer.line)
-            failed += answer.failed
-            bugs += [answer.bug] if answer.bug else []
+        for count, answered in enumerate(_answers(grid, left, processes), 1):
+            journal.append(answered.setting, answered.line)
+            failed += answered.failed
+            bugs += [answered.bug] if answered.bug else []
             on_row(before + count, failed)
         write_table(grid, journal.entries, table)
         journal.remove()
@@ -84,9 +85,22 @@ def sweep(
     }
 
 
+def _answers(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[Answer]:
+    """The answers of some settings, in the order in which they are done."""
+    task = Task(
+        answer=answer,
+        arguments=lambda setting: (setting, grid.request(setting)),
+        of="the sweep",
+        if_unstarted="what is done is kept: free some memory or take fewer --jobs, and give the same command again",
+        if_killed="if memory ran out, sweep again with fewer --jobs",
+    )
+    for setting, answered in answers(Queue(groups(grid, settings)), processes, task):
+        yield failure(setting, answered.reason) if isinstance(answered, Killed) else answered
+
+
 def _jobs(asked: int | None) -> int:
     if asked is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()
     if not 1 <= asked <= MOST_JOBS:
         message = f"--jobs {asked}: give a number of processes from 1 to {MOST_JOBS:,}"
         raise BadInput(message)

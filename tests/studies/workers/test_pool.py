@@ -1,4 +1,4 @@
-"""Processes of a sweep: what a terminal tells all of its processes is for the first alone."""
+"""Processes of a pool: what a terminal tells all of its processes is for the first alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FIRST_WORKER = """
 import signal
 from pathlib import Path
 
-from wse.studies.sweep.workers import _Worker
+from wse.studies.workers.pool import Task, _Worker
 
 if __name__ == "__main__":
-    worker = _Worker(0)
+    worker = _Worker(0, Task(answer=abs, arguments=lambda item: (item,), of="", if_unstarted="", if_killed=""))
     worker._start()
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     worker.end()

@@ -16,13 +16,15 @@ READY: Final = "ready"
 
 
 def work(pipe: Connection) -> None:
-    """Send READY, then answer each (setting, request) that comes through a pipe with its `Answer`, until that ends."""
+    """Receive a function, send READY, then the function's answer to each tuple of arguments that comes, to the end.
+
+    Receiving the function loads the module that it is in, with all that this imports.
+    """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
 
-    from wse.studies.sweep.answer import answer
-
     with contextlib.suppress(EOFError, OSError):
+        answer = pipe.recv()
         pipe.send(READY)
         while True:
             pipe.send(answer(*pipe.recv()))

@@ -1,0 +1,1 @@
+"""Processes that share out the work of a study."""

@@ -1,0 +1,171 @@
+"""A pool of processes that work on items, one at a time each, and the answers as they come.
+
+A worker is a process behind a pipe of its own. One that is killed, by the system for its memory or by hand, takes along
+no more than its item, which is then done once more; and when the process of the pool is killed, pipes and workers end.
+Processes are spawned: nothing of this one (locks, threads, open files) goes along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
+from typing import Any, Final, Generic, TypeVar
+
+from wse.errors import BadInput
+from wse.studies.workers.process import READY, work
+from wse.studies.workers.queue import Queue
+
+MOST_TRIES: Final = 2
+_SPAWN: Final = multiprocessing.get_context("spawn")
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Answer]):
+    """What is done with each item.
+
+    Attributes:
+        answer: A function on the top level of its module, which a worker loads once.
+        arguments: Its arguments for an item; they and the answer are pickled.
+        of: Whose processes they are, in messages: "the sweep".
+        if_unstarted: What the user can do where a process cannot start.
+        if_killed: What the user can do where one is killed.
+    """
+
+    answer: Callable[..., Answer]
+    arguments: Callable[[int], tuple[Any, ...]]
+    of: str
+    if_unstarted: str
+    if_killed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """What comes of an item whose process was killed each time: the reason, and what can be done."""
+
+    reason: str
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, Answer | Killed]]:
+    """All items of a queue with their answers, by ``jobs`` processes, in the order in which they are done.
+
+    When the caller stops, workers are killed with what they are at.
+    """
+    workers = [_Worker(number, task) for number in range(jobs)]
+    tries: Counter[int] = Counter()
+    try:
+        busy = [worker for worker in workers if worker.take(queue)]
+        while busy:
+            ready = wait([worker.pipe for worker in busy])
+            for worker in [worker for worker in busy if worker.pipe in ready]:
+                item, message = worker.item, worker.receive()
+                if message == READY:
+                    continue
+                if message is not None:
+                    yield item, message
+                else:
+                    tries[item] += 1
+                    if tries[item] < MOST_TRIES:
+                        queue.again(worker.number, item)
+                    else:
+                        code = _exit_of(worker.process.exitcode)
+                        yield item, Killed(f"its process was ended {MOST_TRIES} times ({code}); {task.if_killed}")
+                    worker.restart()
+                if not worker.take(queue):
+                    busy.remove(worker)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker(Generic[Answer]):
+    """One process, started when it first has something to do."""
+
+    def __init__(self, number: int, task: Task[Answer]) -> None:
+        self.number = number
+        self.item = -1
+        self._task = task
+        self._started = self._ready = False
+
+    def take(self, queue: Queue) -> bool:
+        """Begin with the next item; whether there is one."""
+        item = queue.next(self.number)
+        if item is None:
+            return False
+        if not self._started:
+            self._start()
+        self.item = item
+        with contextlib.suppress(OSError):  # it is dead, which reading from it will tell
+            self.pipe.send(self._task.arguments(item))
+        return True
+
+    def receive(self) -> Any:
+        """READY, once; then the answer to each item; None where the process has died.
+
+        Raises BadInput where the process died before it could begin, for then another would, too.
+        """
+        try:
+            message = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            if not self._ready:
+                code, task = _exit_of(self.process.exitcode), self._task
+                text = f"a process of {task.of} could not start ({code}); {task.if_unstarted}"
+                raise BadInput(text) from None
+            return None
+        self._ready = True
+        return message
+
+    def restart(self) -> None:
+        """Forget a process that has died."""
+        self.end()
+        self._started = self._ready = False
+
+    def end(self) -> None:
+        """Kill the process, whatever it is at: what it has answered is kept by the caller."""
+        if self._started:
+            self.process.kill()
+            self.process.join()
+            self.pipe.close()
+
+    def _start(self) -> None:
+        self.pipe, theirs = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=work, args=(theirs,), daemon=True)
+        with _interrupts_held_back():
+            self.process.start()
+        theirs.close()
+        self._started = True
+        with contextlib.suppress(OSError):
+            self.pipe.send(self._task.answer)
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal: those that start in here never hear it, this one hears it after."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # which the first process would start, and then let this one hear it again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _exit_of(code: int | None) -> str:
+    return f"by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
