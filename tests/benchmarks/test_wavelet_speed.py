@@ -1,4 +1,4 @@
-"""Speed of the wavelet kernel; ``pytest tests/benchmarks/test_wavelet_speed.py -s`` prints it beside the goals.
+"""Speed of the wavelet kernel; ``pytest tests/benchmarks/test_wavelet_speed.py`` prints it beside the goals.
 
 A hop is one wavelet carried over one link between two neighbouring routers. Its way over the ramps, out of the memory
 of the sender and into that of the receiver, is emulated too and not counted. Goals, one core: 40 M hops/s where every
@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.benchmarks.conftest import BySize, Say
 from tests.wavelet.lay import WSE2, on_rows
 from wse.wavelet.flatten import tables
 from wse.wavelet.lines import Lines
@@ -28,7 +29,6 @@ from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival, uniform
 
-REPEATS = 15
 BOOKSIM2_HOPS_PER_S = 0.3e6
 
 
@@ -47,10 +47,15 @@ def eight_colours() -> Machine:
     return machine
 
 
-def hops_per_s(machine: Machine, workers: int = 1) -> float:
+@pytest.fixture
+def repeats(by_size: BySize) -> int:
+    return int(by_size(small=2, full=15))
+
+
+def hops_per_s(machine: Machine, repeats: int, workers: int = 1) -> float:
     """Best of several runs, each on fresh tables; the machine may be busy with other work."""
     best = 0.0
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         table = tables(machine)
         memory = np.zeros(machine.rows * machine.cols * machine.memory_words, np.float32)
         began = time.perf_counter()
@@ -71,36 +76,33 @@ def hops_per_s(machine: Machine, workers: int = 1) -> float:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_hops_a_second(name: str, machine: Machine, goal: int | None, capsys: pytest.CaptureFixture[str]) -> None:
-    rate = hops_per_s(machine)
-    with capsys.disabled():
-        aim = f" (goal {goal} M)" if goal else ""
-        print(f"\n    {name}: {rate / 1e6:.1f} M hops/s{aim}, {rate / BOOKSIM2_HOPS_PER_S:.0f} times BookSim2")  # noqa: T201
+def test_hops_a_second(name: str, machine: Machine, goal: int | None, repeats: int, say: Say) -> None:
+    rate = hops_per_s(machine, repeats)
+    aim = f" (goal {goal} M)" if goal else ""
+    say(f"{name}: {rate / 1e6:.1f} M hops/s{aim}, {rate / BOOKSIM2_HOPS_PER_S:.0f} times BookSim2")
 
 
 @pytest.mark.parametrize("name", ["chain", "ring shift"])
-def test_laying_and_running_128x128(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_laying_and_running_128x128(name: str, say: Say) -> None:
     """A pattern on all rows, from its messages to the end of its run; the kernel is compiled already."""
     pattern, target = (chain(128, 128, Arrival.ADD), 0) if name == "chain" else (ring_shift(128, 128), 16)
     run(on_rows(pattern, 16, target=target))
     began = time.perf_counter()
     run(on_rows(pattern, 16, rows=128, target=target))
     seconds = time.perf_counter() - began
-    with capsys.disabled():
-        print(f"\n    {name} on all rows of 128x128: {seconds:.2f} s (goal 2 s)")  # noqa: T201
+    say(f"{name} on all rows of 128x128: {seconds:.2f} s (goal 2 s)")
 
 
-def test_two_cores_on_independent_components(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_cores_on_independent_components(repeats: int, say: Say) -> None:
     """By the wall, and by the processor time of the longer half, which other work on the machine does not lengthen."""
     machine = neighbour_shift()
     alone, halves = [], []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         alone.append(max(processor_s(machine, 1)))
         halves.append(max(processor_s(machine, 2)))
-    wall = hops_per_s(machine, workers=2) / hops_per_s(machine)
-    with capsys.disabled():
-        told = f"{wall:.2f} times one by the wall, {min(alone) / min(halves):.2f} by processor time"
-        print(f"\n    two cores: {told} (goal 1.4)")  # noqa: T201
+    wall = hops_per_s(machine, repeats, workers=2) / hops_per_s(machine, repeats)
+    by_processor = min(alone) / min(halves)
+    say(f"two cores: {wall:.2f} times one by the wall, {by_processor:.2f} by processor time (goal 1.4)")
 
 
 def processor_s(machine: Machine, parts: int) -> list[float]:

@@ -42,7 +42,7 @@ def test_a_report_lays_out_what_would_be_refused_as_if_there_were_enough() -> No
     assert told.stages[0].sram_top_byte == refused.value.needed > TOO_LITTLE
     assert told.stages == roomy.stages
     assert told.buffers == roomy.buffers
-    assert all(np.array_equal(a.fixed, b.fixed) for a, b in zip(told.phases, roomy.phases, strict=True))
+    assert all(np.array_equal(a.steps.fixed, b.steps.fixed) for a, b in zip(told.phases, roomy.phases, strict=True))
 
 
 def test_fits_says_yes_at_the_last_byte_and_no_one_before() -> None:

@@ -15,8 +15,8 @@ from wse.errors import WseBug
 from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
-from wse.program.phase import Kind
 from wse.program.program import Program
+from wse.program.steps import Kind
 
 SPEC = tiny_spec()
 WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
@@ -44,12 +44,14 @@ def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_mod
     missing = set(steps(whole, -1)) - set(steps(alone, -1))
     assert missing == {"embedding_lookup", "kv_append", "argmax_fold", "multicast", "reduce", "store", *_others(whole)}
     cost, of_whole = (Fabric(p, MESH, SOFTWARE).decode_cost(20) for p in (alone, whole))
-    in_layers = np.array([_ops(whole)[op].layer >= 0 for op in whole.decode.op])
+    in_layers = np.array([_ops(whole)[op].layer >= 0 for op in whole.decode.steps.op])
     kernel = np.array(steps(whole, -1))
-    timed = in_layers & (kernel != "kv_append") & (whole.decode.kind != Kind.CACHE_SHIFT)
+    timed = in_layers & (kernel != "kv_append") & (whole.decode.steps.kind != Kind.CACHE_SHIFT)
     # Routes are rewritten less often where fewer patterns share the colours.
     launch = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
-    repaints = (alone.decode.repaints.sum() - whole.decode.repaints[timed].sum()) * SOFTWARE.route_rewrite_cycles
+    repaints = (
+        alone.decode.steps.repaints.sum() - whole.decode.steps.repaints[timed].sum()
+    ) * SOFTWARE.route_rewrite_cycles
     assert launch == repaints
 
 
@@ -82,4 +84,4 @@ class _Named:
 
 def _others(whole: Program) -> set[str]:
     """Moves that only a whole model makes."""
-    return {str(kind) for kind in whole.decode.kind if kind in (Kind.CACHE_SHIFT, Kind.CROSS)}
+    return {str(kind) for kind in whole.decode.steps.kind if kind in (Kind.CACHE_SHIFT, Kind.CROSS)}

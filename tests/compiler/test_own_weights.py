@@ -18,8 +18,9 @@ from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
 from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
-from wse.program.phase import Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
@@ -37,12 +38,12 @@ def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) 
 def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
     """Turns of each loop, and its steps: kernels by name, patterns by name and axis, steps that run together joined."""
     found = []
-    for first, end, turns in phase.loops:
+    for first, end, turns in phase.steps.loops:
         steps: list[tuple[int, str]] = []
         for step in range(first, end):
-            code, axis = int(phase.code[step]), "xy"[int(phase.axis[step])]
-            told = KERNELS[code] if phase.kind[step] == Kind.COMPUTE else f"{program.patterns[code].name} {axis}"
-            steps.append((int(phase.together[step]), told))
+            code, axis = int(phase.steps.code[step]), "xy"[int(phase.steps.axis[step])]
+            told = KERNELS[code] if phase.steps.kind[step] == Kind.COMPUTE else f"{program.patterns[code].name} {axis}"
+            steps.append((int(phase.steps.overlap[step]), told))
         joined: list[str] = []
         for index, (group, told) in enumerate(steps):
             if index and group >= 0 and group == steps[index - 1][0]:
@@ -104,7 +105,7 @@ def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are
     chain = k_tree(side, side, Arrival.ADD, broadcast=True, groups=()).messages[:, :2]
     found: dict[str, list[bool]] = {"prefill": [], "decode": []}
     for phase in program.phases:
-        for pattern in (program.patterns[code] for code in phase.code[phase.kind == Kind.LINE]):
+        for pattern in (program.patterns[code] for code in phase.steps.code[phase.steps.kind == Kind.LINE]):
             if pattern.name == "all_reduce":
                 found[phase.name].append(np.array_equal(pattern.messages[:, :2], chain))
     assert found == {"prefill": [True] * 4, "decode": [False] * 10}
@@ -172,8 +173,10 @@ def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
     program = compiled(5, ALONE)
     phase = program.phases[0]
     qkv = next(b for b in program.buffers if b.name == "qkv")
-    first = next(int(phase.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0])
-    rope = int(np.flatnonzero((phase.kind == Kind.COMPUTE) & (phase.code == KERNELS.index("rope")))[0])
+    first = next(
+        int(phase.steps.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0]
+    )
+    rope = int(np.flatnonzero((phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == KERNELS.index("rope")))[0])
     assert qkv.live == ((0, first, rope),)
 
 

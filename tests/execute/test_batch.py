@@ -24,8 +24,8 @@ from wse.execute.sampling import Sampler, Sampling
 from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
-from wse.program.phase import Kind
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
@@ -146,7 +146,7 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
     run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
     np.testing.assert_array_equal(run.links, cost.links)
-    computes = program.decode.kind == Kind.COMPUTE
+    computes = program.decode.steps.kind == Kind.COMPUTE
     fast = cost.by_cause.sum(axis=1)
     np.testing.assert_array_equal(run.step_cycles[computes], fast[computes])
 
@@ -154,7 +154,7 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
 def test_all_reduces_are_launched_once_for_all_users() -> None:
     """And carry so many times the words; only caches are shifted user by user."""
     decode = [compiled(prompts, (4, 5), {}, THIN)[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
-    lines = [np.flatnonzero(phase.kind == Kind.LINE) for phase in decode]
+    lines = [np.flatnonzero(phase.steps.kind == Kind.LINE) for phase in decode]
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
         assert decode[1].turns(together) == decode[0].turns(alone) == 1
@@ -184,7 +184,7 @@ def test_prompts_with_equal_chunks_share_their_steps() -> None:
         *((0, 0, 4), (0, 4, 3), (1, 0, 1)),
         *((2, 0, 4), (2, 4, 4), (2, 8, 3), (3, 0, 4)),
     ]
-    steps = [id(phase.fixed) for phase in program.prefill]
+    steps = [id(phase.steps.fixed) for phase in program.prefill]
     assert steps[0] == steps[3] == steps[4]  # whole chunks with more to come
     assert steps[1] == steps[5]  # three tokens at the end
     assert len(set(steps)) == 4

@@ -19,7 +19,7 @@ from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
-from wse.program.phase import Kind
+from wse.program.steps import Kind
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
@@ -93,9 +93,9 @@ def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says() -> No
     cost = session.fabric().decode_cost(len(PROMPT))
     ran = phase_run(program, program.decode, [len(PROMPT)], session.machine, SOFTWARE)
     np.testing.assert_array_equal(ran.links, cost.links)
-    kernels = program.decode.kind == Kind.COMPUTE
+    kernels = program.decode.steps.kind == Kind.COMPUTE
     np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])
-    moving = program.decode.kind == Kind.LINE
+    moving = program.decode.steps.kind == Kind.LINE
     fast, counted = cost.by_cause.sum(axis=1)[moving].sum(), ran.step_cycles[moving].sum()
     assert abs(fast - counted) <= 0.05 * counted, f"wavelets {counted}, fast {fast:.0f}"
 

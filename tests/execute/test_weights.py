@@ -19,8 +19,8 @@ from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, patches, row_range, share, stretches, strips
-from wse.program.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program.program import Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()

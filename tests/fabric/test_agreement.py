@@ -15,7 +15,7 @@ from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
-from wse.program.phase import HOST, Kind
+from wse.program.steps import HOST, Kind
 
 CASES = [
     ("region", 1, (16, 16), None),
@@ -92,7 +92,7 @@ def test_starts_do_not_go_back_and_causes_belong_to_their_steps(counted: tuple[S
         assert (cost.by_cause >= 0).all()
     phase = run.program.decode
     for cause, kind in (("compute", Kind.COMPUTE), ("crossing", Kind.CROSS), ("host", Kind.CROSS)):
-        elsewhere = costs[-1].by_cause[phase.kind != kind, CAUSES.index(cause)]
+        elsewhere = costs[-1].by_cause[phase.steps.kind != kind, CAUSES.index(cause)]
         assert not elsewhere.any()
 
 

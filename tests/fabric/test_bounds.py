@@ -82,9 +82,9 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
     for phase, cost, slots in costs:
         bounds = found.of(phase, slots, alike(phase))
         cycles = cost.by_cause.sum(axis=1)
-        loops = [range(int(first), int(end)) for first, end, _ in phase.loops]
+        loops = [range(int(first), int(end)) for first, end, _ in phase.steps.loops]
         inside = {step for loop in loops for step in loop}
-        for steps in [*loops, *([step] for step in range(len(phase)) if step not in inside)]:
+        for steps in [*loops, *([step] for step in range(len(phase.steps)) if step not in inside)]:
             assert bounds[list(steps)].sum(axis=0).max() <= cycles[list(steps)].sum() + 1e-6, list(steps)
 
 

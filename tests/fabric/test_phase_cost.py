@@ -18,8 +18,9 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import HOST, Field, HostStream, Kind
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -44,13 +45,13 @@ def cause(cost: PhaseCost, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
 
 
 def steps_with_host(phase: Phase, what: HostStream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.flatnonzero((phase.kind == Kind.CROSS) & (phase.fixed[:, Field.WHAT] == what))
+    return np.flatnonzero((phase.steps.kind == Kind.CROSS) & (phase.steps.fixed[:, Field.WHAT] == what))
 
 
 def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -> None:
     program, fabric = compiled()
     cost, phase = fabric.decode_cost(9), program.decode
-    between = [s for s in np.flatnonzero(phase.kind == Kind.CROSS) if HOST not in phase.fixed[s, [10, 11]]]
+    between = [s for s in np.flatnonzero(phase.steps.kind == Kind.CROSS) if HOST not in phase.steps.fixed[s, [10, 11]]]
     assert len(between) == 2, "there and back to the tied table"
     for step in between:
         seconds = MACHINE.wafer_link_latency_s + 40 * 4 / MACHINE.wafer_link_bytes_per_s
@@ -82,7 +83,7 @@ def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> N
     options = replace(OPTIONS, wafers=1)
     program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
     assert [s.rect.col for s in program.stages] == [0, 5]
-    cost, steps = fabric.decode_cost(9), np.flatnonzero(program.decode.kind == Kind.HAND_OVER)
+    cost, steps = fabric.decode_cost(9), np.flatnonzero(program.decode.steps.kind == Kind.HAND_OVER)
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
     assert cost.words[steps[0]] == cost.hops[steps[0]] == 6 * words
@@ -102,7 +103,7 @@ def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
 def test_a_repaint_costs_what_the_software_says() -> None:
     few = replace(MACHINE, colours=16, reserved_colours=3)
     program, fabric = compiled(few)
-    repaints = int(program.decode.repaints.sum())
+    repaints = int(program.decode.steps.repaints.sum())
     assert repaints > 0
     free = Fabric(program, few, replace(SOFTWARE, route_rewrite_cycles=0)).decode_cost(9)
     assert fabric.decode_cost(9).cycles - free.cycles == repaints * SOFTWARE.route_rewrite_cycles
@@ -110,7 +111,7 @@ def test_a_repaint_costs_what_the_software_says() -> None:
 
 def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> None:
     program, fabric = compiled()
-    shifts = np.flatnonzero(program.decode.kind == Kind.CACHE_SHIFT)
+    shifts = np.flatnonzero(program.decode.steps.kind == Kind.CACHE_SHIFT)
     all_pass, none_pass = fabric.decode_cost(12), fabric.decode_cost(11)
     assert all_pass.by_cause[shifts].sum() == none_pass.by_cause[shifts].sum() > 0
     assert all_pass.words[shifts].sum() > none_pass.words[shifts].sum() == 0
@@ -120,13 +121,13 @@ def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
     choice = Choice(prefill="mesh-gemm", prefill_chunk=4, head_chunk=67)
     program, fabric = compiled(wafer(5, 5, 1 << 20), options=replace(OPTIONS, wafers=1), choice=choice)
     cost, phase = fabric.prefill_cost(0), program.prefill[0]
-    alone = np.flatnonzero((phase.loop < 0) & (cost.by_cause.sum(axis=1) > 0))
+    alone = np.flatnonzero((phase.steps.loop < 0) & (cost.by_cause.sum(axis=1) > 0))
     for step in alone:
         assert cost.start[step] == cost.by_cause[:step].sum()
-    for group in {int(g) for g in phase.together if g >= 0}:
-        members = np.flatnonzero(phase.together == group)
+    for group in {int(g) for g in phase.steps.overlap if g >= 0}:
+        members = np.flatnonzero(phase.steps.overlap == group)
         assert len(set(cost.start[members])) == 1
-        painting = phase.repaints[members] * SOFTWARE.route_rewrite_cycles
+        painting = phase.steps.repaints[members] * SOFTWARE.route_rewrite_cycles
         taken = cost.by_cause[members].sum(axis=1) - painting
         assert (taken > 0).sum() == 1, "the longest of them takes the time"
 
@@ -147,9 +148,9 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
     program, fabric = compiled(options=options)
     phase, cost = program.decode, fabric.decode_cost(9)
-    step = int(np.flatnonzero(phase.kind == Kind.LINE)[0])  # the look-up's all-reduce: 7 accumulators a PE
+    step = int(np.flatnonzero(phase.steps.kind == Kind.LINE)[0])  # the look-up's all-reduce: 7 accumulators a PE
     words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
-    pattern = program.patterns[phase.code[step]]
+    pattern = program.patterns[phase.steps.code[step]]
     assert cost.words[step] == words * len(pattern.messages) * 6
     spec = tiny_spec(layers=4)
     engine = Engine(program, spec, tensors(spec).__getitem__)

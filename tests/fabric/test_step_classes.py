@@ -1,4 +1,4 @@
-"""Steps that are called alike: they cost and move the same, each looked at by itself."""
+"""Classes of steps: those of one class cost and move the same, each looked at by itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric import model
 from wse.fabric.model import Fabric
-from wse.fabric.step_classes import alike
-from wse.program.phase import Field, Kind
+from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
+from wse.program.steps import Field, Kind
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
@@ -32,15 +32,15 @@ def compiled(layers: int = 6, choice: Choice = CHOICE) -> Program:
 def test_more_layers_are_no_new_steps() -> None:
     few, many = compiled(4), compiled(12)
     for a, b in zip(few.phases, many.phases, strict=True):
-        assert len(b) > 2 * len(a)
-        assert len(set(alike(b).tolist())) == len(set(alike(a).tolist())) < len(a)
+        assert len(b.steps) > 2 * len(a.steps)
+        assert len(set(step_classes(b.steps).tolist())) == len(set(step_classes(a.steps).tolist())) < len(a.steps)
 
 
 @pytest.mark.parametrize("choice", [CHOICE, REGIONS])
 def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
-    monkeypatch.setattr(model, "alike", lambda phase, *_: np.arange(len(phase)))
+    monkeypatch.setattr(model, "step_classes", lambda steps, *_: np.arange(len(steps)))
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):
         for name in ("start", "by_cause", "words", "hops", "bytes", "links"):
@@ -49,24 +49,27 @@ def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: py
 
 def test_any_number_but_an_address_tells_steps_apart() -> None:
     phase = compiled().decode
-    like = alike(phase)
-    twins = [int(s) for s in range(len(phase)) if like[s] < s and phase.kind[s] == Kind.LINE]
+    like = step_classes(phase.steps)
+    twins = [int(s) for s in range(len(phase.steps)) if like[s] < s and phase.steps.kind[s] == Kind.LINE]
     step = twins[0]
     for column, apart in ((Field.SOURCE, False), (Field.TARGET, False), (Field.ELEMENTS, True), (0, True), (1, True)):
-        fixed = phase.fixed.copy()
+        fixed = phase.steps.fixed.copy()
         fixed[step, column] += 1000
-        assert bool(alike(replace(phase, fixed=fixed))[step] == step) is apart
+        assert bool(step_classes(replace(phase.steps, fixed=fixed))[step] == step) is apart
     for name in ("axis", "view", "code", "stage"):
-        changed = getattr(phase, name).copy()
+        changed = getattr(phase.steps, name).copy()
         changed[step] += 1000
-        assert alike(replace(phase, **{name: changed}))[step] == step
+        assert step_classes(replace(phase.steps, **{name: changed}))[step] == step
 
 
 def test_stages_of_one_shape_differ_in_streams_alone() -> None:
     program = compiled()
     for phase in program.phases:
-        one_shape, all_shapes = alike(phase, np.zeros(2, np.int64)), alike(phase, np.arange(2))
-        assert np.array_equal(all_shapes, alike(phase))
-        streams = np.isin(phase.kind, (Kind.HAND_OVER, Kind.CROSS))
+        one_shape, all_shapes = (
+            step_classes(phase.steps, np.zeros(2, np.int64)),
+            step_classes(phase.steps, np.arange(2)),
+        )
+        assert np.array_equal(all_shapes, step_classes(phase.steps))
+        streams = np.isin(phase.steps.kind, (Kind.HAND_OVER, Kind.CROSS))
         assert np.array_equal(one_shape[streams], all_shapes[streams])
         assert len(set(one_shape[~streams].tolist())) < len(set(all_shapes[~streams].tolist()))

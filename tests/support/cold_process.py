@@ -8,7 +8,6 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-REPEATS = 3
 COMMAND = """
 import os, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -28,10 +27,10 @@ class Cold(NamedTuple):
     out: bytes
 
 
-def cold(*arguments: str) -> Cold:
-    """``wse`` with these arguments, which has to end well."""
+def cold(*arguments: str, repeats: int = 3) -> Cold:
+    """``wse`` with these arguments, which has to end well, in ``repeats`` processes one after the other."""
     seconds, peaks, out = [], [], b""
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         with subprocess.Popen(
             [sys.executable, "-c", COMMAND, *arguments],
             stdout=subprocess.PIPE,

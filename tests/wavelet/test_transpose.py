@@ -12,7 +12,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.fabric.links.loads import line_loads
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run

@@ -10,8 +10,8 @@ from wse.compiler.passes.allocate import first_moments, moments_of
 from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.isa.instructions import COUNTERS, KERNELS
-from wse.program.phase import Kind
 from wse.program.program import Buffer
+from wse.program.steps import Kind
 
 
 def check(state: State, after: str) -> None:
@@ -73,10 +73,10 @@ def _shard(state: State) -> str | None:
 def _schedule(state: State) -> str | None:
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
-        for run in phase.runs:
+        for run in phase.steps.runs:
             if [buffer.view for buffer in run.buffers] != [buffer.view for buffer in run.block.buffers]:
                 return f"steps of phase {number} run on stage {run.stage} with buffers of other views"
-        for block in phase.blocks:
+        for block in phase.steps.blocks:
             problem = _loops(block, number) or _users(state, phase, block)
             if problem:
                 return problem

@@ -12,8 +12,8 @@ from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
-from wse.program.phase import I32
 from wse.program.program import Buffer, ColourUse, Program, Stage, Tile
+from wse.program.steps import I32
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
@@ -119,7 +119,7 @@ class SymStep:
     view: str
     op: int
     loop: int
-    together: int
+    overlap: int
     operands: dict[int, At | Num]
 
 
@@ -159,14 +159,12 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SymPhase:
-    """A phase before emission."""
+class SymSteps:
+    """The steps of a phase before emission: the blocks that it runs through.
 
-    name: str
-    tokens: int
-    user: int
-    on_mesh: bool
-    cached: int
+    Phases that go through the same steps hold one object, as with `wse.program.steps.Steps`.
+    """
+
     runs: tuple[Run, ...]
 
     def __len__(self) -> int:
@@ -185,11 +183,24 @@ class SymPhase:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SymPhase:
+    """A phase before emission."""
+
+    name: str
+    tokens: int
+    user: int
+    on_mesh: bool
+    cached: int
+    steps: SymSteps
+
+
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
     """The phases whose steps are not those of an earlier chunk, and how many have them."""
-    often = Counter(id(phase.runs) for phase in phases)
-    first = {id(phase.runs): number for number, phase in reversed(list(enumerate(phases)))}
-    return {number: often[steps] for steps, number in sorted(first.items(), key=lambda item: item[1])}
+    first: dict[SymSteps, int] = {}
+    for number, phase in enumerate(phases):
+        first.setdefault(phase.steps, number)
+    return dict(Counter(first[phase.steps] for phase in phases))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -241,5 +252,5 @@ class State:
     colour_uses: tuple[ColourUse, ...] = ()  # route
     repaints: tuple[I32, ...] = ()  # route
     buffers: tuple[Buffer, ...] = ()  # allocate
-    addresses: dict[int, int] | None = None  # allocate: id(SymBuffer) to byte address
+    addresses: dict[SymBuffer, int] | None = None  # allocate: byte address
     program: Program | None = None  # emit

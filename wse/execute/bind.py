@@ -18,8 +18,9 @@ from wse.execute.routing import Routing
 from wse.execute.streams import Streams
 from wse.execute.wafer_links import WaferLinks
 from wse.isa.instructions import KERNELS, ROUTER, WORK, named_operands
-from wse.program.phase import COLUMNS, HOST, Field, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, HOST, Field, Kind
 from wse_kernels.library import compiled
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
@@ -57,14 +58,14 @@ class Binder:
         calls: list[Call] = []
         after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0
-        while step < len(phase):
-            loop = int(phase.loop[step])
+        while step < len(phase.steps):
+            loop = int(phase.steps.loop[step])
             if loop < 0:
                 self._add(calls, phase, step, slots, 0)
                 calls += after.get(step, [])
                 step += 1
                 continue
-            first, end, turns = (int(v) for v in phase.loops[loop])
+            first, end, turns = (int(v) for v in phase.steps.loops[loop])
             for turn in range(turns):
                 for inside in range(first, end):
                     self._add(calls, phase, inside, slots, turn)
@@ -74,14 +75,14 @@ class Binder:
         return calls
 
     def _add(self, calls: list[Call], phase: Phase, step: int, slots: int, turn: int) -> None:
-        kind, stage = int(phase.kind[step]), int(phase.stage[step])
+        kind, stage = int(phase.steps.kind[step]), int(phase.steps.stage[step])
         arena, views = self._arenas[stage], self._views[stage]
         user = phase.user_of(step, turn)
-        a = phase.operands(step, slots, turn if phase.loop[step] >= 0 else user)
+        a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
-        view = int(phase.view[step])
+        view = int(phase.steps.view[step])
         if kind == Kind.COMPUTE:
-            name = KERNELS[phase.code[step]]
+            name = KERNELS[phase.steps.code[step]]
             calls.append(
                 (
                     _launch(name, math.prod(int(a[i]) for i in WORK[name]) * arena.blocks * arena.lanes),
@@ -105,13 +106,13 @@ class Binder:
     def _routed(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
         """What notes the ids that a router's last kernel left."""
         named = named_operands(ROUTER, a.tolist())
-        layer = self._program.op_layers[phase.op[step]]
+        layer = self._program.op_layers[phase.steps.op[step]]
         return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])
 
     def _line(
         self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64], turn: int
     ) -> Call:
-        pattern = self._program.patterns[phase.code[step]]
+        pattern = self._program.patterns[phase.steps.code[step]]
         n = int(a[Field.ELEMENTS])
         varies = len(pattern.first) > 2
         operands = np.array(
@@ -122,21 +123,21 @@ class Binder:
                 a[Field.SOURCE],
                 a[Field.TARGET],
                 n,
-                self._words(int(phase.view[step]), n),
+                self._words(int(phase.steps.view[step]), n),
                 varies,
                 arena.cols,
             ],
             np.int64,
         )
         variant = pattern.variants[turn % len(pattern.variants)]
-        if phase.per_pair[step, Field.ELEMENTS]:
+        if phase.steps.per_pair[step, Field.ELEMENTS]:
             assert not varies
-            operands[5], operands[6] = phase.per_pair[step, Field.ELEMENTS], view.itemsize
-            operands = np.append(operands, (a[Field.COUNT], phase.most_pairs[step]))
+            operands[5], operands[6] = phase.steps.per_pair[step, Field.ELEMENTS], view.itemsize
+            operands = np.append(operands, (a[Field.COUNT], phase.steps.most_pairs[step]))
             launch = _launch("along_columns_counted", n * arena.blocks * arena.lanes)
             counts = arena.view("float32")
             return launch, (view, counts, arena.links, pattern.messages, pattern.first, variant, operands)
-        name = "along_columns" if phase.axis[step] == COLUMNS else "along_rows"
+        name = "along_columns" if phase.steps.axis[step] == COLUMNS else "along_rows"
         launch = _launch(name, n * arena.blocks * arena.lanes)
         return launch, (view, arena.links, pattern.messages, pattern.first, variant, operands)
 

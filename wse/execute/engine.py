@@ -117,13 +117,13 @@ class Engine:
 
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
-        distinct: dict[tuple[int, ...], Call] = {}
-        for phase in {id(phase.fixed): phase for phase in self.program.phases}.values():
+        distinct: dict[tuple[object, ...], Call] = {}
+        for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = CacheBalance.slots_after(phase.cached + phase.tokens, self._rows)
             for call in self._binder.bind(phase, slots):
                 function, arguments = call
-                types = tuple(id(getattr(a, "dtype", None)) for a in arguments)
-                distinct.setdefault((id(function), *types), call)
+                types = tuple(getattr(a, "dtype", None) for a in arguments)
+                distinct.setdefault((function, *types), call)
         for done, (function, arguments) in enumerate(distinct.values()):
             report(done, len(distinct), getattr(function, "__name__", ""))
             make_ready(function, arguments)

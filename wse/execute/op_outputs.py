@@ -16,8 +16,9 @@ from wse.isa.instructions import KERNELS, OPERANDS, VIEWS, named_operands
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
-from wse.program.phase import COLUMNS, I32, ROWS, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, I32, ROWS, Field, HostStream, Kind
 from wse_mappings.cuts.split import padded_blocks
 
 _Made = dict[str, tuple[str, ...]]
@@ -97,13 +98,13 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     kernels = {KERNELS.index(kernel): names for kernel, names in _MADE_BY[op.kind].items()}
-    made = [s for s in steps if phase.kind[s] == Kind.COMPUTE and int(phase.code[s]) in kernels][-1]
-    kernel, stage = KERNELS[phase.code[made]], int(phase.stage[made])
+    made = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
+    kernel, stage = KERNELS[phase.steps.code[made]], int(phase.steps.stage[made])
     address, views = named_operands(kernel, _operands(phase, made, slots)), dict(OPERANDS[kernel])
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
         Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
-        for name, cut in zip(kernels[int(phase.code[made])], cuts, strict=True)
+        for name, cut in zip(kernels[int(phase.steps.code[made])], cuts, strict=True)
     ]
 
 
@@ -141,13 +142,13 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
     argmax = KERNELS.index("argmax_fold")
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
-        a, stage = _operands(phase, step, slots), int(phase.stage[step])
-        if phase.kind[step] == Kind.COMPUTE and phase.code[step] == argmax:
+        a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
+        if phase.steps.kind[step] == Kind.COMPUTE and phase.steps.code[step] == argmax:
             named = named_operands("argmax_fold", a)
             first, n, address, view = named["first"], named["n"], named["logits"], "acc"
-        elif phase.kind[step] == Kind.CROSS and a[Field.WHAT] == HostStream.LOGITS_OUT:
+        elif phase.steps.kind[step] == Kind.CROSS and a[Field.WHAT] == HostStream.LOGITS_OUT:
             first, n, address = a[Field.FIRST], a[Field.ELEMENTS] // tokens, a[Field.SOURCE]
-            view = VIEWS[phase.view[step]]
+            view = VIEWS[phase.steps.view[step]]
         else:
             continue
         cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
@@ -158,4 +159,4 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
 
 def _operands(phase: Phase, step: int, slots: int) -> list[int]:
     """Those of the first turn of a step."""
-    return list(phase.operands(step, slots, 0 if phase.loop[step] >= 0 else max(phase.user, 0)).tolist())
+    return list(phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0)).tolist())

@@ -18,8 +18,9 @@ from wse.execute.arena import Arena
 from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
 from wse.models.graph import op_graph, ops_in_order
 from wse.models.spec import ModelSpec
-from wse.program.phase import I32, ROWS, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import I32, ROWS
 from wse_mappings.cuts.split import balanced_counts
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
@@ -51,7 +52,7 @@ class Outputs:
         """What is to be called after which step of a phase."""
         found: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
-            steps = np.flatnonzero(phase.op == index).tolist()
+            steps = np.flatnonzero(phase.steps.op == index).tolist()
             if not steps:  # what follows the layers is of the last chunk alone
                 continue
             parts = parts_of(self._program, self._spec, phase, op, steps, slots)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.program.phase import Field, HostStream, Kind
 from wse.program.program import Program, Stage
+from wse.program.steps import Field, HostStream, Kind
 from wse_kernels.library import compiled
 
 EAST = 1  # among the directions of link counts

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wse.program.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program.program import Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from wse.execute.arena import Arena
 from wse.execute.routing import Routing
 from wse.execute.streams import EAST, Streams
-from wse.program.phase import Field, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Field
 from wse_kernels.library import compiled
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
@@ -29,14 +30,14 @@ class WaferLinks:
         self, arena: Arena, view: npt.NDArray[Any], phase: Phase, step: int, a: npt.NDArray[np.int64]
     ) -> list[Call]:
         """The calls of one step with operands ``a``."""
-        pattern, n = self._program.patterns[phase.code[step]], int(a[Field.ELEMENTS])
+        pattern, n = self._program.patterns[phase.steps.code[step]], int(a[Field.ELEMENTS])
         operands = np.array([*a[:3], a[Field.SOURCE], a[Field.TARGET], n, 0, 0, arena.cols], np.int64)  # 0 on the mesh
         words = -(-int(a[Field.PART]) * view.itemsize // 4) * int(a[Field.ROUNDS])
         if a[Field.CHOSEN]:
             return [(self._chosen, (arena, view, phase, step, operands, a, words))]
         variant = pattern.variants[0]
         move = (compiled("along_rows").serial, (view, arena.links, pattern.messages, pattern.first, variant, operands))
-        return [move, (self._count, (phase, step, self._program.crossings(phase, step), a, words))]
+        return [move, (self._count, (phase, step, self._program.crossings(phase.steps, step), a, words))]
 
     def _chosen(
         self,
@@ -49,11 +50,11 @@ class WaferLinks:
         words: int,
     ) -> None:
         """Only the messages of wafers with experts that the layer's router has just chosen."""
-        stage, mixture = self._program.stages[phase.stage[step]], self._program.mixtures[phase.stage[step]]
+        stage, mixture = self._program.stages[phase.steps.stage[step]], self._program.mixtures[phase.steps.stage[step]]
         assert mixture is not None
-        pairs = self._routing.pairs[self._program.op_layers[phase.op[step]]]
-        crossings = self._program.chosen_crossings(phase, step, mixture.pairs_by_column(pairs))
-        pattern = self._program.patterns[phase.code[step]]
+        pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
+        crossings = self._program.chosen_crossings(phase.steps, step, mixture.pairs_by_column(pairs))
+        pattern = self._program.patterns[phase.steps.code[step]]
         ends = pattern.messages[:, :2] // stage.rect.cols + stage.wafer
         sent = [a == b or (a, b) in crossings for a, b in ends.tolist()]
         messages = np.ascontiguousarray(pattern.messages[sent])
@@ -63,7 +64,7 @@ class WaferLinks:
 
     def _count(self, phase: Phase, step: int, pairs: Pairs, a: npt.NDArray[np.int64], words: int) -> None:
         """Count words to the east edge of a wafer and from the west edge, and bytes in between."""
-        r = self._program.stages[phase.stage[step]].rect
+        r = self._program.stages[phase.steps.stage[step]].rect
         leave, enter = int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL])
         rows = slice(r.row + int(a[0]), r.row + int(a[0] + a[1]))
         for source, target in pairs:

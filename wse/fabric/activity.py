@@ -17,8 +17,9 @@ from wse.isa.kernel_cost import kernel_cycles
 from wse.isa.kernel_work import kernel_work
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import I64, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import I64, Kind
 
 
 class Counts(NamedTuple):
@@ -41,17 +42,17 @@ def phase_counts(
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
     slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-    kinds, often = np.unique(like[phase.kind == Kind.COMPUTE], return_counts=True)
+    kinds, often = np.unique(like[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     total = np.zeros(3)
     for step, times in zip(kinds.tolist(), often.tolist(), strict=True):
         one, at = evenly(program, phase, step)
-        kernel, turns = KERNELS[one.code[at]], phase.turns(step)
-        pes = float(one.operands(at, slots)[1]) * program.stages[phase.stage[step]].cols
-        if phase.routed[step]:
+        kernel, turns = KERNELS[one.steps.code[at]], phase.steps.turns(step)
+        pes = float(one.steps.operands(at, slots)[1]) * program.stages[phase.steps.stage[step]].cols
+        if phase.steps.routed[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
         for turn, repeat in ((0, 1), (1, turns - 1)) if turns > 1 else ((0, 1),):
-            call = named_operands(kernel, one.operands(at, slots, turn).tolist())
+            call = named_operands(kernel, one.steps.operands(at, slots, turn).tolist())
             operations = kernel_cycles(kernel, call, slower) - kernel_cycles(kernel, call, costs)
             total += np.array([*kernel_work(kernel, call, element_bytes), operations]) * (pes * repeat * times)
     return Counts(*total.tolist())

@@ -23,8 +23,9 @@ from wse.isa.instructions import KERNELS, VIEWS, named_operands
 from wse.isa.kernel_work import kernel_work
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import HOST, I64, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import HOST, I64, Field, HostStream, Kind
 from wse_mappings.schedule import Arrival, LineSchedule
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
@@ -79,18 +80,18 @@ class PhaseBounds:
         ``like`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.like_anywhere`` does.
         """
         known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(like).tolist()}
-        found = np.array([known[step] for step in like.tolist()]).reshape(len(phase), len(BOUNDS))
+        found = np.array([known[step] for step in like.tolist()]).reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
         most = np.zeros_like(found)
         most[groups] = np.maximum.reduceat(found, groups)
         return most
 
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:
-        kind, turns = phase.kind[step], phase.turns(step)
+        kind, turns = phase.steps.kind[step], phase.steps.turns(step)
         if kind == Kind.COMPUTE:
             one, at = evenly(self.program, phase, step)
-            kernel = KERNELS[one.code[at]]
-            calls = [one.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
+            kernel = KERNELS[one.steps.code[at]]
+            calls = [one.steps.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
             work = [kernel_work(kernel, named_operands(kernel, call), self._bytes) for call in calls]
             macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
@@ -99,24 +100,24 @@ class PhaseBounds:
         if kind == Kind.CACHE_SHIFT:
             return 0.0, 0.0, float(turns * self.wafer.hop_cycles), 0.0
         if kind == Kind.WAFERS:
-            return self._between_wafers(phase, step, phase.operands(step, slots).tolist())
+            return self._between_wafers(phase, step, phase.steps.operands(step, slots).tolist())
         return self._stream(phase, step)
 
     def _between_wafers(self, phase: Phase, step: int, a: list[int]) -> Bound:
         """A pattern between wafers, whose links all work at once: that of the wafer that sends or gets most."""
-        pairs, wafer = self.program.crossings(phase, step), self.wafer
+        pairs, wafer = self.program.crossings(phase.steps, step), self.wafer
         if a[Field.CHOSEN]:
-            pairs = self.program.chosen_crossings(phase, step, by_column(self.program, phase, step, EVEN))
+            pairs = self.program.chosen_crossings(phase.steps, step, by_column(self.program, phase, step, EVEN))
         if not pairs:
             return NO_BOUND
         peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
         waits = a[Field.LATENCIES] * wafer.wafer_link_latency_s
         seconds = waits + peers * a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-        return 0.0, 0.0, 0.0, phase.turns(step) * seconds * wafer.clock_hz
+        return 0.0, 0.0, 0.0, phase.steps.turns(step) * seconds * wafer.clock_hz
 
     def _links(self, phase: Phase, step: int, turns: int) -> int:
         """Links that the words of a LINE step go over, one turn after another."""
-        code, where = int(phase.code[step]), phase.fixed[step]
+        code, where = int(phase.steps.code[step]), phase.steps.fixed[step]
         pattern, in_place = self.program.patterns[code], bool(where[Field.SOURCE] == where[Field.TARGET])
         rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
         if (code, in_place) not in self._reach:
@@ -127,11 +128,11 @@ class PhaseBounds:
 
     def _stream(self, phase: Phase, step: int) -> Bound:
         """A hand-over or a crossing."""
-        a, wafer = phase.fixed[step], self.wafer
-        if phase.kind[step] == Kind.HAND_OVER:
-            if self.program.shares_pes(int(phase.stage[step]), int(a[Field.TARGET_STAGE])):
+        a, wafer = phase.steps.fixed[step], self.wafer
+        if phase.steps.kind[step] == Kind.HAND_OVER:
+            if self.program.shares_pes(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE])):
                 return NO_BOUND  # from one place in SRAM to another
-            source, target = (self.program.stages[i].rect for i in (phase.stage[step], a[Field.TARGET_STAGE]))
+            source, target = (self.program.stages[i].rect for i in (phase.steps.stage[step], a[Field.TARGET_STAGE]))
             moved = abs(target.col + int(a[Field.TARGET_COL]) - source.col - int(a[Field.SOURCE_COL]))
             return 0.0, 0.0, float((abs(target.row - source.row) + moved) * wafer.hop_cycles), 0.0
         if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):

@@ -15,9 +15,10 @@ from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
 from wse.fabric.links.routes import DIRECTIONS, Ways
 from wse.fabric.links.traffic import NOTHING, Moved
 from wse.fabric.model import AlikeTokens, CacheUse, Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.program.phase import Kind, Phase
+from wse.fabric.phase_cost import CostClass, PhaseCost
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind
 
 
 class _Sums(NamedTuple):
@@ -36,14 +37,14 @@ class _Sums(NamedTuple):
     def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
         """Those of a run; ``in_layers`` tells which ops are in layers."""
         crossed = Counter[tuple[int, int]]()
-        for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
-            pairs = cost.crossed.get(step, program.crossings(phase, step))
+        for step in np.flatnonzero(np.isin(phase.steps.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
+            pairs = cost.crossed.get(step, program.crossings(phase.steps, step))
             for ends in pairs:
                 crossed[ends] += int(cost.bytes[step]) // len(pairs)
         return cls(
             cost=cost,
             cycles=cost.cycles,
-            layer_cycles=float(cost.by_cause[in_layers[phase.op]].sum()),
+            layer_cycles=float(cost.by_cause[in_layers[phase.steps.op]].sum()),
             by_cause=cost.by_cause.sum(axis=0),
             words=int(cost.words.sum()),
             hops=int(cost.hops.sum()),
@@ -68,7 +69,7 @@ class PhaseTotals:
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _ways: Ways | None = None
-    _moved: dict[int | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+    _moved: dict[CostClass | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
     _last: _Sums | None = None  # chunks of a prompt often cost the same
 
     def rectangles(self) -> I64:
@@ -99,7 +100,7 @@ class PhaseTotals:
         for ends, payload in last.crossed.items():
             self.crossed[ends] += payload * runs
         self._ways = cost.ways
-        self._add_links(id(cost.rectangles), cost.rectangles, runs)
+        self._add_links(cost.cost_class, cost.rectangles, runs)
         self._add_links(last.shifts, cost.shifts, runs)
 
     def add_moved(self, moved: Moved) -> None:
@@ -108,7 +109,7 @@ class PhaseTotals:
         self.hops += moved.hops
         self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)
 
-    def _add_links(self, key: int | bytes, found: I64, times: int) -> None:
+    def _add_links(self, key: CostClass | bytes, found: I64, times: int) -> None:
         self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + times)
 
 
@@ -142,10 +143,10 @@ class Clock:
         """Count all chunks at once: the costs and sums are those of ``prefill_chunk``, one after another."""
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
-        often = Counter(map(id, costs))  # chunks that are alike share their cost
+        runs = Counter(costs)  # chunks of one class share their cost
         for index, cost in enumerate(costs):
-            if id(cost) in often:
-                self._add(self.prefill, index, cost, often.pop(id(cost)))
+            if cost in runs:
+                self._add(self.prefill, index, cost, runs.pop(cost))
         for phase in program.prefill:
             self.lengths[phase.user] += phase.tokens
         return costs

@@ -17,8 +17,9 @@ from wse.fabric.links.link_map import I64, WORDS
 from wse.fabric.links.traffic import NOTHING, Moved, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
-from wse.program.phase import Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind, Steps
 
 Pairs = Mapping[int, I64]
 """By layer, int64 ``[experts]``: how many tokens of a run of a phase chose each expert."""
@@ -57,21 +58,21 @@ class RoutedCosts:
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
-        self._known: dict[tuple[int, int, int], _Cost] = {}
+        self._known: dict[tuple[Steps, int, int], _Cost] = {}
 
     def added(self, cost: PhaseCost, phase: Phase, like: I64, slots: int, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
-        steps = np.flatnonzero(phase.routed)
+        steps = np.flatnonzero(phase.steps.routed)
         if not len(steps):
             return cost
-        later = np.zeros(len(phase) + 1)  # by how much a step and all after it start later
+        later = np.zeros(len(phase.steps) + 1)  # by how much a step and all after it start later
         by_cause, words, hops = cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
         contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
         crossed: dict[int, tuple[tuple[int, int], ...]] = {}
         chosen: dict[tuple[int, int], I64] = {}
         kinds: dict[tuple[int, int, int], _Kind] = {}
         for step in steps.tolist():
-            layer, stage = self.program.op_layers[int(phase.op[step])], int(phase.stage[step])
+            layer, stage = self.program.op_layers[int(phase.steps.op[step])], int(phase.steps.stage[step])
             layer = layer if layer in pairs else -1  # all others are alike
             if (stage, layer) not in chosen:
                 chosen[stage, layer] = by_column(self.program, phase, step, pairs)
@@ -81,7 +82,7 @@ class RoutedCosts:
             kind = kinds[key]
             kind.steps.append(step)
             later[step + 1] = kind.cost.cycles.total
-            if phase.kind[step] == Kind.WAFERS:
+            if phase.steps.kind[step] == Kind.WAFERS:
                 crossed[step] = kind.crossings
         for kind in kinds.values():
             by_cause[kind.steps] += kind.cost.cycles[1:]
@@ -104,12 +105,12 @@ class RoutedCosts:
 
     def _kind(self, phase: Phase, step: int, like: int, slots: int, columns: I64) -> _Kind:
         """What the steps that are like one do, with so many pairs on each column."""
-        if phase.kind[step] == Kind.WAFERS:
-            crossings = self.program.chosen_crossings(phase, step, columns)
+        if phase.steps.kind[step] == Kind.WAFERS:
+            crossings = self.program.chosen_crossings(phase.steps, step, columns)
             moved = self._traffic.between_wafers(phase, step, slots, crossings)
             return _Kind(self._between(phase, step, like, slots, crossings), moved, crossings, [])
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-        lines = phase.kind[step] == Kind.LINE
+        lines = phase.steps.kind[step] == Kind.LINE
         return _Kind(
             self._cost(phase, step, like, slots, most),
             self._traffic.moved_by_pairs(phase, step, slots, columns) if lines else None,
@@ -119,15 +120,15 @@ class RoutedCosts:
 
     def _between(self, phase: Phase, step: int, like: int, slots: int, pairs: tuple[tuple[int, int], ...]) -> _Cost:
         """Of a step between those pairs of wafers."""
-        key = (id(phase.fixed), like, -1 - len(pairs))
+        key = (phase.steps, like, -1 - len(pairs))
         if key not in self._known:
-            cycles = self._steps.between_wafers(phase, step, phase.operands(step, slots).tolist(), pairs)
+            cycles = self._steps.between_wafers(phase, step, phase.steps.operands(step, slots).tolist(), pairs)
             self._known[key] = _Cost(cycles=cycles.whole())
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, like: int, slots: int, pairs: int) -> _Cost:
         """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""
-        key = (id(phase.fixed), like, pairs)
+        key = (phase.steps, like, pairs)
         if key not in self._known:
             one = phase.of_pairs(step, pairs)
             cycles = self._steps.cycles(one, 0, slots, 0).whole()
@@ -141,14 +142,14 @@ class RoutedCosts:
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
     """int64 ``[cols]``: pairs on each column at a step that works on some."""
-    mixture = program.mixtures[int(phase.stage[step])]
+    mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
-    layer = program.op_layers[int(phase.op[step])]
+    layer = program.op_layers[int(phase.steps.op[step])]
     return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
 
 
 def evenly(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
     """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
-    if not phase.routed[step]:
+    if not phase.steps.routed[step]:
         return phase, step
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.step_cost import StepCosts
-from wse.program.phase import I64, Phase
+from wse.program.phase import Phase
+from wse.program.steps import I64
 
 F64 = npt.NDArray[np.float64]
 
@@ -38,18 +39,20 @@ def group_costs(costs: StepCosts, phase: Phase, slots: int, like: I64, first: I6
     known: dict[tuple[int, ...], GroupCost] = {}
     found = []
     numbers = like.tolist()
-    for begin, end in pairwise([*first.tolist(), len(phase)]):
+    for begin, end in pairwise([*first.tolist(), len(phase.steps)]):
         key = tuple(numbers[begin:end])
         if key not in known:
-            known[key] = _nothing(end - begin) if phase.routed[begin] else _cost(costs, phase, range(begin, end), slots)
+            known[key] = (
+                _nothing(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
+            )
         found.append(known[key])
     return GroupCost(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def first_steps(phase: Phase) -> I64:
     """int64 ``[groups]``: the first step of each group. Only steps of one loop run together."""
-    alone = (phase.loop < 0) | (phase.together < 0)
-    same = (phase.together[1:] == phase.together[:-1]) & (phase.loop[1:] == phase.loop[:-1])
+    alone = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
+    same = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (phase.steps.loop[1:] == phase.steps.loop[:-1])
     return np.flatnonzero(np.append(True, alone[1:] | ~same))
 
 
@@ -60,7 +63,7 @@ def _nothing(steps: int) -> GroupCost:
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
     found = _nothing(len(group))
     moving = [i for i, step in enumerate(group) if costs.moves(phase, step)]
-    for turn, repeat in costs.distinct_turns(phase, group, phase.turns(group[0])):
+    for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
         times = [costs.cycles(phase, step, slots, turn).whole() for step in group]
         longest = max(range(len(group)), key=lambda i: times[i])
         if moving:
@@ -71,7 +74,7 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> G
             if longest in moving:
                 found.contention[longest] += together.contention_cycles * repeat
                 found.streams[longest] = max(found.streams[longest], together.streams)
-        if phase.together[group[0]] >= 0:
+        if phase.steps.overlap[group[0]] >= 0:
             times[longest] = times[longest].plus(launch=costs.sync)
         found.by_cause[longest] += times[longest].times(repeat)[1:]
         if turn == 0:

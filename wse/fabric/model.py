@@ -15,12 +15,13 @@ from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS
 from wse.fabric.links.routes import DIRECTIONS, Ways
 from wse.fabric.links.traffic import NOTHING, Moved, Traffic
-from wse.fabric.phase_cost import F64, I64, PhaseCost
-from wse.fabric.step_classes import alike
+from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
+from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind, Steps
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
@@ -54,8 +55,8 @@ class Fabric:
         self.traffic = Traffic(program, self.ways)
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
-        self._alike: dict[int, I64] = {}
-        self._anywhere: dict[int, I64] = {}
+        self._alike: dict[Steps, I64] = {}
+        self._anywhere: dict[Steps, I64] = {}
         rects = [stage.rect for stage in program.stages]
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
         self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
@@ -66,8 +67,8 @@ class Fabric:
             ],
             np.int64,
         )
-        self._unrouted: dict[tuple[int, bool, int], PhaseCost] = {}  # without shifts and routed steps
-        self._even: dict[tuple[int, bool, int], PhaseCost] = {}  # with routed steps, where tokens choose evenly
+        self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
+        self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
@@ -88,7 +89,7 @@ class Fabric:
             found.setdefault(slots, []).extend(passing)
             often[slots] += 1
         phase, index = self.program.decode, len(self.program.phases) - 1
-        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
         costs = []
         for slots, rows in found.items():
             moved = Moved(0, 0, 0, NOTHING)
@@ -103,8 +104,8 @@ class Fabric:
     def shifted(self, slots: int, passing: Sequence[int]) -> I64:
         """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
         phase = self.program.decode
-        found = np.zeros((len(phase), 2), np.int64)
-        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        found = np.zeros((len(phase.steps), 2), np.int64)
+        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
         if any(passing) and len(steps):
             moved, which, _ = self._shifted(phase, steps, slots, passing)
             found[steps] = moved[which]
@@ -118,13 +119,13 @@ class Fabric:
 
     def like(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same."""
-        if id(phase.fixed) not in self._alike:
-            self._alike[id(phase.fixed)] = alike(phase)
-        return self._alike[id(phase.fixed)]
+        if phase.steps not in self._alike:
+            self._alike[phase.steps] = step_classes(phase.steps)
+        return self._alike[phase.steps]
 
     def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
-        key = (id(phase.fixed), phase.begins, slots)  # chunks with the same steps share their arrays
+        key = CostClass(phase.steps, phase.begins, slots)
         if key not in self._unrouted:
             self._unrouted[key] = self._evaluate(phase, slots)
         if not pairs and key in self._even:
@@ -136,7 +137,7 @@ class Fabric:
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
-        steps = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
+        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
         if not any(passing) or len(steps) == 0:
             return cost
         moved, which, rectangles = self._shifted(phase, steps, slots, passing)
@@ -154,9 +155,10 @@ class Fabric:
         like = self.like_anywhere(phase)
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, like, first)
-        cost.by_cause[:, CAUSES.index("launch")] += phase.repaints * self.software.route_rewrite_cycles
+        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
         words, hops, payload, rectangles = self._moved(phase, slots, like if self.ways.whole else self.like(phase))
         return PhaseCost(
+            cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
             by_cause=cost.by_cause,
             words=words,
@@ -172,22 +174,22 @@ class Fabric:
 
     def like_anywhere(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
-        if id(phase.fixed) not in self._anywhere:
-            self._anywhere[id(phase.fixed)] = alike(phase, self._shapes)
-        return self._anywhere[id(phase.fixed)]
+        if phase.steps not in self._anywhere:
+            self._anywhere[phase.steps] = step_classes(phase.steps, self._shapes)
+        return self._anywhere[phase.steps]
 
     def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
-        counted = np.flatnonzero(~phase.routed)
+        counted = np.flatnonzero(~phase.steps.routed)
         kinds, which = np.unique(like[counted], return_inverse=True)
         moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
-        found = np.zeros((3, len(phase)), np.int64)
+        found = np.zeros((3, len(phase.steps)), np.int64)
         found[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
         words, hops, payload = found
         often = np.zeros((len(kinds), len(self._corners)), np.int64)
-        np.add.at(often, (which, phase.stage[counted]), 1)
+        np.add.at(often, (which, phase.steps.stage[counted]), 1)
         placed = [
-            self._placed(each.rectangles, int(phase.stage[step]), times)
+            self._placed(each.rectangles, int(phase.steps.stage[step]), times)
             for step, each, times in zip(kinds.tolist(), moved, often, strict=True)
             if len(each.rectangles)
         ]
@@ -203,9 +205,9 @@ class Fabric:
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     """Cycle at which each step first starts: in a loop after the first turns of the groups before it."""
-    steps = np.arange(len(phase))
-    of_group = np.repeat(first, np.diff(first, append=len(phase)))
-    of_loop = np.where(phase.loop < 0, steps, np.append(phase.loops[:, 0], 0)[phase.loop])
+    steps = np.arange(len(phase.steps))
+    of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
+    of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
     before, turned = (np.append(0.0, each.cumsum())[:-1] for each in (cost.by_cause.sum(axis=1), cost.first_turn))
     return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.routes import Ways
+from wse.program.steps import Steps
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+
+
+class CostClass(NamedTuple):
+    """What the cost of a run depends on, but for cache shifts and the choice of experts: runs of one class share it.
+
+    steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use.
+    """
+
+    steps: Steps
+    begins: bool
+    slots: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,6 +34,7 @@ class PhaseCost:
     """One run of a phase.
 
     Attributes:
+        cost_class: What ``rectangles``, and where no expert was chosen the cycles, follow from.
         start: float64 ``[steps]``: cycle at which a step first starts, counted from the phase's start.
         by_cause: float64 ``[steps, causes]``: cycles that a step adds to the phase, over all turns of its loop. A
             step that runs beside a longer one adds none.
@@ -37,6 +51,7 @@ class PhaseCost:
         ways: The physical links that those are.
     """
 
+    cost_class: CostClass
     start: F64
     by_cause: F64
     words: I64

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS
-from wse.program.phase import OPERAND_COUNT, Field, Kind, Phase
+from wse.program.steps import OPERAND_COUNT, Field, Kind, Steps
 
 I64 = npt.NDArray[np.int64]
 
@@ -23,22 +23,22 @@ _OF_KERNEL: Final = np.stack(
 _OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET, Field.COUNT])
 
 
-def alike(phase: Phase, shapes: I64 | None = None) -> I64:
+def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     """int64 ``[steps]``: for each step the first one that equals it but for addresses, op, layer and repaints.
 
     ``shapes`` int64 ``[stages]`` has one number for all stages whose regions have one shape: there only streams, which
     go by where regions stand, differ by stage. Without it all stages differ.
     """
-    computes = phase.kind == Kind.COMPUTE
-    address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, phase.code, 0)], _OF_MOVE)
+    computes = steps.kind == Kind.COMPUTE
+    address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, steps.code, 0)], _OF_MOVE)
     numbers = [
-        np.where(address[:, used], 0, values[:, used]) for values in phase.linear for used in [values.any(axis=0)]
+        np.where(address[:, used], 0, values[:, used]) for values in steps.linear for used in [values.any(axis=0)]
     ]
-    turns = np.append(phase.loops[:, 2], 1)[phase.loop]
-    together = phase.together >= 0
-    streams = (phase.kind == Kind.HAND_OVER) | (phase.kind == Kind.CROSS)
-    stage = phase.stage if shapes is None else np.where(streams, phase.stage, shapes[phase.stage])
-    what = np.stack([phase.kind, phase.code, phase.axis, phase.view, stage, together, turns], axis=1)
+    turns = np.append(steps.loops[:, 2], 1)[steps.loop]
+    overlaps = steps.overlap >= 0
+    streams = (steps.kind == Kind.HAND_OVER) | (steps.kind == Kind.CROSS)
+    stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
+    what = np.stack([steps.kind, steps.code, steps.axis, steps.view, stage, overlaps, turns], axis=1)
     rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)

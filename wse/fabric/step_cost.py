@@ -21,8 +21,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS, named_operands
 from wse.isa.kernel_cost import kernel_cycles
 from wse.isa.pe_costs import pe_costs
-from wse.program.phase import COLUMNS, HOST, ROWS, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, HOST, ROWS, Field, HostStream, Kind
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import COMBINING
 
@@ -46,7 +47,7 @@ class StepCosts:
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
-        patterns = [self.program.patterns[phase.code[s]] for s in group if phase.kind[s] == Kind.LINE]
+        patterns = [self.program.patterns[phase.steps.code[s]] for s in group if phase.steps.kind[s] == Kind.LINE]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
@@ -54,30 +55,30 @@ class StepCosts:
     def at_once(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
         """Whole cycles of moving steps that start together, or of one."""
         time = self._lines.time(phase, steps, slots, turn)
-        if phase.together[steps[0]] < 0:
+        if phase.steps.overlap[steps[0]] < 0:
             return replace(time, cycles=self._task().plus(launch=self._issue).then(time.cycles).whole())
         way = {"relays": -float(2 * self._line.ramp + 1), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
     def cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
         """Cycles of one turn of a step."""
-        kind = phase.kind[step]
+        kind = phase.steps.kind[step]
         if kind == Kind.COMPUTE:
-            kernel = KERNELS[phase.code[step]]
-            named = named_operands(kernel, phase.operands(step, slots, turn).tolist())
-            launch = self._task() if phase.together[step] < 0 else NO_CYCLES
+            kernel = KERNELS[phase.steps.code[step]]
+            named = named_operands(kernel, phase.steps.operands(step, slots, turn).tolist())
+            launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
             return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
         if kind == Kind.LINE:
             return self._line_step(phase, step, slots, turn)
         words, issue = self._traffic.words(phase, step, slots, turn), self._task().plus(launch=self._issue)
         stream = words / self._line.words_per_cycle
         if kind == Kind.CACHE_SHIFT:
-            line = self._traffic.ways.line(int(phase.stage[step]), COLUMNS)
+            line = self._traffic.ways.line(int(phase.steps.stage[step]), COLUMNS)
             farthest, streams = (line.farthest, line.streams) if line else (1, 1)
             return issue.plus(relays=2 * self._line.ramp + 1, hops=farthest * self._line.hop + stream * streams)
         if kind == Kind.WAFERS:
-            pairs = self.program.crossings(phase, step)
-            return self.between_wafers(phase, step, phase.operands(step, slots, turn).tolist(), pairs)
+            pairs = self.program.crossings(phase.steps, step)
+            return self.between_wafers(phase, step, phase.steps.operands(step, slots, turn).tolist(), pairs)
         return self._stream_cycles(phase, step, issue, stream, words)
 
     @property
@@ -94,13 +95,13 @@ class StepCosts:
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
     def _line_step(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        pattern = self.program.patterns[phase.code[step]]
+        pattern = self.program.patterns[phase.steps.code[step]]
         if not len(pattern.messages):
             return NO_CYCLES  # a line of one PE
-        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
+        elements = int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS])
         if not pattern.travels:
             return self._task().plus(compute=self._pe.vector(elements, self._pe.acc))
-        if not pattern.overlaps or phase.loop[step] < 0 or (turn == 0 and not pattern.stored):
+        if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.stored):
             return self.at_once(phase, [step], slots, turn).cycles
         rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
         return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)
@@ -115,33 +116,33 @@ class StepCosts:
         if not pairs:
             return issue
         peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
-        rounds, width = a[Field.ROUNDS], self.program.stages[phase.stage[step]].rect.cols
-        line = self._traffic.ways.line(int(phase.stage[step]), ROWS)
+        rounds, width = a[Field.ROUNDS], self.program.stages[phase.steps.stage[step]].rect.cols
+        line = self._traffic.ways.line(int(phase.steps.stage[step]), ROWS)
         places, streams = (line.places, line.streams) if line else (None, 1)
         words = self._traffic.part_words(phase, step, a[Field.PART])
         seconds = a[Field.LATENCIES] * self.wafer.wafer_link_latency_s
         seconds += peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
         way = hops_between(places, a[Field.SOURCE_COL], width - 1) + hops_between(places, 0, a[Field.TARGET_COL])
         hops = rounds * (way * self._line.hop + streams * peers * words / self._line.words_per_cycle)
-        sums = np.isin(self.program.patterns[phase.code[step]].messages[:, 2], COMBINING).any()
+        sums = np.isin(self.program.patterns[phase.steps.code[step]].messages[:, 2], COMBINING).any()
         add = (peers + 1) * self._pe.vector(a[Field.PART], self._pe.acc) if sums else 0.0
         relays = rounds * (2 * self._line.ramp + 1)
         return issue.plus(hops=hops, relays=relays, compute=add, crossing=seconds * self.wafer.clock_hz)
 
     def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
         """Cycles of a hand-over or a crossing."""
-        a = phase.fixed[step]
+        a = phase.steps.fixed[step]
         ends = 2 * self._line.ramp + 1
         wafer, ways = self.wafer, self._traffic.ways
-        if phase.kind[step] == Kind.HAND_OVER:
-            if self.program.shares_pes(int(phase.stage[step]), int(a[Field.TARGET_STAGE])):
+        if phase.steps.kind[step] == Kind.HAND_OVER:
+            if self.program.shares_pes(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE])):
                 return self._task().plus(compute=self._pe.vector(int(a[Field.ELEMENTS]), self._pe.act))
             moved = self._traffic.hand_over(phase, step, words)
-            sharing = ways.sharing(int(phase.stage[step]), int(a[Field.TARGET_STAGE]))
+            sharing = ways.sharing(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE]))
             distance, most = ways.farthest(moved), most_words_anywhere(moved) * sharing
             return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
         width = int(a[Field.COLS])
-        rect, sender = self.program.stages[phase.stage[step]].rect, int(a[Field.FROM_WAFER])
+        rect, sender = self.program.stages[phase.steps.stage[step]].rect, int(a[Field.FROM_WAFER])
         if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
             seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
             target = self.program.stages[a[Field.TARGET_STAGE]].rect

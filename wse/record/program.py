@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from wse.program.memory_use import USES, stage_bytes
-from wse.program.phase import ROWS
 from wse.program.program import Program
+from wse.program.steps import ROWS
 from wse_traces.write import TraceWriter
 
 
@@ -55,7 +55,7 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
     if not live:
         return -1, -1
-    ops = [int(p.phases[phase].op[step]) for phase, first, last in live for step in (first, last)]
+    ops = [int(p.phases[phase].steps.op[step]) for phase, first, last in live for step in (first, last)]
     return min(ops), max(ops)
 
 

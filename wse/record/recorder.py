@@ -21,6 +21,7 @@ from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
+from wse.program.steps import Steps
 from wse.record.experts import ExpertRecord
 from wse.record.header import encodable
 from wse.record.links import write_layer_links
@@ -40,7 +41,7 @@ class Recorder:
         """Raises TraceError when the path cannot be written."""
         self._program = program
         self._schedules: dict[Hashable, int] = {}
-        self._steps: dict[int, PhaseSteps] = {}
+        self._steps: dict[Steps, PhaseSteps] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
         self.writer = TraceWriter(path, header)
@@ -56,10 +57,10 @@ class Recorder:
 
     def steps(self, phase_index: int) -> PhaseSteps:
         """The steps of a phase, which chunks of a prompt may share."""
-        phase = self._program.phases[phase_index]
-        if id(phase.fixed) not in self._steps:
-            self._steps[id(phase.fixed)] = PhaseSteps(self._program, phase, self.writer.append_names)
-        return self._steps[id(phase.fixed)]
+        steps = self._program.phases[phase_index].steps
+        if steps not in self._steps:
+            self._steps[steps] = PhaseSteps(self._program, steps, self.writer.append_names)
+        return self._steps[steps]
 
     def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
         """The index of a schedule; written once for each ``key`` of phases that have the same steps.
@@ -67,7 +68,7 @@ class Recorder:
         What the steps ``apart`` send is left out, as it differs from pass to pass.
         """
         phase = self._program.phases[phase_index]
-        same = (id(phase.fixed), phase.begins, slots, key)
+        same = (phase.steps, phase.begins, slots, key)
         if same not in self._schedules:
             steps = self.steps(phase_index).columns(cost, apart)
             name = "decode" if phase.name == "decode" else "prefill"

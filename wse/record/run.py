@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -44,9 +45,9 @@ class _Ran(NamedTuple):
     made: list[tuple[int, Values]]
 
     @property
-    def alike(self) -> tuple[int, ...]:
+    def alike(self) -> tuple[Hashable, ...]:
         """Equal for passes that wait and differ in cache shifts alone; with a choice of experts none do."""
-        return (self.number,) if self.pairs else (self.phase, self.use[0], id(self.cost.by_cause))
+        return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 
 
 class RunRecorder(Recorder):
@@ -119,7 +120,7 @@ class RunRecorder(Recorder):
     def _write_passes(self, alike: list[_Ran]) -> None:
         """Passes after each other that differ in cache shifts alone."""
         first, (slots, _) = alike[0], alike[0].use
-        routed = self._program.phases[first.phase].routed.any()
+        routed = self._program.phases[first.phase].steps.routed.any()
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
         key = blake2b(chosen, digest_size=16).digest()
         schedule = self.schedule(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)

@@ -12,8 +12,8 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.links.link_map import I64
 from wse.fabric.phase_cost import PhaseCost
 from wse.isa.instructions import KERNELS
-from wse.program.phase import Kind, Phase
 from wse.program.program import Program
+from wse.program.steps import Kind, Steps
 
 TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
 KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2, Kind.WAFERS: 2}
@@ -31,18 +31,18 @@ class PhaseSteps:
     """
 
     def __init__(
-        self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
+        self, program: Program, steps: Steps, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
         """``index_names`` gives the indices of names in the trace."""
-        self.shifting = np.flatnonzero(phase.kind == Kind.CACHE_SHIFT)
-        self._places = _place_columns(program, phase) | {"name": index_names(_names(program, phase))}
+        self.shifting = np.flatnonzero(steps.kind == Kind.CACHE_SHIFT)
+        self._places = _place_columns(program, steps) | {"name": index_names(_names(program, steps))}
         self._crossings = [
-            (step, program.crossings(phase, step))
-            for step in np.flatnonzero(np.isin(phase.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
+            (step, program.crossings(steps, step))
+            for step in np.flatnonzero(np.isin(steps.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
         ]
-        self._computing = np.flatnonzero(phase.kind == Kind.COMPUTE)
-        first = np.array([s.rect.row for s in program.stages])[phase.stage] + phase.fixed[:, 0]
-        places = np.column_stack([phase.stage, first, first + phase.fixed[:, 1]])[self._computing]
+        self._computing = np.flatnonzero(steps.kind == Kind.COMPUTE)
+        first = np.array([s.rect.row for s in program.stages])[steps.stage] + steps.fixed[:, 0]
+        places = np.column_stack([steps.stage, first, first + steps.fixed[:, 1]])[self._computing]
         self._busy, which = np.unique(places, axis=0, return_inverse=True)
         self._which = which.ravel()
 
@@ -79,28 +79,28 @@ class PhaseSteps:
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
-def _place_columns(program: Program, phase: Phase) -> Columns:
+def _place_columns(program: Program, steps: Steps) -> Columns:
     """The columns that say where steps are and what they belong to."""
-    stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[phase.stage]
+    stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
-    ranged = np.isin(phase.kind, (Kind.COMPUTE, Kind.LINE))  # of the region's rows, those that take part
+    ranged = np.isin(steps.kind, (Kind.COMPUTE, Kind.LINE))  # of the region's rows, those that take part
     columns = {
-        "op": phase.op,
-        "stage": phase.stage,
-        "layer": np.array(program.op_layers, np.int32)[phase.op],
+        "op": steps.op,
+        "stage": steps.stage,
+        "layer": np.array(program.op_layers, np.int32)[steps.op],
         "wafer": wafer,
-        "row": row + np.where(ranged, phase.fixed[:, 0], 0),
+        "row": row + np.where(ranged, steps.fixed[:, 0], 0),
         "col": col,
-        "rows": np.where(ranged, phase.fixed[:, 1], rows),
+        "rows": np.where(ranged, steps.fixed[:, 1], rows),
         "cols": cols,
     }
     kinds = np.array([KIND_CODES[kind] for kind in Kind], np.uint8)
-    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds[phase.kind]}
+    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds[steps.kind]}
 
 
-def _names(program: Program, phase: Phase) -> list[str]:
+def _names(program: Program, steps: Steps) -> list[str]:
     names = []
-    for kind, code in zip(phase.kind.tolist(), phase.code.tolist(), strict=True):
+    for kind, code in zip(steps.kind.tolist(), steps.code.tolist(), strict=True):
         if kind == Kind.COMPUTE:
             names.append(KERNELS[code])
         elif kind in (Kind.LINE, Kind.WAFERS):

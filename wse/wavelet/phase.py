@@ -77,14 +77,18 @@ def phase_run(
     check_fixed(phase)
     walk = Walk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
-    while step < len(phase):
-        end = int(phase.loops[phase.loop[step], 1]) if phase.loop[step] >= 0 else step + 1
-        overlaps = phase.loop[step] >= 0 and any(walk.overlaps(each) for each in range(step, end))
-        for turn in range(phase.turns(step)):
+    while step < len(phase.steps):
+        end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1
+        overlaps = phase.steps.loop[step] >= 0 and any(walk.overlaps(each) for each in range(step, end))
+        for turn in range(phase.steps.turns(step)):
             first = step
             while first < end:
                 last = first + 1
-                while last < end and phase.together[first] >= 0 and phase.together[last] == phase.together[first]:
+                while (
+                    last < end
+                    and phase.steps.overlap[first] >= 0
+                    and phase.steps.overlap[last] == phase.steps.overlap[first]
+                ):
                     last += 1
                 walk.together(range(first, last), turn)
                 if not (eager or overlaps):

@@ -6,8 +6,9 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import Field, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Field, Kind
 from wse.wavelet.machine import Machine
 from wse_mappings.mesh.placement import Rect
 
@@ -24,8 +25,8 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
     for stage in program.stages:
         Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
-        for step in np.flatnonzero(phase.kind == Kind.HAND_OVER).tolist():
-            ends = (phase.stage[step], phase.fixed[step][Field.TARGET_STAGE])
+        for step in np.flatnonzero(phase.steps.kind == Kind.HAND_OVER).tolist():
+            ends = (phase.steps.stage[step], phase.steps.fixed[step][Field.TARGET_STAGE])
             box = around(*(program.stages[stage].rect for stage in ends))
             Machine(wafer, box.rows, box.cols, 1)
 
@@ -38,12 +39,12 @@ def check_fixed(phase: Phase) -> None:
     Raises:
         BadInput: it is such a phase.
     """
-    if (phase.kind == Kind.WAFERS).any():
+    if (phase.steps.kind == Kind.WAFERS).any():
         message = (
             "a region that spans wafers is not carried out by wavelets: use --mapping region or pipeline, or --wafers 1"
         )
         raise BadInput(message)
-    if phase.routed.any():
+    if phase.steps.routed.any():
         message = (
             "experts on columns of their own send words by what is chosen, which is not carried out by wavelets: "
             "use --experts spread"

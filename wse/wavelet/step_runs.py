@@ -16,8 +16,9 @@ import numpy.typing as npt
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.pe_costs import PeCosts
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import ROWS, Field, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import ROWS, Field
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
@@ -63,17 +64,17 @@ class StepRuns:
 
     def words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
         """32-bit words of a message of one step."""
-        elements = int(phase.operands(step, slots, turn)[Field.ELEMENTS])
-        return ceil_div(elements * ELEMENT_BYTES[self.program.element_types[phase.view[step]]], 4)
+        elements = int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS])
+        return ceil_div(elements * ELEMENT_BYTES[self.program.element_types[phase.steps.view[step]]], 4)
 
     def lines(self, phase: Phase, steps: list[int], slots: int, turn: int, start: I32) -> Ran:
         """LINE steps that run together, on one region, each with colours and threads of its own."""
         each: list[tuple[int, ...]] = []
         for step in steps:
-            a = phase.operands(step, slots, turn)
+            a = phase.steps.operands(step, slots, turn)
             add = math.ceil(self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc))
-            round_ = turn % len(self.program.patterns[phase.code[step]].variants)
-            place = (int(phase.code[step]), int(phase.axis[step]), round_, int(a[0]), int(a[1]))
+            round_ = turn % len(self.program.patterns[phase.steps.code[step]].variants)
+            place = (int(phase.steps.code[step]), int(phase.steps.axis[step]), round_, int(a[0]), int(a[1]))
             each.append((*place, self.words(phase, step, slots, turn), add, int(a[Field.SOURCE] == a[Field.TARGET])))
         key = ("lines", start.shape, start.tobytes(), *each)
         if key not in self.known:

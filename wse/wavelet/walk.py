@@ -12,8 +12,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS, named_operands
 from wse.isa.kernel_cost import kernel_cycles
 from wse.isa.pe_costs import pe_costs
-from wse.program.phase import HOST, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import HOST, Field, HostStream, Kind
 from wse.wavelet.machine import Port
 from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
@@ -55,24 +56,24 @@ class Walk:
         self.sync = max(software.transfer_sync_cycles, self.way)
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
-        self.step_cycles, self.hops = np.zeros(len(phase), np.int64), np.zeros(len(phase), np.int64)
+        self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
     def together(self, steps: range, turn: int) -> None:
         """Carry out steps that run at the same time."""
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         working = [step for step in steps if self._works(step)]
-        stage = int(phase.stage[first])
-        repaints = int(phase.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
+        stage = int(phase.steps.stage[first])
+        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * repaints
         if working:
-            self.free[stage] += self.sync if phase.together[first] >= 0 else self.software.task_dispatch_cycles
+            self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin = self.free[stage].copy()
         lines = []
         for step in working:
             if not self._moves(step):
                 self._compute(step, turn, begin)
-            elif phase.kind[step] == Kind.LINE:
+            elif phase.steps.kind[step] == Kind.LINE:
                 lines.append(step)
             else:
                 self._stream(step, turn, begin)
@@ -90,62 +91,64 @@ class Walk:
 
     def overlaps(self, step: int) -> bool:
         """Whether rounds of a step's pattern overlap."""
-        return bool(self.phase.kind[step] == Kind.LINE and self.program.patterns[self.phase.code[step]].overlaps)
+        return bool(
+            self.phase.steps.kind[step] == Kind.LINE and self.program.patterns[self.phase.steps.code[step]].overlaps
+        )
 
     def _works(self, step: int) -> bool:
         """Whether a step does anything: a line of one PE does not, and the host takes a token while others are made."""
-        if self.phase.kind[step] == Kind.LINE:
-            return len(self.program.patterns[self.phase.code[step]].messages) > 0
-        return not (self.phase.kind[step] == Kind.CROSS and self._carried(step) == HostStream.TOKEN_OUT)
+        if self.phase.steps.kind[step] == Kind.LINE:
+            return len(self.program.patterns[self.phase.steps.code[step]].messages) > 0
+        return not (self.phase.steps.kind[step] == Kind.CROSS and self._carried(step) == HostStream.TOKEN_OUT)
 
     def _moves(self, step: int) -> bool:
         """Whether a step that works sends words over links, rather than to memory alone."""
-        if self.phase.kind[step] == Kind.LINE:
-            return bool(self.program.patterns[self.phase.code[step]].travels)
-        return bool(self.phase.kind[step] != Kind.COMPUTE)
+        if self.phase.steps.kind[step] == Kind.LINE:
+            return bool(self.program.patterns[self.phase.steps.code[step]].travels)
+        return bool(self.phase.steps.kind[step] != Kind.COMPUTE)
 
     def _carried(self, step: int) -> HostStream:
-        return HostStream(int(self.phase.fixed[step][Field.WHAT]))
+        return HostStream(int(self.phase.steps.fixed[step][Field.WHAT]))
 
     def _compute(self, step: int, turn: int, begin: I64) -> None:
         """A kernel, or the copy of a pattern that stays on its PEs, on some rows."""
-        a = self.phase.operands(step, self.slots, turn)
-        if self.phase.kind[step] == Kind.COMPUTE:
-            kernel = KERNELS[self.phase.code[step]]
+        a = self.phase.steps.operands(step, self.slots, turn)
+        if self.phase.steps.kind[step] == Kind.COMPUTE:
+            kernel = KERNELS[self.phase.steps.code[step]]
             cycles = kernel_cycles(kernel, named_operands(kernel, a.tolist()), self.pe)
         else:
             cycles = self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc)
         rows = slice(int(a[0]), int(a[0] + a[1]))
-        free = self.free[self.phase.stage[step]]
+        free = self.free[self.phase.steps.stage[step]]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
-        together = self.phase.together[steps[0]] >= 0
+        together = self.phase.steps.overlap[steps[0]] >= 0
         start, base = _relative(begin - self.way if together else begin + self.issue)
         ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
-        self._ended(steps[0], int(self.phase.stage[steps[0]]), base, ran)
+        self._ended(steps[0], int(self.phase.steps.stage[steps[0]]), base, ran)
 
     def _stream(self, step: int, turn: int, begin: I64) -> None:
         """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
-        stage, issue = int(self.phase.stage[step]), self.issue
+        stage, issue = int(self.phase.steps.stage[step]), self.issue
         self.free[stage] += issue
         words = self.runs.words(self.phase, step, self.slots, turn)
-        if self.phase.kind[step] == Kind.CACHE_SHIFT:
+        if self.phase.steps.kind[step] == Kind.CACHE_SHIFT:
             passing = self.passing[turn]
             if passing:
                 start, base = _relative(begin + issue)
                 self._ended(step, stage, base, self.runs.cache_shift(passing, words, start))
-        elif self.phase.kind[step] == Kind.HAND_OVER:
+        elif self.phase.steps.kind[step] == Kind.HAND_OVER:
             self._hand_over(step, words, begin + issue)
         elif self._carried(step) == HostStream.LOGITS_OUT:
             self._logits_out(step, words, begin + issue)
-        elif HOST not in (self.phase.fixed[step][Field.FROM_WAFER], self.phase.fixed[step][Field.TO_WAFER]):
+        elif HOST not in (self.phase.steps.fixed[step][Field.FROM_WAFER], self.phase.steps.fixed[step][Field.TO_WAFER]):
             self._cross(step, words, begin + issue)
 
     def _hand_over(self, step: int, words: int, begin: I64) -> None:
         """Wavelets on the smallest rectangle that holds both regions."""
-        a, stages = self.phase.fixed[step], self.program.stages
-        here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
+        a, stages = self.phase.steps.fixed[step], self.program.stages
+        here, there = int(self.phase.steps.stage[step]), int(a[Field.TARGET_STAGE])
         source, target = stages[here].rect, stages[there].rect
         top, left, rows, cols = around(source, target)
         base = int(min(begin.min(), self.free[there].min()))
@@ -165,8 +168,8 @@ class Walk:
 
     def _cross(self, step: int, words: int, begin: I64) -> None:
         """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
-        a, stages = self.phase.fixed[step], self.program.stages
-        here, there = int(self.phase.stage[step]), int(a[Field.TARGET_STAGE])
+        a, stages = self.phase.steps.fixed[step], self.program.stages
+        here, there = int(self.phase.steps.stage[step]), int(a[Field.TARGET_STAGE])
         cut, width = stages[here].rect.cols, int(a[Field.COLS])
         both = np.concatenate([begin, self.free[there]], axis=1)
         start, base = _relative(both)
@@ -185,7 +188,7 @@ class Walk:
 
     def _logits_out(self, step: int, words: int, begin: I64) -> None:
         """The root row's logits to the east edge of its region."""
-        stage, cols = int(self.phase.stage[step]), int(self.phase.fixed[step][Field.COLS])
+        stage, cols = int(self.phase.steps.stage[step]), int(self.phase.steps.fixed[step][Field.COLS])
         row = self.program.root_row
         start, base = _relative(np.append(begin[row, :cols], begin[row, 0])[None, :])
         ran = self.runs.to_edge(words, start)

@@ -21,8 +21,8 @@ from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_bytes, tensor_shapes
 from wse.number_formats import CODINGS, codes_name
-from wse.program.phase import COLUMNS, ROWS, Kind
 from wse.program.program import Program, Tile, TilePart
+from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.studies.results.facts import model_facts
 from wse_mappings.cuts.split import ceil_div
 
@@ -152,7 +152,7 @@ def kernels_of(program: Program) -> set[str]:
     return {
         KERNELS[code]
         for phase in program.phases
-        for kind, code in zip(phase.kind, phase.code, strict=True)
+        for kind, code in zip(phase.steps.kind, phase.steps.code, strict=True)
         if kind == Kind.COMPUTE
     }
 

@@ -13,8 +13,8 @@ from tiny_model import tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
-from wse.program.phase import Kind
 from wse.program.program import ColourUse, Program
+from wse.program.steps import Kind
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 
@@ -43,13 +43,13 @@ def test_patterns_keep_to_the_colours_that_the_wafer_gives(colours: int, prefill
 def test_with_colours_for_all_nothing_is_repainted() -> None:
     program = compiled((6, 6), 100, "mesh-gemm")
     assert not any(use.repainted for use in program.colour_uses)
-    assert not any(phase.repaints.any() for phase in program.phases)
+    assert not any(phase.steps.repaints.any() for phase in program.phases)
 
 
 def test_with_few_colours_routes_are_rewritten_and_a_token_counts_it() -> None:
     program = compiled((6, 6), 11, "mesh-gemm")
-    assert program.decode.repaints.sum() > 0
-    assert np.isin(program.decode.kind[program.decode.repaints > 0], (Kind.LINE, Kind.CACHE_SHIFT)).all()
+    assert program.decode.steps.repaints.sum() > 0
+    assert np.isin(program.decode.steps.kind[program.decode.steps.repaints > 0], (Kind.LINE, Kind.CACHE_SHIFT)).all()
 
 
 def test_patterns_that_run_together_never_share_a_colour() -> None:
@@ -59,9 +59,9 @@ def test_patterns_that_run_together_never_share_a_colour() -> None:
         by_name[use.pattern, use.axis].append(span(use))
     for phase in program.phases:
         groups = defaultdict(set)
-        for step in np.flatnonzero((phase.together >= 0) & (phase.kind == Kind.LINE)):
-            pattern = program.patterns[phase.code[step]]
-            groups[int(phase.together[step])].add((pattern.name, int(phase.axis[step])))
+        for step in np.flatnonzero((phase.steps.overlap >= 0) & (phase.steps.kind == Kind.LINE)):
+            pattern = program.patterns[phase.steps.code[step]]
+            groups[int(phase.steps.overlap[step])].add((pattern.name, int(phase.steps.axis[step])))
         for group in groups.values():
             spans = [colours for key in group for colours in by_name[key]]
             assert sum(map(len, spans)) == len(set().union(*spans))

@@ -51,6 +51,6 @@ def test_layers_take_about_as_long_as_in_the_whole(name: str) -> None:
     small = condense(spec, machine, SOFTWARE, OPTIONS, CHOICE)
     program, _ = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
-    by_op = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names)).tolist()
+    by_op = np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names)).tolist()
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
     assert small.in_all(program, by_op) == pytest.approx(cycles, rel=0.03)  # hand-overs of other lengths

@@ -128,7 +128,9 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
 
     def by_op(program: Program) -> list[float]:
         cost = Fabric(program, machine, SOFTWARE).decode_cost(60)
-        return [float(v) for v in np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))]
+        return [
+            float(v) for v in np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names))
+        ]
 
     best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, by_op)
     names = [name for name, recipe in recipes().items() if recipe.regions not in ("searched", "experts")]

@@ -12,7 +12,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse.validation.agreement.layers import compiled, layers
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast

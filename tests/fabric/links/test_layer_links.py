@@ -16,8 +16,8 @@ from wse.fabric.links.layer_links import LayerLinks, layer_links
 from wse.fabric.links.link_map import I64
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
-from wse.program.phase import Kind
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
@@ -81,8 +81,8 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
         expected = np.zeros_like(fabric.decode_cost(4).links)
         for (index, slots, passing), times in runs.items():
             phase = program.phases[index]
-            for step in np.flatnonzero(np.array(program.op_layers)[phase.op] == layer).tolist():
-                if phase.kind[step] == Kind.CACHE_SHIFT:
+            for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
+                if phase.steps.kind[step] == Kind.CACHE_SHIFT:
                     moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
                 else:
                     moved = [traffic.moved(phase, step, slots)]

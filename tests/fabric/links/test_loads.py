@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wse.fabric.links import loads
 from wse.fabric.links.link_map import hops_of, link_map, most_words
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast

@@ -25,8 +25,8 @@ from wse.fabric.links.routes import Line
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_wafer
-from wse.program.phase import COLUMNS, ROWS
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.broken import Broken, whole
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 from wse_mappings.mesh.turned_mesh import turned_words

@@ -15,7 +15,7 @@ from tests.mappings.replay import hops, replay
 from tests.wavelet.lay import WSE2, cycles
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import Operation, auto, families, least_cycles
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree

@@ -20,8 +20,8 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
-from wse.program.phase import ROWS, Kind
 from wse.program.program import Program
+from wse.program.steps import ROWS, Kind
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
@@ -86,8 +86,8 @@ def cycles(prepared: Prepared, pattern: LineSchedule, words: int) -> float:
 def combining(program: Program) -> list[int]:
     """The steps of a token that combine words of several PEs."""
     phase = program.decode
-    moving = np.flatnonzero(phase.kind == Kind.LINE).tolist()
-    return [s for s in moving if np.isin(program.patterns[phase.code[s]].messages[:, 2], COMBINING).any()]
+    moving = np.flatnonzero(phase.steps.kind == Kind.LINE).tolist()
+    return [s for s in moving if np.isin(program.patterns[phase.steps.code[s]].messages[:, 2], COMBINING).any()]
 
 
 def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed: Placed) -> None:
@@ -97,8 +97,11 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
     charged: Counter[tuple[str, str, int, float]] = Counter()
     for step in combining(program):
         launch = software.task_dispatch_cycles + software.vector_issue_cycles
-        repaints = phase.repaints[step] * software.route_rewrite_cycles
-        name, along = program.patterns[phase.code[step]].name, "rows" if phase.axis[step] == ROWS else "columns"
+        repaints = phase.steps.repaints[step] * software.route_rewrite_cycles
+        name, along = (
+            program.patterns[phase.steps.code[step]].name,
+            "rows" if phase.steps.axis[step] == ROWS else "columns",
+        )
         alone = float(cost.by_cause[step].sum()) - launch - repaints
         charged[name, along, traffic.words(phase, step, slots), alone] += 1
     told: Counter[tuple[str, str, int, float]] = Counter()

@@ -16,8 +16,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
-from wse.program.phase import Kind
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
@@ -97,13 +97,13 @@ def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
 def test_a_stage_works_for_its_own_steps_and_launches_what_leaves_it(*, tied: bool) -> None:
     program, fabric, prefill, decode = placed(tied=tied)
     times, phase = stage_times(fabric, prefill, decode), program.decode
-    moves = np.isin(phase.kind, (Kind.HAND_OVER, Kind.CROSS))
+    moves = np.isin(phase.steps.kind, (Kind.HAND_OVER, Kind.CROSS))
     launch = decode.by_cause[:, CAUSES.index("launch")]
     mine = np.where(moves, launch, decode.by_cause.sum(axis=1))
     work = busy_cycles([times.decode])
     for number in range(4):
         assert times.servers[number] == Server(REGION, number // 2, (number,))
-        assert work[number] == mine[phase.stage == number].sum()
+        assert work[number] == mine[phase.steps.stage == number].sum()
 
 
 def test_a_token_goes_from_stage_to_stage_and_the_id_comes_back() -> None:

@@ -19,7 +19,7 @@ from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.instructions import PICO
 from wse.models.graph import Op
-from wse.program.phase import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS, Kind
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
@@ -176,7 +176,7 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     keys, values = (_copied(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True))
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
-        with b.together():
+        with b.overlap():
             b.compute(
                 "attention_scores",
                 q=q,

@@ -1,4 +1,4 @@
-"""The builder of one phase: symbolic steps and buffers, loops, steps that run together."""
+"""The builder of one phase: symbolic steps and buffers, loops, and overlap groups, whose steps run at the same time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep
+from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
 from wse.models.graph import named_in
-from wse.program.phase import ROWS, Field, Kind
+from wse.program.steps import ROWS, Field, Kind
 from wse_mappings.schedule import LineSchedule
 
 Operand = At | Num | SymBuffer | int
@@ -95,7 +95,7 @@ class PhaseBuilder:
         self.op = 0
         self.runs: list[Run] = []
         self._loop = -1
-        self._together = -1
+        self._overlap = -1
         self._open()
 
     def _open(self) -> None:
@@ -234,18 +234,19 @@ class PhaseBuilder:
         self._loop = -1
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def overlap(self) -> Iterator[None]:
         """The steps added inside run at the same time."""
         self._enter()
-        self._together = self._groups
+        self._overlap = self._groups
         self._groups += 1
         yield
-        self._together = -1
+        self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
         """What was collected."""
         self.close()
-        return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, runs=tuple(self.runs))
+        steps = SymSteps(runs=tuple(self.runs))
+        return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, At | Num]:
         if only_row is None:
@@ -271,7 +272,7 @@ class PhaseBuilder:
                 view=view,
                 op=self.op - self._first_op,
                 loop=self._loop,
-                together=self._together,
+                overlap=self._overlap,
                 operands=operands,
             )
         )

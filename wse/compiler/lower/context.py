@@ -13,7 +13,7 @@ from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.hardware.spec import WaferSpec
 from wse.isa.instructions import PICO
 from wse.models.spec import ModelSpec
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import equal_group_count
 

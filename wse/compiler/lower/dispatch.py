@@ -14,7 +14,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS, Kind
 from wse_mappings.patterns.between_wafers import from_one, to_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
@@ -65,10 +65,10 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
                 chosen=AS_THEY_GET if of_tokens else 0,
                 bytes=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
             )
-        with c.builder.loop(1), c.builder.together():  # steps run together inside of loops
+        with c.builder.loop(1), c.builder.overlap():  # steps run together inside of loops
             for buffer, (_, elements) in zip(there, here, strict=True):
                 c.builder.line(along, ROWS, buffer, elements, only_row=None if buffer is there[-1] else 0)
-        with c.builder.loop(1), c.builder.together():
+        with c.builder.loop(1), c.builder.overlap():
             for buffer, (_, elements) in list(zip(there, here, strict=True))[:-1]:
                 c.builder.line(down, COLUMNS, buffer, elements)
 

@@ -11,7 +11,7 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.instructions import PICO
 from wse.models.graph import Op
 from wse.number_formats import rounded
-from wse.program.phase import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4

@@ -21,7 +21,7 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.instructions import PICO
 from wse.models.graph import Op
 from wse.models.spec import Experts
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 SIGMOID = "sigmoid"

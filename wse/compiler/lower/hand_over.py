@@ -6,7 +6,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import Kind
+from wse.program.steps import Kind
 from wse_mappings.mesh.placement import Rect
 
 

@@ -15,7 +15,7 @@ from wse.compiler.state import At
 from wse.isa.instructions import PICO
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind
 from wse_mappings.cuts.split import balanced_counts, ceil_div
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
@@ -97,7 +97,7 @@ def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> No
     with ExitStack() as at_once:
         if c.cut.span > 1:
             at_once.enter_context(c.builder.loop(1))  # steps run together inside of loops
-            at_once.enter_context(c.builder.together())
+            at_once.enter_context(c.builder.overlap())
         for wafer in wafers:
             held = c.cut.vocab[wafer * each : (wafer + 1) * each, first : first + n]
             payload = c.tokens * int((held >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]

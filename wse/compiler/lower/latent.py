@@ -26,7 +26,7 @@ from wse.compiler.state import At, Num
 from wse.isa.instructions import ATTO
 from wse.models.graph import Op
 from wse.models.spec import Latent
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.split import ceil_div
 

@@ -16,7 +16,7 @@ from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, 
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 
 
 def project(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
@@ -37,7 +37,7 @@ def align(c: Context, *operands: tuple[Moving, int]) -> list[Moving]:
     P = c.cut.rows
     if P > 1:
         pattern = c.patterns.get(ring_align, P)
-        with c.builder.loop(P // 2), c.builder.together():
+        with c.builder.loop(P // 2), c.builder.overlap():
             for operand, axis in operands:
                 c.builder.line(pattern, axis, operand.now, operand.elements, target=operand.after)
     return [operand.moved(P // 2) for operand, _ in operands]
@@ -52,7 +52,7 @@ def mesh_gemm(
     """
     P, builder = c.cut.rows, c.builder
     shift = c.patterns.get(ring_shift, P, P)
-    with builder.loop(P), builder.together():
+    with builder.loop(P), builder.overlap():
         builder.compute(
             kernel,
             x=a.now,
@@ -94,7 +94,7 @@ def dist_gemm_t(
     k_stride, n_stride = (1, K) if transposed else (N, 1)
     elements = M * N if isinstance(N, int) else Num(per_slot=M * N.per_slot)
     with builder.loop(P):
-        with builder.together():
+        with builder.overlap():
             builder.compute(
                 kernel,
                 x=x,

@@ -12,7 +12,7 @@ from wse.compiler.lower.vectors import hidden_vector
 from wse.compiler.state import At, SymBuffer
 from wse.isa.instructions import ATTO
 from wse.models.graph import Op
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 
 
 def norm(c: Context, op: Op) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wse.compiler.lower import between_wafers
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

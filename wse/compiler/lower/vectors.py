@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, SymBuffer
-from wse.program.phase import COLUMNS
+from wse.program.steps import COLUMNS
 from wse_mappings.patterns.multicast import diagonal_multicast
 
 

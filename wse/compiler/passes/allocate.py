@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
-from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, distinct_phases
+from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS, MADE
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import Field, Kind
 from wse.program.program import Buffer, Stage
+from wse.program.steps import Field, Kind
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
@@ -61,29 +61,29 @@ def allocate(state: State) -> State:
     spans, begins = _lifetimes(state), first_moments(state.phases)
     reserved = reserved_bytes(state.wafer, state.software)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
-    addresses: dict[int, int] = {}
+    addresses: dict[SymBuffer, int] = {}
     all_buffers: list[Buffer] = []
     stages: list[Stage] = []
     for index, stage in enumerate(state.stages):
         mine = [b for b in everything if b.stage == index]
         kept = [b for b in mine if b.kept]
-        passing = [b for b in mine if b not in kept and id(b) in spans]
+        passing = [b for b in mine if b not in kept and b in spans]
         above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
         base = max(below.sram_top_byte for below in stages) if above else reserved
         base = aligned(base)
         top, placed = base, [] if above else [_reserved(index, base)]
         for buffer in kept:
-            addresses[id(buffer)] = top
+            addresses[buffer] = top
             placed.append(_named(state, buffer, top, ()))
             top += aligned(placed[-1].bytes)
         done: list[_Placed] = []
         for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
             size = aligned(buffer.elements * element_bytes(state, buffer.view))
-            live = spans[id(buffer)]
+            live = spans[buffer]
             moments = moments_of(live, begins)
             address = _lowest(done, moments, size, top)
             done.append(_Placed(address=address, size=size, moments=moments))
-            addresses[id(buffer)] = address
+            addresses[buffer] = address
             placed.append(_named(state, buffer, address, live))
         top = max([top, *(p.address + p.size for p in done)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
@@ -147,7 +147,7 @@ def first_moments(phases: Sequence[SymPhase]) -> dict[int, int]:
     before = 0
     for number in distinct_phases(phases):
         begins[number] = before
-        before += len(phases[number])
+        before += len(phases[number].steps)
     return begins
 
 
@@ -159,25 +159,25 @@ def moments_of(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
     return moments
 
 
-def _lifetimes(state: State) -> dict[int, tuple[Span, ...]]:
-    spans: dict[int, list[Span]] = {}
+def _lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
+    spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
-        for key, found in _spans(state.phases[number]).items():
+        for key, found in _spans(state.phases[number].steps).items():
             spans.setdefault(key, []).extend((number, first, last) for first, last in found)
     return {key: tuple(value) for key, value in spans.items()}
 
 
-def _spans(phase: SymPhase) -> dict[int, list[tuple[int, int]]]:
+def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
     """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
 
     A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start.
     """
-    within = {block: _spans_within(block) for block in phase.blocks}
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for run in phase.runs:
+    within = {block: _spans_within(block) for block in steps.blocks}
+    spans: dict[SymBuffer, list[tuple[int, int]]] = {}
+    for run in steps.runs:
         own = dict(zip(run.block.buffers, run.buffers, strict=True))
         for buffer, (made, stretches) in within[run.block].items():
-            found = spans.setdefault(id(own[buffer]), [])
+            found = spans.setdefault(own[buffer], [])
             moved = [(run.step + first, run.step + last) for first, last in stretches]
             if found and not made:
                 moved[0] = found.pop()[0], moved[0][1]

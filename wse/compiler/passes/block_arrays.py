@@ -9,12 +9,12 @@ import numpy as np
 
 from wse.compiler.state import At, Block, Run
 from wse.isa.instructions import VIEWS
-from wse.program.phase import I64, OPERAND_COUNT
+from wse.program.steps import I64, OPERAND_COUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, by field of ``wse.program.phase.Phase``, as if its buffers were at address 0.
+    """Arrays over the steps of a block, by field of ``wse.program.steps.Steps``, as if its buffers were at address 0.
 
     Attributes:
         fields: int32 ``[steps]``, or int64 ``[steps, operands]``.
@@ -31,7 +31,7 @@ class BlockArrays:
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
         fields["op"] = fields["op"] + np.int32(run.op)
-        for name, first in (("loop", run.loop), ("together", run.group)):
+        for name, first in (("loop", run.loop), ("overlap", run.group)):
             fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first))
         step, operand, buffer = self.at
         fields["fixed"] = fields["fixed"].copy()
@@ -71,7 +71,7 @@ def block_arrays(block: Block) -> BlockArrays:
         "view": [VIEWS.index(s.view) for s in steps],
         "op": [s.op for s in steps],
         "loop": [s.loop for s in steps],
-        "together": [s.together for s in steps],
+        "overlap": [s.overlap for s in steps],
     }
     return BlockArrays(
         fields={name: np.array(values, np.int32) for name, values in columns.items()} | operands,

@@ -9,11 +9,12 @@ import numpy as np
 from wse.compiler.passes.allocate import element_bytes, element_type
 from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
-from wse.compiler.state import State, SymBuffer, SymPhase
+from wse.compiler.state import State, SymBuffer, SymPhase, SymSteps
 from wse.isa.instructions import VIEWS
 from wse.models.graph import ops_in_order
-from wse.program.phase import I32, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import I32, Steps
 from wse_mappings.patterns.k_tree import root_of
 
 
@@ -62,39 +63,45 @@ def emit(state: State) -> State:
 def _element(state: State, buffer: SymBuffer) -> int:
     """Address in elements of the buffer's view, counted from the stage's base."""
     assert state.addresses is not None
-    offset = state.addresses[id(buffer)] - state.stages[buffer.stage].sram_base_byte
+    offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
     """The phases; chunks with the same steps share their arrays."""
-    made: dict[int, Phase] = {}
-    found = []
+    emitted: dict[SymSteps, Steps] = {}
+    phases = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
-        if id(phase.runs) not in made:
-            made[id(phase.runs)] = _phase(state, phase, repaints)
-        found.append(replace(made[id(phase.runs)], user=phase.user, cached=phase.cached))
-    return tuple(found)
+        if phase.steps not in emitted:
+            emitted[phase.steps] = _steps(state, phase, repaints)
+        phases.append(
+            Phase(
+                name=phase.name,
+                tokens=phase.tokens,
+                user=phase.user,
+                on_mesh=phase.on_mesh,
+                cached=phase.cached,
+                steps=emitted[phase.steps],
+            )
+        )
+    return tuple(phases)
 
 
-def _phase(state: State, phase: SymPhase, repaints: I32) -> Phase:
-    blocks = {block: block_arrays(block) for block in phase.blocks}
+def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
+    """The arrays of a phase's steps, and of all chunks that share them and so have as many tokens."""
+    steps = phase.steps
+    blocks = {block: block_arrays(block) for block in steps.blocks}
     most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.shards]
-    over_users = [loop in run.block.over_users for run in phase.runs for loop in range(len(run.block.loops))]
+    over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
         blocks[run.block].placed(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
-        for run in phase.runs
+        for run in steps.runs
     ]
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
-    return Phase(
-        name=phase.name,
-        tokens=phase.tokens,
-        user=phase.user,
-        on_mesh=phase.on_mesh,
-        cached=phase.cached,
+    return Steps(
         repaints=repaints,
         most_pairs=np.array(most, np.int64)[arrays["stage"]],
-        loops=np.array(phase.loops, np.int32).reshape(-1, 3),
+        loops=np.array(steps.loops, np.int32).reshape(-1, 3),
         over_users=np.array(over_users, np.bool_),
         **arrays,
     )

@@ -7,8 +7,8 @@ import numpy as np
 from wse.compiler.state import Shard
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program.phase import COLUMNS, I32, ROWS
 from wse.program.program import Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from wse.errors import DoesNotFit
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
-from wse.program.phase import I32, ROWS
 from wse.program.program import Tile, TilePart
+from wse.program.steps import I32, ROWS
 
 
 def groups_name(tile: str) -> str:

@@ -16,10 +16,10 @@ import networkx as nx
 import numpy as np
 
 from wse.compiler.options import DECODE
-from wse.compiler.state import State, SymPhase, SymStep, distinct_phases
+from wse.compiler.state import State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
-from wse.program.phase import COLUMNS, I32, Kind
 from wse.program.program import ColourUse
+from wse.program.steps import COLUMNS, I32, Kind
 from wse_mappings.schedule import Arrival, LineSchedule
 
 CACHE_SHIFT_COLOURS = 2  # neighbours alternate by parity
@@ -33,7 +33,7 @@ class _Stage:
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
-    together: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
+    overlaps: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
     given: dict[Key, range] = field(default_factory=dict)
     own: set[Key] = field(default_factory=set)
 
@@ -58,12 +58,8 @@ def route(state: State) -> State:
                     repainted=key not in stage.own,
                 )
             )
-    counted: dict[int, I32] = {}
-    for phase in state.phases:
-        if id(phase.runs) not in counted:
-            counted[id(phase.runs)] = _repaints(state, phase, stages, same)
-    repaints = tuple(counted[id(phase.runs)] for phase in state.phases)
-    return replace(state, colour_uses=tuple(uses), repaints=repaints)
+    repaints = {steps: _repaints(state, steps, stages, same) for steps in {phase.steps for phase in state.phases}}
+    return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
 
 
 def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
@@ -92,7 +88,7 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
     for number, often in distinct_phases(state.phases).items():
         phase = state.phases[number]
         weight = often * (DECODE_WEIGHT if phase.name == DECODE else 1)
-        for (stage, block), runs in Counter((run.stage, run.block) for run in phase.runs).items():
+        for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
             found = stages[stage]
             groups: dict[int, list[Key]] = defaultdict(list)
             for step in block.steps:
@@ -101,13 +97,13 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
                     continue
                 key, found.colours[need[0]] = need
                 found.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
-                found.together.add_node(key)
-                if step.together >= 0:
-                    groups[step.together].append(key)
+                found.overlaps.add_node(key)
+                if step.overlap >= 0:
+                    groups[step.overlap].append(key)
             for group in groups.values():
-                nx.add_path(found.together, group)
+                nx.add_path(found.overlaps, group)
     for found in stages:
-        found.together.remove_edges_from(nx.selfloop_edges(found.together))
+        found.overlaps.remove_edges_from(nx.selfloop_edges(found.overlaps))
     return stages
 
 
@@ -117,7 +113,7 @@ def _give(stage: _Stage, available: int, number: int) -> None:
     def needed(keys: Iterable[Key]) -> int:
         return sum(stage.colours[key] for key in keys)
 
-    largest = max(map(needed, nx.connected_components(stage.together)), default=0)
+    largest = max(map(needed, nx.connected_components(stage.overlaps)), default=0)
     if largest > available:
         message = (
             f"stage {number}: patterns that run together need {largest} colours, the wafer has {available} to give: "
@@ -131,7 +127,7 @@ def _give(stage: _Stage, available: int, number: int) -> None:
             stage.given[key] = range(start, start + stage.colours[key])
             stage.own.add(key)
             start += stage.colours[key]
-    pooled = stage.together.subgraph(set(stage.colours) - stage.own)
+    pooled = stage.overlaps.subgraph(set(stage.colours) - stage.own)
     for group in sorted(nx.connected_components(pooled), key=lambda keys: -sum(stage.uses[k] for k in keys)):
         width = needed(group)
         place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
@@ -149,7 +145,7 @@ def _meet(a: range, b: range) -> bool:
     return a.start < b.stop and b.start < a.stop
 
 
-def _repaints(state: State, phase: SymPhase, stages: list[_Stage], same: list[int]) -> I32:
+def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[int]) -> I32:
     """How often the routes of each step are rewritten in one run of the phase, over all turns of its loop."""
     counts = np.zeros(len(phase), np.int32)
     painted: list[set[Key]] = [set() for _ in stages]

@@ -18,8 +18,8 @@ from wse.errors import WseBug
 from wse.models.graph import Op, named_in, ops_in_order
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture
-from wse.program.phase import COLUMNS, I32, ROWS, SKEWED
 from wse.program.program import Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
 from wse_mappings.cuts.expert_groups import ExpertGroups, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.split import padded_blocks

@@ -8,8 +8,8 @@ from wse.compiler.state import Shard, SymBuffer, SymTile
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program.phase import COLUMNS, I32, ROWS
 from wse.program.program import ORDINALS, Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 
 Cut = tuple[I32, int]

@@ -10,8 +10,8 @@ from wse.compiler.state import Shard
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program.phase import I32, ROWS
 from wse.program.program import Tile, TilePart
+from wse.program.steps import I32, ROWS
 
 
 def column_vectors(op: Op, cut: Shard, spec: ModelSpec, stage: int) -> list[Tile]:

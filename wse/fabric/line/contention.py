@@ -95,7 +95,7 @@ def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
     """What sharing adds to a stream that would be at its source's router as ``mine`` says, were it alone."""
     shares: Shares = {}
     others: list[tuple[Met[Line], Turns]] = []
-    after = {(id(each.line), each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
+    after = {(each.line, each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
     for each in met:
         meeting = each.meeting
         if meeting.in_order:
@@ -103,7 +103,7 @@ def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
         own, its = _worst(mine, each, pace)
         if own.cycles > 0:
             shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, own))
-        if its.cycles > 0 and (id(each.line), meeting.other) not in after:
+        if its.cycles > 0 and (each.line, meeting.other) not in after:
             others.append((each, its))
     return Held(shares, others)
 

@@ -10,8 +10,9 @@ from wse.fabric.line.pattern_times import Transfer, pattern_times
 from wse.fabric.line.rounds import Rounds, rounds_of
 from wse.fabric.links.routes import Line
 from wse.fabric.links.traffic import Traffic
-from wse.program.phase import Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse_mappings.schedule import LineSchedule
 
 
@@ -25,7 +26,7 @@ class LineSteps:
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step is a LINE step that sends words over links."""
-        return bool(phase.kind[step] == Kind.LINE) and self.program.patterns[phase.code[step]].travels
+        return bool(phase.steps.kind[step] == Kind.LINE) and self.program.patterns[phase.steps.code[step]].travels
 
     def time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
         """What steps that move words take when they run together, in one turn of their loop."""
@@ -33,8 +34,8 @@ class LineSteps:
 
     def rounds(self, phase: Phase, step: int, slots: int, turn: int, add_cycles: float) -> Rounds:
         """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
-        pattern, words = self.program.patterns[phase.code[step]], self.traffic.words(phase, step, slots, turn)
-        line = self.traffic.ways.line(int(phase.stage[step]), int(phase.axis[step]))
+        pattern, words = self.program.patterns[phase.steps.code[step]], self.traffic.words(phase, step, slots, turn)
+        line = self.traffic.ways.line(int(phase.steps.stage[step]), int(phase.steps.axis[step]))
         key = (pattern, words, add_cycles, line)
         if key not in self._rounds:
             carried, places = (words * line.streams, line.places) if line else (words, None)
@@ -43,9 +44,9 @@ class LineSteps:
 
     def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
         """Of the lines of a step, one that takes longest when the step is alone."""
-        pattern = self.program.patterns[phase.code[step]]
-        words, axis = self.traffic.words(phase, step, slots, turn), int(phase.axis[step])
+        pattern = self.program.patterns[phase.steps.code[step]]
+        words, axis = self.traffic.words(phase, step, slots, turn), int(phase.steps.axis[step])
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
-        line = self.traffic.ways.line(int(phase.stage[step]), axis)
+        line = self.traffic.ways.line(int(phase.steps.stage[step]), axis)
         found = [Transfer(pattern, variant, words, axis, line) for variant in variants]
         return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

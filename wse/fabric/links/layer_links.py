@@ -14,8 +14,9 @@ from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WO
 from wse.fabric.links.routes import DIRECTIONS, Ways
 from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
-from wse.program.phase import Field, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Field, Kind, Steps
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
@@ -71,10 +72,10 @@ def layer_links(
     Layers whose steps are alike are computed once. What is told adds up to the words of all links.
     """
     program = fabric.program
-    phases: dict[int, tuple[Phase, Counter[CacheUse]]] = {}
+    phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
     for (index, slots, passing), times in runs.items():
-        phase = program.phases[index]  # chunks with the same steps share their arrays
-        phases.setdefault(id(phase.fixed), (phase, Counter()))[1][slots, passing] += times
+        phase = program.phases[index]
+        phases.setdefault(phase.steps, (phase, Counter()))[1][slots, passing] += times
     every = [
         _moves(fabric, phase, times, *(_pairs(program, phase, each) for each in (chosen, reached)))
         for phase, times in phases.values()
@@ -96,7 +97,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
     """``chosen`` summed over the phases that share their steps with one."""
     found: dict[int, I64] = {}
     for index, layers in chosen.items():
-        for layer, pairs in layers.items() if program.phases[index].fixed is phase.fixed else ():
+        for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
             found[layer] = found[layer] + pairs if layer in found else pairs
     return found
 
@@ -104,14 +105,16 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
     """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
-    steps = np.flatnonzero(phase.kind != Kind.COMPUTE)
-    like = np.where(phase.routed, np.arange(len(phase)), fabric.like(phase))  # what is chosen differs by layer
+    steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
+    like = np.where(
+        phase.steps.routed, np.arange(len(phase.steps)), fabric.like(phase)
+    )  # what is chosen differs by layer
     distinct, which = np.unique(like[steps], return_inverse=True)
-    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.op[steps]], return_inverse=True)
+    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
     often = np.zeros((len(layers), len(distinct)), np.int64)
     np.add.at(often, (at, which), 1)
     by_slots, in_all = _uses(runs)
-    stages = [program.stages[stage] for stage in phase.stage[distinct]]
+    stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
     corners = [
         [
             (w * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
@@ -123,8 +126,8 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         regions=[np.array(each, np.int64) for each in corners],
         rectangles=[
             _chosen(fabric, phase, step, pairs, reached)
-            if phase.routed[step]
-            else _over_runs(fabric.traffic, phase, step, by_slots if phase.per_slot[step].any() else in_all)
+            if phase.steps.routed[step]
+            else _over_runs(fabric.traffic, phase, step, by_slots if phase.steps.per_slot[step].any() else in_all)
             for step in distinct.tolist()
         ],
         often=dict(zip(layers.tolist(), often, strict=True)),
@@ -133,7 +136,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
     """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
-    if phase.kind[step] == Kind.WAFERS:
+    if phase.steps.kind[step] == Kind.WAFERS:
         return _real(_reaching(fabric, phase, step, reached))
     columns = by_column(fabric.program, phase, step, pairs)
     return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
@@ -142,11 +145,11 @@ def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pair
 def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
     """The rectangles of a step between wafers over all runs that chose experts there."""
     none = np.zeros(fabric.program.wafers, np.int64)
-    runs = reached.get(fabric.program.op_layers[phase.op[step]], none)
-    end = 2 - int(phase.fixed[step, Field.CHOSEN])
+    runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
+    end = 2 - int(phase.steps.fixed[step, Field.CHOSEN])
     parts = [
         _times(fabric.traffic.between_wafers(phase, step, 0, [pair]).rectangles, int(runs[pair[end]]))
-        for pair in fabric.program.crossings(phase, step)
+        for pair in fabric.program.crossings(phase.steps, step)
     ]
     return np.concatenate(parts)
 
@@ -164,7 +167,7 @@ def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
-    if phase.kind[step] == Kind.CACHE_SHIFT:
+    if phase.steps.kind[step] == Kind.CACHE_SHIFT:
         parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows]
     else:
         parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()]

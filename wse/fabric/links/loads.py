@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
-from wse.program.phase import ROWS
+from wse.program.steps import ROWS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import Arrival, LineSchedule
 

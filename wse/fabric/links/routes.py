@@ -27,8 +27,8 @@ from wse.fabric.links.link_map import (
     link_map,
 )
 from wse.fabric.links.loads import EAST, NORTH, WEST
-from wse.program.phase import COLUMNS, ROWS
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 from wse_mappings.mesh.turned_mesh import TurnedMesh
 

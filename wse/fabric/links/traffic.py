@@ -12,8 +12,9 @@ from wse.fabric.links.link_map import COL, END_COL, I64, PLANE
 from wse.fabric.links.loads import EAST, cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
 from wse.fabric.links.routes import DIRECTIONS, Ways
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import ROWS, Field, HostStream, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program, Stage
+from wse.program.steps import ROWS, Field, HostStream, Kind
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -43,15 +44,15 @@ class Traffic:
 
     def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
         """32-bit words of one message of a step."""
-        return self.part_words(phase, step, int(phase.operands(step, slots, turn)[Field.ELEMENTS]))
+        return self.part_words(phase, step, int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS]))
 
     def part_words(self, phase: Phase, step: int, elements: int) -> int:
         """32-bit words of so many elements of a step's view."""
-        return ceil_div(elements * self._view_bytes[phase.view[step]], 4)
+        return ceil_div(elements * self._view_bytes[phase.steps.view[step]], 4)
 
     def moved(self, phase: Phase, step: int, slots: int) -> Moved:
         """The traffic of a step, but for cache shifts, whose rows differ from token to token."""
-        match phase.kind[step]:
+        match phase.steps.kind[step]:
             case Kind.LINE:
                 return self._line(phase, step, slots)
             case Kind.HAND_OVER:
@@ -59,7 +60,7 @@ class Traffic:
             case Kind.CROSS:
                 return self._cross(phase, step, slots)
             case Kind.WAFERS:
-                return self.between_wafers(phase, step, slots, self.program.crossings(phase, step))
+                return self.between_wafers(phase, step, slots, self.program.crossings(phase.steps, step))
             case _:
                 return Moved(0, 0, 0, NOTHING)
 
@@ -75,15 +76,19 @@ class Traffic:
 
     def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
         """The traffic of cache shifts, of users or tokens, in each of which the last ``passing`` rows take part."""
-        stage = self.program.stages[phase.stage[step]]
+        stage = self.program.stages[phase.steps.stage[step]]
         words = self.words(phase, step, slots)
         region = stage.rect._replace(cols=stage.cols)
         return self._moved(words * sum(passing) * stage.cols, stage, cache_shift(region, passing, words))
 
     def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
-        stage, axis, turns = self.program.stages[phase.stage[step]], int(phase.axis[step]), phase.turns(step)
-        code, words = int(phase.code[step]), self.words(phase, step, slots)
-        first, rows = phase.operands(step, slots)[:2].tolist()
+        stage, axis, turns = (
+            self.program.stages[phase.steps.stage[step]],
+            int(phase.steps.axis[step]),
+            phase.steps.turns(step),
+        )
+        code, words = int(phase.steps.code[step]), self.words(phase, step, slots)
+        first, rows = phase.steps.operands(step, slots)[:2].tolist()
         lines = range(first, first + rows) if axis == ROWS else columns or range(stage.cols)
         pattern = self.program.patterns[code]
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
@@ -95,23 +100,23 @@ class Traffic:
         return self._moved(times * self._carried[code, turns, unit, lines], stage, rectangles)
 
     def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
-        stage, words = self.program.stages[phase.stage[step]], self.words(phase, step, slots)
-        if self.program.shares_pes(int(phase.stage[step]), int(phase.fixed[step, Field.TARGET_STAGE])):
+        stage, words = self.program.stages[phase.steps.stage[step]], self.words(phase, step, slots)
+        if self.program.shares_pes(int(phase.steps.stage[step]), int(phase.steps.fixed[step, Field.TARGET_STAGE])):
             return Moved(0, 0, 0, NOTHING)  # from one place in SRAM to another
         rectangles = self.hand_over(phase, step, words)
-        carried = words * stage.rect.rows * int(phase.fixed[step, Field.COLS])
+        carried = words * stage.rect.rows * int(phase.steps.fixed[step, Field.COLS])
         return Moved(carried, self.ways.hops_of(rectangles), 0, rectangles)
 
     def hand_over(self, phase: Phase, step: int, words: int) -> I64:
         """The rectangles of a hand-over."""
-        a = phase.fixed[step]
-        source, target = self.program.stages[phase.stage[step]], self.program.stages[a[Field.TARGET_STAGE]]
+        a = phase.steps.fixed[step]
+        source, target = self.program.stages[phase.steps.stage[step]], self.program.stages[a[Field.TARGET_STAGE]]
         columns = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
         return _on(source.wafer, translation(source.rect, target.rect, *columns, words))
 
     def _cross(self, phase: Phase, step: int, slots: int) -> Moved:
         """A crossing loads links inside the regions that it leaves and enters."""
-        a, stage = phase.fixed[step], self.program.stages[phase.stage[step]]
+        a, stage = phase.steps.fixed[step], self.program.stages[phase.steps.stage[step]]
         cols, words, payload = int(a[Field.COLS]), self.words(phase, step, slots), int(a[Field.BYTES])
         if a[Field.WHAT] == HostStream.LOGITS_OUT:
             leaving = edge_streams(stage.rect, self.program.root_row, 1, cols, words, leaving=True)
@@ -131,7 +136,7 @@ class Traffic:
 
         It loads links from the PEs that send to the edge, and from the edge to those that get.
         """
-        a, stage = phase.operands(step, slots), self.program.stages[phase.stage[step]]
+        a, stage = phase.steps.operands(step, slots), self.program.stages[phase.steps.stage[step]]
         words = int(a[Field.ROUNDS]) * self.part_words(phase, step, int(a[Field.PART]))
         row, col, end_col = stage.rect.row + int(a[0]), stage.rect.col, stage.rect.col + stage.rect.cols - 1
         ways = ((0, (col + int(a[Field.SOURCE_COL]), end_col)), (1, (col, col + int(a[Field.TARGET_COL]))))

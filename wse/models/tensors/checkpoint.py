@@ -54,7 +54,7 @@ class Checkpoint:
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)
-        self._files = tuple({id(entry.file): entry.file for entry in entries.values()}.values())
+        self._files = tuple(dict.fromkeys(entry.file for entry in entries.values()))
 
     @property
     def names(self) -> tuple[str, ...]:

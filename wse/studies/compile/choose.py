@@ -55,7 +55,7 @@ def best(prepared: Placeable) -> Found:
 
     def by_op(program: Program) -> list[float]:
         cost = Fabric(program, p.wafer, p.software).decode_cost(*p.midway)  # in small, as on a whole wafer
-        cycles = np.bincount(program.decode.op, cost.by_cause.sum(axis=1), len(program.op_names))
+        cycles = np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(each) for each in cycles]
 
     return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)

@@ -9,8 +9,9 @@ from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.memory_use import fullest_stage, stage_bytes
-from wse.program.phase import ROWS, Phase
+from wse.program.phase import Phase
 from wse.program.program import Buffer, Program
+from wse.program.steps import ROWS
 from wse.report.as_json import Report
 from wse.request.prepare_run import Prepared
 from wse.studies.compile.contention import contention_facts
@@ -88,7 +89,7 @@ def _sram(program: Program, sram_bytes: int) -> Report:
             "wafer": placed.wafer,
             "row": placed.rect.row,
             "col": placed.rect.col,
-            "decode_steps": len(program.decode),
+            "decode_steps": len(program.decode.steps),
             "buffers": sram_map(program, stage),
         },
     }

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from wse.fabric.phase_cost import PhaseCost
-from wse.program.phase import ROWS, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import ROWS
 
 
 def contention_facts(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> list[dict[str, Any]]:
@@ -20,8 +21,8 @@ def contention_facts(program: Program, costs: Iterable[tuple[Phase, PhaseCost]])
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for phase, cost in costs:
         for step in np.flatnonzero(cost.contention).tolist():
-            pattern = program.patterns[phase.code[step]].name
-            key = (phase.name, pattern, "rows" if phase.axis[step] == ROWS else "columns")
+            pattern = program.patterns[phase.steps.code[step]].name
+            key = (phase.name, pattern, "rows" if phase.steps.axis[step] == ROWS else "columns")
             row = found.setdefault(key, {"steps": 0, "messages_on_one_link": 1, "cycles": 0.0})
             row["steps"] += 1
             row["messages_on_one_link"] = max(row["messages_on_one_link"], int(cost.streams[step]))

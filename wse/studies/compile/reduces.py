@@ -19,8 +19,8 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import ROWS, Kind
 from wse.program.program import Program
+from wse.program.steps import ROWS, Kind
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
@@ -96,13 +96,13 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
     """What is combined, and in how many steps of a token."""
     phase, traffic, known = program.decode, Traffic(program), cache(stretch_of)
     steps: Counter[Line] = Counter()
-    for step in np.flatnonzero(phase.kind == Kind.LINE).tolist():
-        pattern, axis = program.patterns[phase.code[step]], int(phase.axis[step])
+    for step in np.flatnonzero(phase.steps.kind == Kind.LINE).tolist():
+        pattern, axis = program.patterns[phase.steps.code[step]], int(phase.steps.axis[step])
         stretch = known(pattern)
         if stretch is None:
             continue
         at, place = evenly(program, phase, step)
-        for turn in range(phase.turns(step)):
+        for turn in range(phase.steps.turns(step)):
             words = traffic.words(at, place, slots, turn)
             steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
     return steps

@@ -28,13 +28,13 @@ def bound_facts(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], g
     program, phase = fabric.program, fabric.program.decode
     found = PhaseBounds(program, fabric.wafer, fabric.software)
     tokens, like = sum(each.tokens for each in alike), fabric.like_anywhere(phase)
-    cycles, bounds = np.zeros((len(phase), len(CAUSES))), np.zeros((len(phase), len(BOUNDS)))
+    cycles, bounds = np.zeros((len(phase.steps), len(CAUSES))), np.zeros((len(phase.steps), len(BOUNDS)))
     for each in alike:
         cycles += each.cost.by_cause * each.tokens
         bounds += found.of(phase, each.slots, like) * each.tokens
     kinds = [_kind(layer) for layer in spec.layers]
     layer_of = [kinds[layer] if layer >= 0 else OUTSIDE for layer in program.op_layers]
-    ops: list[int] = phase.op.tolist()
+    ops: list[int] = phase.steps.op.tolist()
 
     def rows(key: str, names: Iterable[str | int]) -> list[Report]:
         mine: dict[str | int, list[int]] = {}
@@ -44,7 +44,7 @@ def bound_facts(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], g
 
     by_op = rows("op", (program.op_kinds[op] for op in ops))
     by_layer = rows("layers", (layer_of[op] for op in ops))
-    by_stage = rows("stage", phase.stage.tolist())
+    by_stage = rows("stage", phase.steps.stage.tolist())
     return {
         "token": _row(cycles, bounds, tokens, grades),
         "ops": [{**row, "count": program.op_kinds.count(row["op"])} for row in by_op],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wse.fabric.causes import CAUSES
 from wse.fabric.clock import Clock, PhaseTotals
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import HOST
 from wse.program.program import Program
+from wse.program.steps import HOST
 from wse.report.as_json import Report
 
 

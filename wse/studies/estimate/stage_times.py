@@ -20,8 +20,9 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.links.link_map import I64, most_words_anywhere
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
-from wse.program.phase import HOST, Field, Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import HOST, Field, Kind, Steps
 from wse.serving.route import Route, Visit
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
@@ -85,8 +86,8 @@ class _Reader:
         self._fabric, self._program = fabric, fabric.program
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
-        self._busy: dict[tuple[int, int], int] = {}
-        self._routes: dict[tuple[int, int], Route] = {}
+        self._busy: dict[tuple[Steps, int], int] = {}
+        self._routes: dict[PhaseCost, Route] = {}
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):
@@ -101,16 +102,15 @@ class _Reader:
 
     def route(self, phase: Phase, cost: PhaseCost) -> Route:
         """The visits of one run of a phase; those to one server without latency between are one."""
-        key = (id(phase.fixed), id(cost.by_cause))  # chunks with the same steps and cycles share their arrays
-        if key not in self._routes:
-            self._routes[key] = self._route(phase, cost)
-        return self._routes[key]
+        if cost not in self._routes:  # chunks of one class share their cost
+            self._routes[cost] = self._route(phase, cost)
+        return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> Route:
         streams = self._streams(phase)
-        at = self._of_stage[phase.stage]
+        at = self._of_stage[phase.steps.stage]
         cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, streams, streams + 1]))
-        cuts = cuts[cuts < len(phase)]
+        cuts = cuts[cuts < len(phase.steps)]
         cycles = np.add.reduceat(cost.by_cause.sum(axis=1), cuts)
         launches = cost.by_cause[:, CAUSES.index("launch")]
         alone = set(streams.tolist())
@@ -122,7 +122,7 @@ class _Reader:
                 continue
             launch = Visit(here, float(launches[first]))
             stream = self._stream(phase, first, total - launch.busy_cycles)
-            if phase.fixed[first, Field.FROM_WAFER] == HOST and phase.kind[first] == Kind.CROSS:
+            if phase.steps.fixed[first, Field.FROM_WAFER] == HOST and phase.steps.kind[first] == Kind.CROSS:
                 _add(visits, stream, launch)
             else:
                 _add(visits, launch, stream)
@@ -133,35 +133,35 @@ class _Reader:
 
         A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
         """
-        between = phase.fixed[:, Field.TARGET_STAGE].clip(0, len(self._of_stage) - 1)
-        leaves = self._of_stage[phase.stage] != self._of_stage[between]
-        crosses = phase.kind == Kind.CROSS
-        comes = crosses & (phase.fixed[:, Field.FROM_WAFER] == HOST)
-        to_host = crosses & (phase.fixed[:, Field.TO_WAFER] == HOST)
-        moves = crosses | (phase.kind == Kind.HAND_OVER)
+        between = phase.steps.fixed[:, Field.TARGET_STAGE].clip(0, len(self._of_stage) - 1)
+        leaves = self._of_stage[phase.steps.stage] != self._of_stage[between]
+        crosses = phase.steps.kind == Kind.CROSS
+        comes = crosses & (phase.steps.fixed[:, Field.FROM_WAFER] == HOST)
+        to_host = crosses & (phase.steps.fixed[:, Field.TO_WAFER] == HOST)
+        moves = crosses | (phase.steps.kind == Kind.HAND_OVER)
         return np.flatnonzero(comes | (moves & leaves & ~to_host))
 
     def _stream(self, phase: Phase, step: int, cycles: float) -> Visit:
         """A stream of so many cycles: how long its links are busy, and the rest as latency."""
-        key = (id(phase.fixed), step)
+        key = (phase.steps, step)
         if key not in self._busy:
             self._busy[key] = self._link_cycles(phase, step)
         busy = min(float(self._busy[key]), cycles)
         return Visit(self._link(phase, step), busy, cycles - busy)
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
-        wafer, a = self._fabric.wafer, phase.fixed[step]
+        wafer, a = self._fabric.wafer, phase.steps.fixed[step]
         words = most_words_anywhere(self._fabric.traffic.moved(phase, step, 0).rectangles)
         cycles = words / wafer.stream_words_per_cycle
-        if phase.kind[step] == Kind.CROSS:
+        if phase.steps.kind[step] == Kind.CROSS:
             rate = wafer.host_bytes_per_s if a[Field.FROM_WAFER] == HOST else wafer.wafer_link_bytes_per_s
             cycles = max(cycles, float(a[Field.BYTES]) / rate * wafer.clock_hz)
         return math.ceil(cycles)
 
     def _link(self, phase: Phase, step: int) -> int:
-        a, source = phase.fixed[step], int(phase.stage[step])
+        a, source = phase.steps.fixed[step], int(phase.steps.stage[step])
         wafer = self._program.stages[source].wafer
-        if phase.kind[step] == Kind.HAND_OVER:
+        if phase.steps.kind[step] == Kind.HAND_OVER:
             ends = (source, int(a[Field.TARGET_STAGE]))
             regions = tuple(int(self._of_stage[stage]) for stage in ends)
             return self._number((LINK, *regions), Server(LINK, wafer, ends))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wse.fabric.model import Fabric
-from wse.program.phase import COLUMNS, ROWS
 from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS
 from wse.request.basis import Placeable
 
 

@@ -9,8 +9,8 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.memory_use import fullest_stage, stage_bytes
-from wse.program.phase import HOST, Field, HostStream, Kind
 from wse.program.program import Program
+from wse.program.steps import HOST, Field, HostStream, Kind
 from wse.report.as_json import Report
 
 TOWARDS = ("north", "east", "south", "west")
@@ -76,10 +76,10 @@ def _experts(program: Program) -> Report:
 def cut_bytes_per_token(program: Program) -> int:
     """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
     phase = program.decode
-    moves = (phase.kind == Kind.HAND_OVER) | (
-        (phase.kind == Kind.CROSS) & (phase.fixed[:, Field.WHAT] == HostStream.NONE)
+    moves = (phase.steps.kind == Kind.HAND_OVER) | (
+        (phase.steps.kind == Kind.CROSS) & (phase.steps.fixed[:, Field.WHAT] == HostStream.NONE)
     )
-    return int(phase.fixed[moves, Field.BYTES].sum())
+    return int(phase.steps.fixed[moves, Field.BYTES].sum())
 
 
 def sram_facts(program: Program, sram_bytes: int) -> Report:

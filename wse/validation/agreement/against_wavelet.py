@@ -17,7 +17,7 @@ from wse.fabric.line.pattern_times import PatternTimes, Transfer
 from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse.validation.agreement.cases import PATTERNS, Case, Laid, cases
 from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
 from wse.wavelet.lines import Lines

@@ -28,8 +28,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
-from wse.program.phase import Kind, Phase
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse.validation.measured.shapes import Shape
 from wse.validation.measured.versions import software
 
@@ -169,7 +170,7 @@ def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Progr
 
 def _repeated(phase: Phase, repeats: int) -> Phase:
     """The phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
-    fixed = phase.fixed.copy()
-    products = (phase.kind == Kind.COMPUTE) & (phase.code == KERNELS.index("matmul"))
+    fixed = phase.steps.fixed.copy()
+    products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == KERNELS.index("matmul"))
     fixed[products, FIRST_OPERAND + [name for name, _ in OPERANDS["matmul"]].index("K")] *= repeats
-    return replace(phase, fixed=fixed)
+    return replace(phase, steps=replace(phase.steps, fixed=fixed))
