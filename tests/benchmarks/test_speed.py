@@ -21,7 +21,8 @@ from session import Session, golden, model, session
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.execute.arena import Arena
-from wse.isa.instructions import OPERANDS, VIEWS
+from wse.isa.instructions import kernel_named
+from wse.isa.operands import VIEWS
 from wse_kernels.library import compiled
 
 
@@ -58,7 +59,9 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     views["act"][:, : x_bytes // 2] = np.float16(0.25).view(np.uint16)
     addresses = {"x": 0, "out": x_bytes // 4, "w": (x_bytes + out_bytes) // 2}
     values = {**addresses, "K": k, "N": n, "k_stride": n, "n_stride": 1}
-    operands = np.array([0, side, arena.blocks_per_row, *(values[name] for name, _ in OPERANDS["gemv"])], np.int64)
+    operands = np.array(
+        [0, side, arena.blocks_per_row, *(values[name] for name in kernel_named("gemv").views)], np.int64
+    )
     arguments = (*views.values(), np.zeros((side, 16), np.int32), operands)
     gemv = compiled("gemv").parallel
     gemv_s = best_s(lambda: gemv(*arguments), repeats)

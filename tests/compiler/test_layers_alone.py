@@ -32,7 +32,8 @@ def compiled(options: Options) -> Program:
 def steps(program: Program, phase: int) -> list[str]:
     """What each step of a phase is, by name."""
     p = program.phases[phase]
-    names = {Kind.COMPUTE: KERNELS, Kind.LINE: [pattern.name for pattern in program.patterns]}
+    kernels, patterns = ([record.name for record in records] for records in (KERNELS, program.patterns))
+    names = {Kind.COMPUTE: kernels, Kind.LINE: patterns}
     return [names[kind][code] if kind in names else str(kind) for kind, code in zip(p.kind, p.code, strict=True)]
 
 

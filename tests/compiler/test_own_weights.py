@@ -16,7 +16,7 @@ from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
-from wse.isa.instructions import KERNELS
+from wse.isa.instructions import CODES, KERNELS
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -42,7 +42,11 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
         steps: list[tuple[int, str]] = []
         for step in range(first, end):
             code, axis = int(phase.steps.code[step]), "xy"[int(phase.steps.axis[step])]
-            told = KERNELS[code] if phase.steps.kind[step] == Kind.COMPUTE else f"{program.patterns[code].name} {axis}"
+            told = (
+                KERNELS[code].name
+                if phase.steps.kind[step] == Kind.COMPUTE
+                else f"{program.patterns[code].name} {axis}"
+            )
             steps.append((int(phase.steps.overlap[step]), told))
         joined: list[str] = []
         for index, (group, told) in enumerate(steps):
@@ -176,7 +180,7 @@ def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
     first = next(
         int(phase.steps.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0]
     )
-    rope = int(np.flatnonzero((phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == KERNELS.index("rope")))[0])
+    rope = int(np.flatnonzero((phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["rope"]))[0])
     assert qkv.live == ((0, first, rope),)
 
 

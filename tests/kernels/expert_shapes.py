@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.kernels.helpers import EPS, Case
-from wse.isa.instructions import OPERANDS
+from wse.isa.instructions import kernel_named
 
 Array = npt.NDArray[Any]
 
@@ -58,7 +58,7 @@ def drawn(
     } | s
     plain["G"] = GROUPS if plain["coding"] == INT4 else 1
     counts, contents = _buffers(kernel, plain, (rows, cols), rng)
-    return counts, {name: plain[name] for name, view in OPERANDS[kernel] if not view}, contents
+    return counts, {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}, contents
 
 
 def _buffers(

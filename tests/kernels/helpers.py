@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from wse.isa.instructions import OPERANDS
+from wse.isa.instructions import kernel_named
 from wse_kernels.library import compiled
 from wse_kernels.oracle import compute, elementwise, experts, latent, norm, quantised
 from wse_kernels.oracle.memory import Sram
@@ -166,7 +166,7 @@ def make_case(
 ) -> Case:
     """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: first row and rows."""
     of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32", "raw": "uint8"}
-    named = [(name, of_view[view]) for name, view in OPERANDS[kernel] if view]
+    named = [(name, of_view[view]) for name, view in kernel_named(kernel).views.items() if view]
     order = [named[i] for i in rng.permutation(len(named))]
     stretches, size = lay_out([(shape.counts[name], element) for name, element in order])
     buffers = {name: stretch for (name, _), stretch in zip(order, stretches, strict=True)}
@@ -178,7 +178,7 @@ def make_case(
         memory[..., stretch.start : stretch.end] = stored.view(np.uint8)
     a = np.zeros(OPERAND_COUNT, np.int64)
     a[:2] = rows_used
-    for i, (name, kind) in enumerate(OPERANDS[kernel]):
+    for i, (name, kind) in enumerate(kernel_named(kernel).views.items()):
         a[3 + i] = buffers[name].address if kind else shape.plain[name]
     return Case(kernel, memory, buffers, types, shape.ctl, a)
 
@@ -238,7 +238,7 @@ TYPES = [PARALLEL_TYPES, ("float32", "float32"), ("bfloat16", "float32"), ("floa
 
 def types_of(kernel: str) -> list[tuple[str, str]]:
     """Those of ``TYPES`` that look different to a kernel: some touch no accumulators, some nothing else."""
-    views = {view for _, view in OPERANDS[kernel]}
+    views = {view for _, view in kernel_named(kernel).views.items()}
     seen: dict[tuple[str | None, str | None], tuple[str, str]] = {}
     for types in TYPES:
         seen.setdefault((types[0] if views & {"act", "wgt"} else None, types[1] if "acc" in views else None), types)

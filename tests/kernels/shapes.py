@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from tests.kernels import expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
-from wse.isa.instructions import ACTIVATIONS, OPERANDS
+from wse.isa.activation import ACTIVATIONS
+from wse.isa.instructions import kernel_named
 
 Array = npt.NDArray[Any]
 
@@ -108,7 +109,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     } | s
     return Shape(
         counts,
-        {name: plain[name] for name, kind in OPERANDS[kernel] if not kind},
+        {name: plain[name] for name, kind in kernel_named(kernel).views.items() if not kind},
         contents,
         control(max(rows, cols), capacity, rng),
     )
@@ -185,7 +186,7 @@ def _buffers(
     if kernel == "add_bias":
         return {"x": M * n, "bias": n}, {}
     if kernel in ("residual_add", "add", "scale", "store", "copy", "copy_weights"):
-        names = [name for name, kind in OPERANDS[kernel] if kind]
+        names = [name for name, kind in kernel_named(kernel).views.items() if kind]
         return dict.fromkeys(names, n), {}
     if kernel == "activate":
         return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
@@ -245,7 +246,7 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     """
     single, stored, summed = EPS["float32"], EPS[case.types[0]], EPS[case.types[1]]
     tiny, tiny_sum = TINY[case.types[0]], TINY[case.types[1]]
-    plain = dict(zip([name for name, _ in OPERANDS[case.kernel]], case.a[3:].tolist(), strict=False))
+    plain = dict(zip([name for name, _ in kernel_named(case.kernel).views.items()], case.a[3:].tolist(), strict=False))
     if case.kernel == "rope":
         queries, keys, _ = np.split(_rope_error(case, plain), [plain["Hq"], plain["Hq"] + plain["Hk"]], axis=3)
         error = {"q": queries, "k": keys}

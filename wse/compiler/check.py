@@ -9,7 +9,7 @@ from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
 from wse.compiler.passes.allocate import first_moments, moments_of
 from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
 from wse.errors import WseBug
-from wse.isa.instructions import COUNTERS, KERNELS
+from wse.isa.instructions import KERNELS
 from wse.program.program import Buffer
 from wse.program.steps import Kind
 
@@ -104,9 +104,9 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     if state.options.batch == 1:
         return None
     for step in block.steps:
-        counts = step.kind == Kind.CACHE_SHIFT or (step.kind == Kind.COMPUTE and KERNELS[step.code] in COUNTERS)
+        counts = step.kind == Kind.CACHE_SHIFT or (step.kind == Kind.COMPUTE and KERNELS[step.code].counters)
         if counts and phase.user < 0 and step.loop not in block.over_users:
-            name = KERNELS[step.code] if step.kind == Kind.COMPUTE else "cache_shift"
+            name = KERNELS[step.code].name if step.kind == Kind.COMPUTE else "cache_shift"
             return f"{name} of decode goes by one user's counters outside of a loop over the users"
         for operand in step.operands.values():
             if isinstance(operand, At) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:

@@ -5,9 +5,8 @@ The list depends on how many cache slots are in use; a new one is made when that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from wse.execute.outputs import Outputs
 from wse.execute.routing import Routing
 from wse.execute.streams import Streams
 from wse.execute.wafer_links import WaferLinks
-from wse.isa.instructions import KERNELS, ROUTER, WORK, named_operands
+from wse.isa.instructions import KERNELS, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, HOST, Field, Kind
@@ -27,6 +26,9 @@ Call = tuple[Callable[..., None], tuple[Any, ...]]
 
 WORTH_WAKING = 1_000_000
 """Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
+
+ROUTER: Final = kernel_named("router_choose")
+"""The kernel that leaves the ids of the chosen experts."""
 
 
 class Binder:
@@ -82,14 +84,14 @@ class Binder:
         a[2] = arena.blocks_per_row
         view = int(phase.steps.view[step])
         if kind == Kind.COMPUTE:
-            name = KERNELS[phase.steps.code[step]]
+            kernel = KERNELS[phase.steps.code[step]]
             calls.append(
                 (
-                    _launch(name, math.prod(int(a[i]) for i in WORK[name]) * arena.blocks * arena.lanes),
+                    _launch(kernel.name, kernel.work_of(a.tolist()) * arena.blocks * arena.lanes),
                     (*views, self._control[user], a),
                 )
             )
-            if name == ROUTER:
+            if kernel is ROUTER:
                 calls.append(self._routed(arena, phase, step, a))
         elif kind == Kind.LINE:
             calls.append(self._line(arena, views[view], phase, step, a, turn))
@@ -105,7 +107,7 @@ class Binder:
 
     def _routed(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
         """What notes the ids that a router's last kernel left."""
-        named = named_operands(ROUTER, a.tolist())
+        named = ROUTER.named(a.tolist())
         layer = self._program.op_layers[phase.steps.op[step]]
         return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])
 

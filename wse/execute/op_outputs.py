@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from wse.isa.instructions import KERNELS, OPERANDS, VIEWS, named_operands
+from wse.isa.instructions import CODES, KERNELS, kernel_named
+from wse.isa.operands import VIEWS
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
@@ -97,10 +98,10 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
     """The parts of what an op makes in the steps that it has in a phase."""
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
-    kernels = {KERNELS.index(kernel): names for kernel, names in _MADE_BY[op.kind].items()}
+    kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
     made = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
     kernel, stage = KERNELS[phase.steps.code[made]], int(phase.steps.stage[made])
-    address, views = named_operands(kernel, _operands(phase, made, slots)), dict(OPERANDS[kernel])
+    address, views = kernel.named(_operands(phase, made, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
         Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
@@ -139,12 +140,12 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) -> list[Part]:
     """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
     found: dict[int, Part] = {}
-    argmax = KERNELS.index("argmax_fold")
+    argmax = kernel_named("argmax_fold")
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
-        if phase.steps.kind[step] == Kind.COMPUTE and phase.steps.code[step] == argmax:
-            named = named_operands("argmax_fold", a)
+        if phase.steps.kind[step] == Kind.COMPUTE and KERNELS[phase.steps.code[step]] is argmax:
+            named = argmax.named(a)
             first, n, address, view = named["first"], named["n"], named["logits"], "acc"
         elif phase.steps.kind[step] == Kind.CROSS and a[Field.WHAT] == HostStream.LOGITS_OUT:
             first, n, address = a[Field.FIRST], a[Field.ELEMENTS] // tokens, a[Field.SOURCE]

@@ -12,9 +12,8 @@ import numpy as np
 
 from wse.fabric.expert_costs import EVEN, by_column, evenly
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS, VIEWS, named_operands
-from wse.isa.kernel_cost import kernel_cycles
-from wse.isa.kernel_work import kernel_work
+from wse.isa.instructions import KERNELS
+from wse.isa.operands import VIEWS
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
@@ -52,7 +51,8 @@ def phase_counts(
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
         for turn, repeat in ((0, 1), (1, turns - 1)) if turns > 1 else ((0, 1),):
-            call = named_operands(kernel, one.steps.operands(at, slots, turn).tolist())
-            operations = kernel_cycles(kernel, call, slower) - kernel_cycles(kernel, call, costs)
-            total += np.array([*kernel_work(kernel, call, element_bytes), operations]) * (pes * repeat * times)
+            call = one.steps.operands(at, slots, turn).tolist()
+            operations = kernel.cycles_of(call, slower) - kernel.cycles_of(call, costs)
+            counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
+            total += np.array(counts) * (pes * repeat * times)
     return Counts(*total.tolist())

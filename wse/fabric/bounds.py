@@ -19,8 +19,8 @@ import numpy.typing as npt
 from wse.fabric.expert_costs import EVEN, by_column, evenly
 from wse.fabric.group_cost import first_steps
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS, VIEWS, named_operands
-from wse.isa.kernel_work import kernel_work
+from wse.isa.instructions import KERNELS
+from wse.isa.operands import VIEWS
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
@@ -92,7 +92,7 @@ class PhaseBounds:
             one, at = evenly(self.program, phase, step)
             kernel = KERNELS[one.steps.code[at]]
             calls = [one.steps.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
-            work = [kernel_work(kernel, named_operands(kernel, call), self._bytes) for call in calls]
+            work = [(kernel.macs_of(call), kernel.bytes_read(call, self._bytes)) for call in calls]
             macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
         if kind == Kind.LINE:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.isa.instructions import KERNELS
 from wse.program.steps import OPERAND_COUNT, Field, Kind, Steps
 
 I64 = npt.NDArray[np.int64]
 
 
-def _addresses(operands: list[int]) -> npt.NDArray[np.bool_]:
+def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
-_OF_KERNEL: Final = np.stack(
-    [_addresses([i for i, (_, view) in enumerate(OPERANDS[k], FIRST_OPERAND) if view]) for k in KERNELS]
-)
+_OF_KERNEL: Final = np.stack([_addresses(kernel.addresses) for kernel in KERNELS])
 _OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET, Field.COUNT])
 
 

@@ -18,8 +18,7 @@ from wse.fabric.links.loads import EAST
 from wse.fabric.links.routes import DIRECTIONS
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS, named_operands
-from wse.isa.kernel_cost import kernel_cycles
+from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -65,9 +64,8 @@ class StepCosts:
         kind = phase.steps.kind[step]
         if kind == Kind.COMPUTE:
             kernel = KERNELS[phase.steps.code[step]]
-            named = named_operands(kernel, phase.steps.operands(step, slots, turn).tolist())
             launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
-            return launch.plus(compute=kernel_cycles(kernel, named, self._pe))
+            return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn).tolist(), self._pe))
         if kind == Kind.LINE:
             return self._line_step(phase, step, slots, turn)
         words, issue = self._traffic.words(phase, step, slots, turn), self._task().plus(launch=self._issue)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wse.isa.instructions import VIEWS
+from wse.isa.operands import VIEWS
 from wse.number_formats import CODINGS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase

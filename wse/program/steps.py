@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse.isa.instructions import FIRST_OPERAND, OPERANDS
+from wse.isa.instructions import KERNELS
+from wse.isa.operands import FIRST_OPERAND
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -53,7 +54,7 @@ SKEWED = 2
 
 
 class Field(IntEnum):
-    """Operands of the steps that move words. A COMPUTE step has those of ``instructions.OPERANDS`` instead."""
+    """Operands of the steps that move words. A COMPUTE step has those of its kernel's record instead."""
 
     SOURCE = 3  # address in elements of the step's view
     TARGET = 4
@@ -84,7 +85,7 @@ class HostStream(IntEnum):
     DRAWN_IN = 4  # the id that the host drew from the logits
 
 
-OPERAND_COUNT = max(FIRST_OPERAND + max(map(len, OPERANDS.values())), max(Field) + 1)
+OPERAND_COUNT = max(FIRST_OPERAND + max(len(kernel.operands) for kernel in KERNELS), max(Field) + 1)
 """Operands of a step, of which most use fewer."""
 
 

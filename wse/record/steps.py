@@ -102,7 +102,7 @@ def _names(program: Program, steps: Steps) -> list[str]:
     names = []
     for kind, code in zip(steps.kind.tolist(), steps.code.tolist(), strict=True):
         if kind == Kind.COMPUTE:
-            names.append(KERNELS[code])
+            names.append(KERNELS[code].name)
         elif kind in (Kind.LINE, Kind.WAFERS):
             names.append(program.patterns[code].name)
         else:

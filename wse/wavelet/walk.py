@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS, named_operands
-from wse.isa.kernel_cost import kernel_cycles
+from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -114,8 +113,7 @@ class Walk:
         """A kernel, or the copy of a pattern that stays on its PEs, on some rows."""
         a = self.phase.steps.operands(step, self.slots, turn)
         if self.phase.steps.kind[step] == Kind.COMPUTE:
-            kernel = KERNELS[self.phase.steps.code[step]]
-            cycles = kernel_cycles(kernel, named_operands(kernel, a.tolist()), self.pe)
+            cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a.tolist(), self.pe)
         else:
             cycles = self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc)
         rows = slice(int(a[0]), int(a[0] + a[1]))

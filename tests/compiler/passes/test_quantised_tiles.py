@@ -150,7 +150,7 @@ def test_more_groups_than_a_byte_numbers_are_refused() -> None:
 
 def kernels_of(program: Program) -> set[str]:
     return {
-        KERNELS[code]
+        KERNELS[code].name
         for phase in program.phases
         for kind, code in zip(phase.steps.kind, phase.steps.code, strict=True)
         if kind == Kind.COMPUTE

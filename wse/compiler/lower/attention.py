@@ -17,7 +17,7 @@ from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, 
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
-from wse.isa.instructions import PICO
+from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse_mappings.cuts.split import ceil_div

@@ -9,7 +9,8 @@ from typing import Any
 
 from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
-from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS, VIEWS
+from wse.isa.instructions import CODES, kernel_named
+from wse.isa.operands import VIEWS
 from wse.models.graph import named_in
 from wse.program.steps import ROWS, Field, Kind
 from wse_mappings.schedule import LineSchedule
@@ -139,17 +140,17 @@ class PhaseBuilder:
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
         """One kernel on the whole region, or on one of its rows."""
-        names = OPERANDS[kernel]
-        if set(operands) != {name for name, _ in names}:
-            message = f"{kernel} takes {[name for name, _ in names]}, got {sorted(operands)}"
+        record = kernel_named(kernel)
+        if set(operands) != set(record.views):
+            message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
             raise WseBug(message)
-        indexed = {FIRST_OPERAND + i: _operand(operands[name]) for i, (name, _) in enumerate(names)}
-        for i, (name, view) in enumerate(names, start=FIRST_OPERAND):
-            given = indexed[i]
-            if (given.buffer.view if isinstance(given, At) else "") != view:
-                message = f"{kernel}: operand {name} is {view or 'a number'}, got {given}"
+        indexed = {record.index[name]: _operand(operands[name]) for name in record.views}
+        for name, view in record.views.items():
+            value = indexed[record.index[name]]
+            if (value.buffer.view if isinstance(value, At) else "") != view:
+                message = f"{kernel}: operand {name} is {view or 'a number'}, got {value}"
                 raise WseBug(message)
-        self._add(Kind.COMPUTE, KERNELS.index(kernel), 0, "act", self._rect(only_row) | indexed)
+        self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
 
     def line(
         self,

@@ -11,7 +11,7 @@ from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Cho
 from wse.compiler.passes.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.hardware.spec import WaferSpec
-from wse.isa.instructions import PICO
+from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.cuts.split import ceil_div

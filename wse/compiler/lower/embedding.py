@@ -8,7 +8,7 @@ from wse.compiler.lower.between_wafers import to_all_wafers
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, Num, SymBuffer
-from wse.isa.instructions import PICO
+from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import rounded
 from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind

@@ -18,7 +18,7 @@ from wse.compiler.lower.in_place import with_experts
 from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, Num, SymBuffer
-from wse.isa.instructions import PICO
+from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.models.spec import Experts
 from wse.program.steps import COLUMNS, ROWS

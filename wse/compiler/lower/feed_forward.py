@@ -5,7 +5,7 @@ from __future__ import annotations
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.state import Num, SymBuffer
-from wse.isa.instructions import ACTIVATIONS
+from wse.isa.activation import ACTIVATIONS
 from wse.models.graph import Op
 
 

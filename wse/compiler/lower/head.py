@@ -12,7 +12,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.state import At
-from wse.isa.instructions import PICO
+from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind

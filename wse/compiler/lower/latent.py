@@ -23,7 +23,7 @@ from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import add_bias
 from wse.compiler.passes.shard_latent import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num
-from wse.isa.instructions import ATTO
+from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.models.spec import Latent
 from wse.program.steps import COLUMNS, ROWS

@@ -10,7 +10,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.lower.vectors import hidden_vector
 from wse.compiler.state import At, SymBuffer
-from wse.isa.instructions import ATTO
+from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
 

@@ -13,7 +13,7 @@ from wse.compiler.options import REFUSE
 from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS, MADE
+from wse.isa.instructions import KERNELS
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 from wse.program.steps import Field, Kind
@@ -217,6 +217,6 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
 def _made(step: SymStep) -> frozenset[int]:
     """Operand indices whose buffers the step makes anew."""
     if step.kind == Kind.COMPUTE:
-        return MADE[KERNELS[step.code]]
+        return KERNELS[step.code].made
     source, target = step.operands.get(Field.SOURCE), step.operands.get(Field.TARGET)
     return frozenset((int(Field.TARGET),)) if target is not None and target != source else frozenset()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wse.compiler.state import At, Block, Run
-from wse.isa.instructions import VIEWS
+from wse.isa.operands import VIEWS
 from wse.program.steps import I64, OPERAND_COUNT
 
 

@@ -10,7 +10,7 @@ from wse.compiler.passes.allocate import element_bytes, element_type
 from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
 from wse.compiler.state import State, SymBuffer, SymPhase, SymSteps
-from wse.isa.instructions import VIEWS
+from wse.isa.operands import VIEWS
 from wse.models.graph import ops_in_order
 from wse.program.phase import Phase
 from wse.program.program import Program

@@ -25,7 +25,7 @@ from wse.compiler.options import (
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.model import Fabric
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import FIRST_OPERAND, KERNELS, OPERANDS
+from wse.isa.instructions import CODES, kernel_named
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.program.phase import Phase
@@ -171,6 +171,6 @@ def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Progr
 def _repeated(phase: Phase, repeats: int) -> Phase:
     """The phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
     fixed = phase.steps.fixed.copy()
-    products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == KERNELS.index("matmul"))
-    fixed[products, FIRST_OPERAND + [name for name, _ in OPERANDS["matmul"]].index("K")] *= repeats
+    products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["matmul"])
+    fixed[products, kernel_named("matmul").index["K"]] *= repeats
     return replace(phase, steps=replace(phase.steps, fixed=fixed))

@@ -10,41 +10,43 @@ from hypothesis import strategies as st
 from session import SOFTWARE
 
 from wse.hardware.load import load_software, load_wafer
-from wse.isa.instructions import ACTIVATIONS, KERNELS, OPERANDS
-from wse.isa.kernel_cost import Operands, kernel_cycles
-from wse.isa.pe_costs import pe_costs
+from wse.isa.activation import ACTIVATIONS
+from wse.isa.instructions import CODES, kernel_named
+from wse.isa.operands import FIRST_OPERAND
+from wse.isa.pe_costs import PeCosts, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
 SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
 
 
-def operands(kernel: str, **sizes: int) -> Operands:
-    """Operands by name: addresses 0, numbers 1, and those given."""
-    return {name: 0 if view else sizes.get(name, 1) for name, view in OPERANDS[kernel]}
+def kernel_cycles(kernel: str, costs: PeCosts, **sizes: int) -> float:
+    """Cycles of a call: its addresses are 0, its numbers 1 but for those given."""
+    record = kernel_named(kernel)
+    call = [0] * FIRST_OPERAND + [0 if view else sizes.get(name, 1) for name, view in record.views.items()]
+    return record.cycles_of(call, costs)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", CODES)
 def test_every_kernel_costs_something(kernel: str) -> None:
-    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
-    assert kernel_cycles(kernel, operands(kernel, F=2), costs) > 0
+    assert kernel_cycles(kernel, pe_costs(WSE2, SOFTWARE, "float32", "float32"), F=2) > 0
 
 
-@given(kernel=st.sampled_from(KERNELS), size=st.sampled_from(SIZES), small=st.integers(1, 40), more=st.integers(0, 40))
+@given(
+    kernel=st.sampled_from(tuple(CODES)), size=st.sampled_from(SIZES), small=st.integers(1, 40), more=st.integers(0, 40)
+)
 @settings(max_examples=300, deadline=None)
 def test_more_work_never_costs_less(kernel: str, size: str, small: int, more: int) -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     base = dict.fromkeys(SIZES, 3) | {size: small}
     larger = base | {size: small + more}
-    assert kernel_cycles(kernel, operands(kernel, **base), costs) <= kernel_cycles(
-        kernel, operands(kernel, **larger), costs
-    )
+    assert kernel_cycles(kernel, costs, **base) <= kernel_cycles(kernel, costs, **larger)
 
 
 @pytest.mark.parametrize("n", [8, 64, 128])
 def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row(n: int) -> None:
     """n^2 multiply-adds at one a cycle on WSE-2, n vector operations, one mapped loop, and zeroing the result."""
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
-    got = kernel_cycles("gemv", operands("gemv", K=n, N=n), costs)
+    got = kernel_cycles("gemv", costs, K=n, N=n)
     zeroing = SOFTWARE.vector_issue_cycles + n / 2
     assert got == n * n + n * SOFTWARE.mapped_issue_cycles + SOFTWARE.loop_cycles + zeroing
 
@@ -58,8 +60,8 @@ def test_multiply_adds_a_cycle_follow_the_vendors_table(
 ) -> None:
     for wafer, expected in ((WSE2, wse2), (WSE3, wse3)):
         costs = pe_costs(wafer, SOFTWARE, activations, accumulators)
-        one, two = (operands("gemv", K=k, N=8000) for k in (1, 2))
-        row = kernel_cycles("gemv", two, costs) - kernel_cycles("gemv", one, costs)
+        one, two = (kernel_cycles("gemv", costs, K=k, N=8000) for k in (1, 2))
+        row = two - one
         assert 8000 / (row - SOFTWARE.mapped_issue_cycles) == expected
 
 
@@ -67,17 +69,15 @@ def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
     """As MeshGEMM and MeshGEMV were released: per k and output feature a vector of tokens, per k one of outputs."""
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
     issue, loop = SOFTWARE.mapped_issue_cycles, SOFTWARE.loop_cycles
-    assert kernel_cycles("matmul", operands("matmul", M=4, K=10, N=7, add=1), costs) == 10 * (loop + 7 * (issue + 4))
+    assert kernel_cycles("matmul", costs, M=4, K=10, N=7, add=1) == 10 * (loop + 7 * (issue + 4))
     zeroing = SOFTWARE.vector_issue_cycles + math.ceil(7 / 2)
-    assert kernel_cycles("gemv", operands("gemv", K=10, N=7), costs) == zeroing + loop + 10 * (issue + 7)
+    assert kernel_cycles("gemv", costs, K=10, N=7) == zeroing + loop + 10 * (issue + 7)
 
 
 def test_every_activation_function_costs_its_function_and_more_where_it_gates() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     for function in range(len(ACTIVATIONS)):
-        alone, gated = (
-            kernel_cycles("activate", operands("activate", n=64, function=function, gated=g), costs) for g in (0, 1)
-        )
+        alone, gated = (kernel_cycles("activate", costs, n=64, function=function, gated=g) for g in (0, 1))
         assert gated > alone > 64 * SOFTWARE.function_cycles
 
 
@@ -95,7 +95,7 @@ def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(K: int, N: int) -> float:
-        return kernel_cycles(kernel, operands(kernel, K=K, N=N, rows=K), costs)
+        return kernel_cycles(kernel, costs, K=K, N=N, rows=K)
 
     def issues(K: int) -> float:
         return K * SOFTWARE.mapped_issue_cycles * (2 if kernel == "matmul_int4" else 1)
@@ -109,24 +109,24 @@ def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float
 
 def test_unpacking_fewer_rows_at_once_costs_more_starts() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
-    whole, halves = (kernel_cycles("matmul_int8", operands("matmul_int8", K=8, N=16, rows=r), costs) for r in (8, 4))
+    whole, halves = (kernel_cycles("matmul_int8", costs, K=8, N=16, rows=r) for r in (8, 4))
     assert halves - whole == 2 * SOFTWARE.loop_cycles + 5 * SOFTWARE.vector_issue_cycles
 
 
 @pytest.mark.parametrize("kernel", ["matmul_int8", "matmul_fp8", "matmul_int4"])
 def test_codes_cost_more_than_plain_weights_and_float32_more_than_halves(kernel: str) -> None:
     half, single = (pe_costs(WSE3, SOFTWARE, t, "float32") for t in ("float16", "float32"))
-    sizes = operands(kernel, K=14, N=21, rows=6)
-    assert kernel_cycles("gemv", operands("gemv", K=14, N=21), half) < kernel_cycles(kernel, sizes, half)
-    assert kernel_cycles(kernel, sizes, half) < kernel_cycles(kernel, sizes, single)
+    sizes = {"K": 14, "N": 21, "rows": 6}
+    assert kernel_cycles("gemv", half, K=14, N=21) < kernel_cycles(kernel, half, **sizes)
+    assert kernel_cycles(kernel, half, **sizes) < kernel_cycles(kernel, single, **sizes)
 
 
 def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
     academic = load_software("academic", "wse3")
-    for kernel in KERNELS:
-        sizes = operands(kernel, F=4, R=4, K=6, N=6, n=6, T=5)
+    sizes = {"F": 4, "R": 4, "K": 6, "N": 6, "n": 6, "T": 5}
+    for kernel in CODES:
         tuned, compiled = (
-            kernel_cycles(kernel, sizes, pe_costs(WSE3, software, "float16", "float16"))
+            kernel_cycles(kernel, pe_costs(WSE3, software, "float16", "float16"), **sizes)
             for software in (SOFTWARE, academic)
         )
         assert tuned <= compiled
@@ -134,8 +134,8 @@ def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
 
 def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_list() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
-    gemv = kernel_cycles("gemv", operands("gemv", K=10, N=7), costs)
-    one, three = (kernel_cycles("expert_in", operands("expert_in", P=P, K=10, N=7, weighed=0), costs) for P in (1, 3))
+    gemv = kernel_cycles("gemv", costs, K=10, N=7)
+    one, three = (kernel_cycles("expert_in", costs, P=P, K=10, N=7, weighed=0) for P in (1, 3))
     look = 3 * (SOFTWARE.vector_issue_cycles + 1)
     assert one == gemv + look
     assert three == 3 * one
@@ -145,7 +145,7 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
 
     def out(**sizes: int) -> float:
-        return kernel_cycles("expert_out", operands("expert_out", **({"K": 6, "N": 8, "weighed": 0} | sizes)), costs)
+        return kernel_cycles("expert_out", costs, **({"K": 6, "N": 8, "weighed": 0} | sizes))
 
     issue = SOFTWARE.vector_issue_cycles
     assert out(P=2, M=3) - out(P=2, M=2) == math.ceil(8 / WSE2.add_fp32_per_cycle)
@@ -170,7 +170,7 @@ def test_each_pair_unpacks_the_codes_of_its_expert_and_multiplies_them_with_scal
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(name: str, **sizes: int) -> float:
-        return kernel_cycles(name, operands(name, coding=coding, weighed=0, **sizes), costs)
+        return kernel_cycles(name, costs, coding=coding, weighed=0, **sizes)
 
     coded, wide = f"{kernel}_quantised", 8000
     pair = cycles(coded, P=3, K=32, N=wide, rows=32) - cycles(coded, P=3, K=16, N=wide, rows=16)

@@ -1,0 +1,152 @@
+"""Attention over the cache slots of a PE: T slots of its row, F features of its column's heads.
+
+H query heads are Hk times the ``share`` of queries that use one kv head.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.isa.kernel import Kernel
+from wse.isa.operands import acc, act, f32, numbers, wgt
+from wse.isa.pe_costs import PeCosts
+
+
+def _products(M: int, Hk: int, share: int, F: int, T: int) -> int:
+    return M * Hk * share * F * T
+
+
+def _scores(M: int, H: int, T: int) -> int:
+    return M * H * T
+
+
+def _scores_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int, add: int) -> float:
+    heads = M * Hk * share
+    zero = 0.0 if add else c.vector(heads * T, c.acc)
+    return zero + heads * (c.loop + c.rows(F, T, c.mac))
+
+
+def _max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    return M * H * (c.vector(T, c.f32) + c.vector(T, c.largest))
+
+
+def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
+    return M * H * (c.loop + one_head)
+
+
+def _values_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int) -> float:
+    heads = M * Hk * share
+    return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
+
+
+def _online_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int) -> float:
+    heads = M * Hk * share
+    weights = c.vector(T, c.f32) + c.vector(T, c.largest) + (T + 1) * c.function
+    values = c.vector(F, c.acc) + c.rows(T, F, c.mac)
+    return heads * (c.loop + weights + values)
+
+
+def _max(name: str, entries: str) -> Kernel:
+    """The largest visible score of a head; ``entries`` are the numbers that say which entries the scores are with."""
+    return Kernel(
+        name=name,
+        operands=(acc("scores", "M H T"), f32("out", "M H", made=True), *numbers(f"M H T scale_pico {entries}")),
+        work=_scores,
+        cycles=_max_cycles,
+        counters=True,
+    )
+
+
+def _exp(name: str, entries: str) -> Kernel:
+    """The weights of a softmax and their sum; ``entries`` as of `_max`."""
+    return Kernel(
+        name=name,
+        operands=(
+            acc("scores", "M H T"),
+            f32("maxima", "M H"),
+            act("out", "M H T", made=True),
+            f32("sums", "M H", made=True),
+            *numbers(f"M H T scale_pico {entries}"),
+        ),
+        work=_scores,
+        cycles=_exp_cycles,
+        counters=True,
+    )
+
+
+ATTENTION: Final = (
+    Kernel(
+        name="kv_append",
+        operands=(
+            act("k"),  # of as many tokens as are at hand; ``tokens`` is the most that a row stores of them
+            act("v"),
+            act("k_cache", "capacity E"),
+            act("v_cache", "capacity Ev"),
+            *numbers("E Ev capacity tokens"),
+        ),
+        work=lambda E: E,
+        cycles=lambda c, E, Ev, tokens: tokens * (c.loop + c.vector(E, c.act) + c.vector(Ev, c.act)),
+        counters=True,
+    ),
+    Kernel(
+        name="attention_scores",
+        operands=(
+            act("q", "M Hk share F"),
+            act("k", "capacity Hk F"),
+            acc("out", "M Hk share T", made=True),
+            *numbers("M Hk share F T capacity add"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        cycles=_scores_cycles,
+        counters=True,
+    ),
+    _max("attention_max", "window chunk capacity"),
+    _exp("attention_exp", "window chunk capacity"),
+    _max("attention_max_by_column", "window chunk"),
+    _exp("attention_exp_by_column", "window chunk"),
+    Kernel(
+        name="attention_values",
+        operands=(
+            act("p", "M Hk share T"),
+            act("v", "capacity Hk F"),
+            acc("out", "M Hk share F", made=True),
+            *numbers("M Hk share F T capacity"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        cycles=_values_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="attention_online",
+        operands=(
+            acc("scores", "M Hk share T"),
+            act("v", "T Hk F"),
+            f32("maxima", "M Hk share", made=True),
+            f32("sums", "M Hk share", made=True),
+            acc("out", "M Hk share F", made=True),
+            *numbers("M Hk share F T scale_pico window chunk round ring"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        cycles=_online_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="sink_sums",
+        operands=(f32("sums", "M H"), f32("maxima", "M H"), wgt("sinks", "H"), *numbers("M H")),
+        work=lambda M, H: M * H,
+        cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
+    ),
+    Kernel(
+        name="attention_finish",
+        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", made=True), *numbers("M H F")),
+        work=lambda M, H, F: M * H * F,
+        cycles=lambda c, M, H, F: M * H * (c.loop + c.function + c.vector(F, c.convert)),
+    ),
+)

@@ -1,0 +1,149 @@
+"""Products with the experts that tokens were routed to, pair by pair of a token and one of its experts.
+
+A column holds ``held`` experts and works on at most P pairs, whose list is a count and three values for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wse.isa.kernel import Kernel
+from wse.isa.operands import acc, act, f32, numbers, raw, wgt
+from wse.isa.pe_costs import PeCosts
+from wse.isa.quantised import tile_bytes
+from wse.isa.unpacking import one_expert
+from wse.number_formats import CODINGS
+
+_INT4: Final = tuple(CODINGS).index("int4")
+
+
+def _products(P: int, K: int, N: int) -> int:
+    return P * K * N
+
+
+def _pair_list(P: int) -> int:
+    return 1 + 3 * P
+
+
+def _code_rows(K: int, coding: int) -> int:
+    """Rows of bytes that K rows of codes take."""
+    return (K + 1) // 2 if coding == _INT4 else K
+
+
+def _list_cycles(c: PeCosts, count: int) -> float:
+    """A turn of a loop over pairs, each with its token, expert and weight read one by one."""
+    return count * (c.loop + 3 * c.vector(1, c.f32))
+
+
+def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighed: int) -> float:
+    """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    weighing = c.vector(N, c.acc) if weighed else 0.0
+    return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
+
+
+def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighed: int) -> float:
+    """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    weighing = c.vector(K, c.act) if weighed else 0.0
+    return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
+
+
+def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, held: int) -> int:
+    """One tile a pair, but no more than are held."""
+    return min(P, held) * K * N * b["wgt"]
+
+
+def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, held: int, coding: int, G: int) -> int:
+    return min(P, held) * tile_bytes(tuple(CODINGS)[coding], b, K, N, G)
+
+
+EXPERTS: Final = (
+    Kernel(
+        name="expert_pairs",
+        operands=(
+            f32("ids", "M A"),
+            f32("weights", "M A"),
+            f32("pairs", _pair_list, made=True),
+            *numbers("M A P experts groups columns stretches"),
+        ),
+        work=lambda M, A: M * A,
+        cycles=lambda c, M, A: 2 * _list_cycles(c, M * A),  # compared, and written where it is held
+    ),
+    Kernel(
+        name="expert_in",
+        operands=(
+            act("x", "M K"),
+            wgt("w", lambda K, N, held, k_stride: (K - 1) * k_stride + held * N),
+            f32("pairs", _pair_list),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, made=True),
+            *numbers("P M K N held k_stride out_stride weighed columns"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=_tiles_bytes,
+        cycles=lambda c, P, K, N, weighed: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighed),
+    ),
+    Kernel(
+        name="expert_out",
+        operands=(
+            act("x", "P K"),
+            wgt("w", "K held N"),
+            f32("pairs", _pair_list),
+            acc("out", "M N", made=True),
+            *numbers("P M K N held weighed columns"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=_tiles_bytes,
+        cycles=lambda c, P, M, K, N, weighed: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighed),
+    ),
+    Kernel(
+        name="expert_in_quantised",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N, held, k_stride, coding: (_code_rows(K, coding) - 1) * k_stride + held * N),
+            raw("groups", "K"),
+            wgt("scale", lambda N, held, k_stride, G: (G - 1) * k_stride + held * N),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", made=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, made=True),
+            *numbers("P M K N held k_stride out_stride weighed columns coding G rows"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=_coded_tiles_bytes,
+        cycles=lambda c, P, K, N, weighed, coding, rows: _in_cycles(
+            c, one_expert(c, coding, K, N, rows), P, N, weighed
+        ),
+    ),
+    Kernel(
+        name="expert_out_quantised",
+        operands=(
+            act("x", "P K"),
+            raw("w", lambda K, N, held, coding: _code_rows(K, coding) * held * N),
+            raw("groups", "K"),
+            wgt("scale", "G held N"),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", made=True),
+            acc("out", "M N", made=True),
+            *numbers("P M K N held weighed columns coding G rows"),
+        ),
+        work=_products,
+        macs=_products,
+        read_bytes=_coded_tiles_bytes,
+        cycles=lambda c, P, M, K, N, weighed, coding, rows: _out_cycles(
+            c, one_expert(c, coding, K, N, rows), P, M, K, N, weighed
+        ),
+    ),
+    Kernel(
+        name="expert_bias",
+        operands=(
+            acc("x", lambda P, M, N, stride, by_token: ((M if by_token else P) - 1) * stride + N),
+            wgt("bias", "held N"),
+            f32("pairs", _pair_list),
+            *numbers("P M N held stride by_token weighed"),
+        ),
+        work=lambda P, N: P * N,
+        cycles=lambda c, P, N, weighed: _list_cycles(c, P) + P * (1 + weighed) * c.vector(N, c.acc),
+    ),
+)

@@ -1,0 +1,112 @@
+"""The record of one kernel: all that the compiler, the cost models and the tests know of it.
+
+A *formula* is a function whose parameters are names of the kernel's operands, after those that the field names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from wse.isa.operands import FIRST_OPERAND, Operand
+from wse.isa.pe_costs import PeCosts
+
+Formula = Callable[..., Any]
+
+
+def _none(*_: object) -> int:
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kernel:
+    """One compute kernel of the PEs.
+
+    Attributes:
+        name: Its name, that of the function in ``wse_kernels`` and of the oracle.
+        operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's parameters.
+        work: Formula of about the element operations of one call on one PE.
+        cycles: Formula of the cycles of one call on one PE; its first parameter is ``c``, the PeCosts.
+        macs: Formula of the multiply-adds of one call on one PE; only products have any.
+        read_bytes: Formula of the bytes of weights and cache entries that one call on one PE cannot do without, each
+            counted once; its first parameter is ``b``, the bytes of an element by view. Trained vectors, which are
+            short, are left out.
+        counters: Whether the kernel goes by a user's counters of tokens and cache slots.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    work: Formula
+    cycles: Formula
+    macs: Formula = _none
+    read_bytes: Formula = _none
+    counters: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def views(self) -> dict[str, str]:
+        """The view of each operand by name, empty for a number."""
+        return {operand.name: operand.view for operand in self.operands}
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The place of each operand by name in the calling convention."""
+        return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
+
+    @cached_property
+    def made(self) -> frozenset[int]:
+        """Indices of the operands that the kernel makes anew."""
+        return frozenset(self.index[operand.name] for operand in self.operands if operand.made)
+
+    @cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """Indices of the operands that are addresses."""
+        return tuple(self.index[operand.name] for operand in self.operands if operand.view)
+
+    def named(self, operands: Sequence[int]) -> dict[str, int]:
+        """The operands of a step that runs the kernel, by name."""
+        return {name: int(operands[i]) for name, i in self.index.items()}
+
+    def work_of(self, operands: Sequence[int]) -> int:
+        """About how many element operations a call does on one PE."""
+        return int(self._value(self.work, operands))
+
+    def cycles_of(self, operands: Sequence[int], costs: PeCosts) -> float:
+        """Cycles of a call on one PE."""
+        return float(self._value(self.cycles, operands, costs))
+
+    def macs_of(self, operands: Sequence[int]) -> int:
+        """Multiply-adds of a call on one PE."""
+        return int(self._value(self.macs, operands))
+
+    def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
+        """Bytes of weights and cache entries that a call on one PE reads, where views have elements of so many."""
+        return int(self._value(self.read_bytes, operands, element_bytes))
+
+    def elements(self, name: str, operands: Sequence[int]) -> int:
+        """Elements from the address ``name`` on that a call may touch, of an operand that has an extent."""
+        extent = self.operands[self.index[name] - FIRST_OPERAND].extent
+        assert extent is not None
+        if isinstance(extent, str):
+            return prod(int(operands[self.index[size]]) for size in extent.split())
+        return int(self._value(extent, operands))
+
+    def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
+        return formula(*first, *(operands[i] for i in self._parameters[formula]))
+
+    @cached_property
+    def _parameters(self) -> dict[Formula, tuple[int, ...]]:
+        """Of each formula the indices of the operands that it takes. Raises KeyError for a name that is no operand."""
+        extents = [operand.extent for operand in self.operands if callable(operand.extent)]
+        formulas = {self.work: 0, self.cycles: 1, self.macs: 0, self.read_bytes: 1} | dict.fromkeys(extents, 0)
+        return {
+            formula: tuple(self.index[name] for name in list(inspect.signature(formula).parameters)[first:])
+            for formula, first in formulas.items()
+            if formula is not _none
+        } | {_none: ()}

@@ -1,0 +1,65 @@
+"""Normalisation: the sums of a PE's features, and the scaling once all PEs know the sums of all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.isa.kernel import Kernel
+from wse.isa.operands import act, f32, numbers, wgt
+from wse.isa.pe_costs import PeCosts
+
+
+def _features(M: int, K: int) -> int:
+    return M * K
+
+
+def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
+    mean = 4 * c.vector(1, c.f32)
+    return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
+
+
+NORM: Final = (
+    Kernel(
+        name="sum_squares",
+        operands=(act("x", "M K"), f32("sums", "M", made=True), *numbers("M K")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
+    ),
+    Kernel(
+        name="rms_scale",
+        operands=(
+            act("x", "M K"),
+            f32("sums", "M"),
+            wgt("gain", "K"),
+            act("out", "M K", made=True),
+            *numbers("M K size eps_atto offset"),
+        ),
+        work=_features,
+        cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="l2_scale",
+        operands=(act("x", "M K"), f32("sums", "M"), *numbers("M K size eps_atto")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + 2 * c.function + c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="moments",
+        operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, made=True), *numbers("M K")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32)),
+    ),
+    Kernel(
+        name="layer_scale",
+        operands=(
+            act("x", "M K"),
+            f32("sums", lambda M: 2 * M),
+            wgt("gain", "K"),
+            wgt("bias", "K"),
+            act("out", "M K", made=True),
+            *numbers("M K size eps_atto offset"),
+        ),
+        work=_features,
+        cycles=_layer_scale_cycles,
+    ),
+)

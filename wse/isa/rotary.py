@@ -1,0 +1,81 @@
+"""What positions do to queries and keys: rotation of a head's first R features, and scaling."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.isa.kernel import Kernel
+from wse.isa.operands import PICO, acc, act, f32, numbers
+from wse.isa.pe_costs import PeCosts
+
+
+def _queries(M: int, Hq: int, F: int) -> int:
+    return M * Hq * F
+
+
+def _projected(M: int, Hq: int, Hk: int, F: int) -> int:
+    return M * (Hq + 2 * Hk) * F
+
+
+def _pairs(R: int) -> int:
+    return R // 2
+
+
+def _angles(c: PeCosts, R: int, multiplier_pico: int) -> float:
+    """Cycles of a token's cosines and sines, and of their multiplier where it is not 1."""
+    scaled = 0.0 if multiplier_pico == PICO else 2 * c.vector(R // 2, c.f32)
+    return R // 2 * (2 * c.function) + scaled
+
+
+def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int) -> float:
+    heads = Hq + Hk
+    rounding = c.vector((heads + Hk) * F, c.convert)
+    return M * (c.loop + _angles(c, R, multiplier_pico) + heads * 6 * c.vector(R // 2, c.acc) + rounding)
+
+
+def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int) -> float:
+    return M * (c.loop + _angles(c, R, multiplier_pico) + H * 6 * c.vector(R // 2, c.act))
+
+
+ROTARY: Final = (
+    Kernel(
+        name="rope",
+        operands=(
+            acc("x", _projected),
+            f32("frequency", _pairs),
+            act("q", "M Hq F", made=True),
+            act("k", "M Hk F", made=True),
+            act("v", "M Hk F", made=True),
+            *numbers("M Hq Hk F R multiplier_pico"),
+        ),
+        work=_queries,
+        cycles=_rope_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="rotate",
+        operands=(act("x", "M H F"), f32("frequency", _pairs), *numbers("M H F R multiplier_pico")),
+        work=lambda M, H, F: M * H * F,
+        cycles=_rotate_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="split_heads",
+        operands=(
+            acc("x", _projected),
+            act("q", "M Hq F", made=True),
+            act("k", "M Hk F", made=True),
+            act("v", "M Hk F", made=True),
+            *numbers("M Hq Hk F"),
+        ),
+        work=_queries,
+        cycles=lambda c, M, Hq, Hk, F: M * (c.loop + c.vector((Hq + 2 * Hk) * F, c.convert)),
+    ),
+    Kernel(
+        name="scale_queries",
+        operands=(act("x", "M n"), *numbers("M n coefficient_pico tokens")),
+        work=lambda M, n: M * n,
+        cycles=lambda c, M, n: M * (c.loop + 2 * c.function + c.vector(n, c.act)),
+        counters=True,
+    ),
+)

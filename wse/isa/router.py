@@ -1,0 +1,80 @@
+"""A router of experts, the same on every PE: scores of E experts for each of M tokens, and the choice of A of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.isa.kernel import Kernel
+from wse.isa.operands import acc, f32, numbers
+from wse.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
+
+
+def _scores(M: int, E: int) -> int:
+    return M * E
+
+
+def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
+    """Sigmoid: exp and a division an element. Softmax: exp alone, and passes for maximum, difference, sum and scale."""
+    exps, passes = E * c.function, c.vector(E, c.f32)
+    if sigmoid:
+        return M * (c.loop + 2 * exps + passes)
+    return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
+
+
+def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, kept: int) -> float:
+    """Two maxima of each group; then a maximum over the groups for each one kept, and one pass that masks the rest."""
+    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
+    return M * (maxima + kept * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
+
+
+def _choose_cycles(c: PeCosts, M: int, E: int, A: int, divided: int) -> float:
+    """For each choice the maximum and a pass that finds where it is; then the sum, its inverse and the scaling."""
+    one = c.loop + c.vector(E, c.largest) + c.vector(E, c.f32)
+    division = c.vector(A, c.f32) + c.function if divided else 0.0
+    return M * (c.loop + A * one + division + c.vector(A, c.f32))
+
+
+ROUTER: Final = (
+    Kernel(
+        name="router_place",
+        operands=(acc("x", "M n"), acc("out", "M E", made=True), *numbers("M n E")),
+        work=_scores,
+        cycles=lambda c, M, n, E: c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
+    ),
+    Kernel(
+        name="router_scores",
+        operands=(acc("x", "M E"), f32("out", "M E", made=True), *numbers("M E sigmoid")),
+        work=_scores,
+        cycles=_scores_cycles,
+    ),
+    Kernel(
+        name="router_correct",
+        operands=(f32("x", "M E"), f32("correction", "E"), f32("out", "M E", made=True), *numbers("M E")),
+        work=_scores,
+        cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
+    ),
+    Kernel(
+        name="router_limit",
+        operands=(
+            f32("x", "M E"),
+            f32("out", "M E", made=True),
+            *numbers("M E groups kept"),
+            f32("best", "groups", made=True),
+        ),
+        work=_scores,
+        cycles=_limit_cycles,
+    ),
+    Kernel(
+        name="router_choose",
+        operands=(
+            f32("choice", "M E"),
+            f32("scores", "M E"),
+            f32("ids", "M A", made=True),
+            f32("weights", "M A", made=True),
+            *numbers("M E A divided scale_pico"),
+        ),
+        work=lambda M, E, A: M * E * A,
+        cycles=_choose_cycles,
+    ),
+)
