@@ -9,7 +9,7 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.compiler.options import DECODE, EQUAL_GROUPS, LAYERS, PREFILL, Choice, Options
+from wse.compiler.options import DECODE, LAYERS, PREFILL, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
 from wse.execute.engine import Engine
@@ -17,6 +17,7 @@ from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 SPEC = tiny_spec()
 WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import SPREAD
-from wse_mappings.strategies.recipe import recipes
+from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -22,9 +23,6 @@ MODEL, LAYERS, PRODUCT = "model", "layers", "product"
 
 PREFILL, DECODE = "prefill", "decode"
 """The phases of a Program."""
-
-FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
-"""How the all-reduces of decode cut a line into groups, where their number is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +80,7 @@ class Options:
     @property
     def across_wafers(self) -> bool:
         """Whether the mapping spreads ops over several wafers."""
-        return self.wafers > 1 and self.mapping in recipes() and recipes()[self.mapping].regions == "span"
-
-    @property
-    def experts_apart(self) -> bool:
-        """Whether the mapping spreads experts over several wafers, apart from their layers."""
-        return self.wafers > 1 and self.mapping in recipes() and recipes()[self.mapping].regions == "experts"
+        return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property
     def batch(self) -> int:

@@ -254,3 +254,8 @@ class State:
     buffers: tuple[Buffer, ...] = ()  # allocate
     addresses: dict[SymBuffer, int] | None = None  # allocate: byte address
     program: Program | None = None  # emit
+
+    @property
+    def experts_apart(self) -> bool:
+        """Whether experts have a stage of their own, on the PEs of the others."""
+        return any(plan.experts for plan in self.plans)

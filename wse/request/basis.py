@@ -8,6 +8,7 @@ from typing import Any
 
 from wse.compiler.options import Options, check_types
 from wse.compiler.search.remedies import fewest_wafers
+from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.load import load_software, load_wafer
@@ -19,7 +20,6 @@ from wse.number_formats import CODINGS
 from wse.request.live_mesh import Meshes, fewest_live
 from wse.request.placement_request import PlacementRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
-from wse_mappings.strategies.recipe import recipes
 
 ACCUMULATORS = ("float16", "float32")
 
@@ -84,8 +84,7 @@ def load_basis(request: PlacementRequest) -> Basis:
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
-    if request.mapping not in recipes():
-        raise UnknownName("mapping", request.mapping, recipes())
+    strategy(request.mapping)
     if request.experts not in EXPERT_PLACEMENTS:
         raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
     whole = load_wafer(request.wafer, request.wafer_values)

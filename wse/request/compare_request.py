@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.errors import BadInput, UnknownName
+from wse.compiler.strategies import strategies, strategy
+from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.request.basis import check_counts
 from wse.request.estimate_request import EstimateRequest
-from wse_mappings.strategies.recipe import recipes
 
 GIGA: Final = 1e9
 MICRO: Final = 1e-6
@@ -59,7 +59,7 @@ class CompareRequest:
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
-        return tuple(dict.fromkeys(self.mappings or recipes()))
+        return tuple(dict.fromkeys(self.mappings or strategies()))
 
     def links(self, wafer: WaferSpec) -> tuple[Link, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""
@@ -79,8 +79,7 @@ def check(request: CompareRequest) -> None:
         UnknownName: there is no such mapping.
     """
     for name in request.names():
-        if name not in recipes():
-            raise UnknownName("mapping", name, recipes(), where="--mapping")
+        strategy(name, where="--mapping")
     for count in request.wafers or ():
         check_counts(wafers=count)
         if count > MOST_WAFERS:

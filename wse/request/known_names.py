@@ -28,6 +28,6 @@ def software() -> Iterable[str]:
 
 def mappings() -> Iterable[str]:
     """Mapping strategies."""
-    from wse_mappings.strategies.recipe import recipes
+    from wse.compiler.strategies import strategies
 
-    return recipes()
+    return strategies()

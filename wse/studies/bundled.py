@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final, TextIO
 
+from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import WaferSpec
@@ -15,7 +16,6 @@ from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
-from wse_mappings.strategies.recipe import recipes
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"
 
@@ -189,13 +189,14 @@ def print_one(facts: Facts, stream: TextIO) -> None:
 
 
 def mappings() -> Facts:
-    """The mapping recipes."""
-    return {"mappings": [dataclasses.asdict(recipe) for recipe in recipes().values()]}
+    """The mapping strategies, the bundled ones first."""
+    keys = ("name", "summary", "source", "regions")
+    return {"mappings": [{key: getattr(strategy, key) for key in keys} for strategy in strategies().values()]}
 
 
 def print_mappings(facts: Facts, stream: TextIO) -> None:
     """Print what ``mappings`` gives."""
     console = console_on(stream)
-    for recipe in facts["mappings"]:
-        heading(console, recipe["name"], f"--mapping {recipe['name']}")
-        lines(console, [("does", recipe["summary"]), ("source", recipe["source"])])
+    for strategy in facts["mappings"]:
+        heading(console, strategy["name"], f"--mapping {strategy['name']}")
+        lines(console, [("does", strategy["summary"]), ("source", strategy["source"])])

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
-from wse.compiler.options import EQUAL_GROUPS, FEWEST_RELAYS, MESH_GEMM_OWN, Choice, Options
+from wse.compiler.options import MESH_GEMM_OWN, Choice, Options
 from wse.compiler.passes.shard import own_name
 from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.hardware.spec import WaferSpec
@@ -15,7 +15,7 @@ from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.cuts.split import ceil_div
-from wse_mappings.patterns.k_tree import equal_group_count
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,64 +1,86 @@
 """Pass 1: which layers each stage holds, on which wafer and in which band of its mesh, and how wide its region is.
 
-Layers go to stages in order: to wafers, then to the bands of a wafer, then to the regions of a band, so that each has
-as even a share of the bytes as whole layers allow. Regions of one band are as wide as their shares of it. The embedding
-is with the first stage; the head is with the last, or with the embedding when they share their table, which is held
-once. Experts that are spread over wafers have a stage of their own, the last.
+The mapping strategy of the request says which layers go together; regions of one band are as wide as their shares of
+its bytes. The embedding is with the first stage; the head is with the last, or with the embedding when they share their
+table, which is held once. Experts that are spread over wafers have a stage of their own, the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import groupby
 
+from wse.compiler.demand import demand_of
 from wse.compiler.options import MODEL, THIN_GEMM
-from wse.compiler.passes.shares import shares
 from wse.compiler.state import StagePlan, State
-from wse.errors import BadMesh
-from wse_mappings.cuts.contiguous import even_runs, proportional
-
-
-class _Run(NamedTuple):
-    """Units that follow each other in one region, and where that is."""
-
-    wafer: int
-    band: int
-    first: int
-    units: int
-    cols: int
-    span: int = 1
+from wse.compiler.strategies import strategy
+from wse.errors import BadInput, BadMesh
+from wse_mappings.cuts.contiguous import proportional
+from wse_mappings.strategies.strategy import Layout, Share
 
 
 def partition(state: State) -> State:
-    """Fill ``plans``. Raises BadMesh where the mesh has no room for the regions that were asked for."""
-    options, spec = state.options, state.spec
-    whole = options.scope == MODEL
-    held = shares(spec, options)
-    ahead = int(whole)  # units before the first layer: the embedding
-    after = int(whole and not spec.tied_embedding)
+    """Fill ``plans``.
+
+    Raises:
+        BadMesh: the mesh has no room for the regions that were asked for.
+        BadInput: the strategy leaves a layer out or holds one twice.
+    """
+    options, spec, choice = state.options, state.spec, state.choice
+    layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned)
     rows = _rows(state)
-    runs = list(_runs(state, held, ahead, after))
-    head_stage = 0 if spec.tied_embedding else len(runs) - 1
-    plans = tuple(
+    shares = strategy(options.mapping).partition(demand_of(spec, state.wafer, options), layout)
+    regions = [share for share in shares if not share.experts]
+    _check_layers(state, regions)
+    widths = _widths(state, regions)
+    model = options.scope == MODEL
+    head_stage = 0 if spec.tied_embedding else len(regions) - 1
+    plans = [
         StagePlan(
-            wafer=run.wafer,
-            band=run.band,
+            wafer=share.wafer,
+            band=share.band,
             rows=rows,
-            cols=run.cols,
-            first_layer=max(0, run.first - ahead),
-            last_layer=min(spec.layer_count, max(0, run.first + run.units - ahead)),
-            has_embedding=whole and index == 0,
-            has_head=whole and index == head_stage,
-            span=run.span,
+            cols=cols,
+            first_layer=share.first_layer,
+            last_layer=share.last_layer,
+            has_embedding=model and index == 0,
+            has_head=model and index == head_stage,
+            span=share.wafers,
         )
-        for index, run in enumerate(runs)
-    )
-    if options.experts_apart:
-        end = spec.layer_count
-        empty = replace(plans[0], first_layer=end, last_layer=end, has_embedding=False, has_head=False)
-        plans += (replace(empty, span=options.wafers, experts=True),)
-    return replace(state, plans=plans)
+        for index, (share, cols) in enumerate(zip(regions, widths, strict=True))
+    ]
+    plans += [
+        StagePlan(
+            wafer=share.wafer,
+            band=plans[0].band,
+            rows=rows,
+            cols=plans[0].cols,
+            first_layer=share.first_layer,
+            last_layer=share.last_layer,
+            has_embedding=False,
+            has_head=False,
+            span=share.wafers,
+            experts=True,
+        )
+        for share in shares
+        if share.experts
+    ]
+    return replace(state, plans=tuple(plans))
+
+
+def _check_layers(state: State, regions: Sequence[Share]) -> None:
+    """Whether the regions hold every layer once and in order, on wafers that there are."""
+    ends = [0, *(share.last_layer for share in regions)]
+    in_order = all(share.first_layer == end for share, end in zip(regions, ends, strict=False))
+    on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
+    if not in_order or ends[-1] != state.spec.layer_count or not on_wafers:
+        stages = ", ".join(f"{share.first_layer} to {share.last_layer} on {share.wafer}" for share in regions)
+        message = (
+            f"--mapping {state.options.mapping}: layers {stages or 'nowhere'} of wafers, where layers 0 to "
+            f"{state.spec.layer_count} go in order on {state.options.wafers}: mend the strategy's partition"
+        )
+        raise BadInput(message)
 
 
 def _rows(state: State) -> int:
@@ -73,40 +95,20 @@ def _rows(state: State) -> int:
     return rows
 
 
-def _runs(state: State, held: Sequence[float], ahead: int, after: int) -> Iterator[_Run]:
-    """The units of every region, in order."""
-    if state.options.across_wafers:
-        yield _Run(0, 0, 0, len(held), _widths(state, [sum(held)])[0], state.options.wafers)
-        return
-    for wafer, first, count in _by_wafer(state, held, ahead, after):
-        mine = held[first : first + count]
-        for band, (start, units) in enumerate(even_runs(mine, min(state.choice.bands, count))):
-            across = even_runs(mine[start : start + units], min(state.choice.per_band, units))
-            sums = [sum(mine[start + at : start + at + n]) for at, n in across]
-            for (at, n), cols in zip(across, _widths(state, sums), strict=True):
-                yield _Run(wafer, band, first + start + at, n, cols)
+def _widths(state: State, regions: Sequence[Share]) -> list[int]:
+    """Columns of every region."""
+    bands = groupby(regions, key=lambda share: (share.wafer, share.band))
+    return [cols for _, band in bands for cols in _widths_of_band(state, [share.bytes for share in band])]
 
 
-def _by_wafer(state: State, held: Sequence[float], ahead: int, after: int) -> Iterator[tuple[int, int, int]]:
-    """(wafer, first unit, units): each wafer has a layer at least, so what is around the layers goes with one."""
-    inner = list(held[ahead : len(held) - after])
-    inner[0] += sum(held[:ahead])
-    inner[-1] += sum(held[len(held) - after :]) if after else 0.0
-    last = state.options.wafers - 1
-    for wafer, (start, count) in enumerate(even_runs(inner, state.options.wafers)):
-        first = start + ahead if wafer else 0
-        end = len(held) if wafer == last else start + count + ahead
-        yield wafer, first, end - first
-
-
-def _widths(state: State, sums: list[float]) -> list[int]:
+def _widths_of_band(state: State, held_bytes: list[float]) -> list[int]:
     """Columns of the regions of a band: those asked for, the square that the product needs, or by share."""
     mesh_cols, region = state.wafer.mesh_cols, state.options.region
     fixed = region[1] if region is not None else _rows(state) if state.choice.prefill != THIN_GEMM else None
-    if (1 if fixed is None else fixed) * len(sums) > mesh_cols:
+    if (1 if fixed is None else fixed) * len(held_bytes) > mesh_cols:
         message = (
-            f"region of {fixed or 1} columns: {len(sums)} of them side by side do not fit the {mesh_cols} columns of "
-            "the mesh; choose a smaller --region or a larger --mesh"
+            f"region of {fixed or 1} columns: {len(held_bytes)} of them side by side do not fit the {mesh_cols} "
+            "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)
-    return [fixed] * len(sums) if fixed is not None else proportional(sums, mesh_cols)
+    return [fixed] * len(held_bytes) if fixed is not None else proportional(held_bytes, mesh_cols)

@@ -39,7 +39,7 @@ def shard(state: State) -> State:
 
 def cuts_of(state: State) -> tuple[Shard, ...]:
     """How extents are cut on each stage."""
-    options, apart = state.options, state.options.experts_apart
+    options, apart = state.options, state.experts_apart
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
     return tuple(

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Choice, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.layouts import AUTO, GROUPS, Layout, layouts, prefills, promise
+from wse.compiler.search.layouts import layouts, prefills, promise
 from wse.compiler.search.trials import Bench, ByOp, Trial
+from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.strategies.recipe import recipes
+from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]
 
@@ -132,7 +133,7 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
         except DoesNotFit as error:
             uncut.append(error)
             continue
-        order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.options, layout))
+        order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.demand, layout))
         chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
     if uncut and not chosen:
         raise uncut[0]
@@ -150,21 +151,23 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
 
 
 def _regrouped(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
-    """With ``auto``, the fastest layout with other groups in its all-reduces."""
+    """The fastest layout with other groups in its all-reduces, those that the strategy wants tried."""
+    mapping = bench.options.mapping
+    counts = [groups for groups in strategy(mapping).group_counts if groups != bench.options.groups]
     timed = [trial for trial in trials if trial.token_cycles is not None]
-    if bench.options.mapping != AUTO or not timed:
+    if not counts or not timed:
         return []
     best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
-    others = [best.layout._replace(mapping=AUTO, groups=groups) for groups in GROUPS if groups != bench.options.groups]
-    rows, cols = best.layout.region(bench.wafer, bench.options)
+    others = [best.layout._replace(mapping=mapping, groups=groups) for groups in counts]
+    rows, cols = best.layout.region(bench.demand)
     fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
     return [bench.tried(layout, best.prefill, by_op) for layout in fitting]
 
 
 def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
     """Every layout, and the products for prefill on it."""
-    spec, wafer, options = bench.spec, bench.wafer, bench.options
-    return {layout: prefills(spec, wafer, options, layout) for layout in layouts(spec, wafer, options)}
+    spec, options, demand = bench.spec, bench.options, bench.demand
+    return {layout: prefills(spec, options, demand, layout) for layout in layouts(options.mapping, demand)}
 
 
 def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
@@ -232,8 +235,7 @@ def _refusal(bench: Bench, trials: list[Trial]) -> Exception:
 
 
 def _check_names(options: Options) -> None:
-    if options.mapping not in recipes():
-        raise UnknownName("mapping", options.mapping, recipes())
+    strategy(options.mapping)
     if options.prefill not in (None, *PREFILL_PRODUCTS):
         raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
     check_types(options.dtype, options.activations)
@@ -264,7 +266,7 @@ def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
                 f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
             )
             raise BadMesh(message)
-    if recipes()[options.mapping].regions == "experts":
+    if strategy(options.mapping).experts_apart:
         _check_experts(spec, options)
     if options.wafers > spec.layer_count and not options.across_wafers:
         message = (

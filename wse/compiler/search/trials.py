@@ -5,15 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from wse.compiler.demand import demand_of
 from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
 from wse.compiler.search.condense import condense
-from wse.compiler.search.layouts import Layout
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.split import ceil_div
+from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
 
@@ -39,7 +41,7 @@ class Trial:
     token_cycles: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
     """What is tried on: the model, the machine, the software, the request."""
 
@@ -47,6 +49,11 @@ class Bench:
     wafer: WaferSpec
     software: SoftwareProfile
     options: Options
+
+    @cached_property
+    def demand(self) -> Demand:
+        """The request as strategies see it."""
+        return demand_of(self.spec, self.wafer, self.options)
 
     def of(self, layout: Layout) -> Options:
         """The request with the mapping of a layout, and its groups."""
@@ -78,7 +85,7 @@ class Bench:
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
         layout, prefill = trial.layout, trial.prefill
-        rows, cols = layout.region(self.wafer, self.options)
+        rows, cols = layout.region(self.demand)
         step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)

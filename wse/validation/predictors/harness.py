@@ -12,7 +12,6 @@ from functools import cache, lru_cache
 
 from wse.compiler.options import (
     DECODE,
-    EQUAL_GROUPS,
     LAYERS,
     MESH_GEMM_OWN,
     PREFILL,
@@ -33,6 +32,7 @@ from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.validation.measured.shapes import Shape
 from wse.validation.measured.versions import software
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 PROFILE = "academic"
 

@@ -1,0 +1,22 @@
+"""The bundled strategies, each ``STRATEGY`` of a file of this folder."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from wse_mappings import strategies
+from wse_mappings.strategies.strategy import Strategy
+
+_SHARED: Final = ("bundled", "consecutive", "strategy")
+
+
+@cache
+def bundled_strategies() -> MappingProxyType[str, Strategy]:
+    """The strategies by name, in the order of their files."""
+    files = sorted(module.name for module in pkgutil.iter_modules(strategies.__path__))
+    modules = [importlib.import_module(f"{strategies.__name__}.{file}") for file in files if file not in _SHARED]
+    return MappingProxyType({module.STRATEGY.name: module.STRATEGY for module in modules})

@@ -1,0 +1,144 @@
+"""The contract of a mapping strategy: how a stack of layers is spread over wafers and over regions of their meshes.
+
+A strategy is an object; each bundled one is ``STRATEGY`` of a file of this folder, found by being there, and a package
+of a user's own brings more by entry points of the group ``wse.mappings``. The compiler asks a strategy and never goes
+by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Layers to be placed on some wafers of one mesh, with what stands before and after them.
+
+    Attributes:
+        layer_bytes: By layer, bytes of weights and cache, those of experts left out.
+        expert_bytes: By layer, bytes of the weights of its experts; 0 where it has none.
+        embedding_bytes: Bytes of the table before the first layer; None where none is compiled.
+        head_bytes: Bytes of the table after the last layer; None where it is the embedding's, or none is compiled.
+        experts: Experts of a mixture; 0 for a model without.
+        wafers: Number of wafers.
+        mesh_rows, mesh_cols: PEs of each wafer.
+        region: Rows and columns of every region where the request states them.
+    """
+
+    layer_bytes: tuple[float, ...]
+    expert_bytes: tuple[float, ...]
+    embedding_bytes: float | None
+    head_bytes: float | None
+    experts: int
+    wafers: int
+    mesh_rows: int
+    mesh_cols: int
+    region: tuple[int, int] | None = None
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self.layer_bytes)
+
+    @property
+    def whole_layer_bytes(self) -> tuple[float, ...]:
+        """By layer, bytes of weights and cache with those of experts."""
+        return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
+
+    def mesh(self, *, turned: bool) -> tuple[int, int]:
+        """Rows and columns of PEs, as the mesh lies or turned."""
+        return (self.mesh_cols, self.mesh_rows) if turned else (self.mesh_rows, self.mesh_cols)
+
+
+class Layout(NamedTuple):
+    """A cut of each wafer's mesh into regions, one that a search may try.
+
+    Attributes:
+        mapping: Name of the strategy.
+        bands: Bands of equal rows, one below the other.
+        per_band: The most regions side by side in a band.
+        turned: Whether rows and columns of the mesh change places first.
+        groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
+    """
+
+    mapping: str
+    bands: int
+    per_band: int
+    turned: bool = False
+    groups: int | None = None
+
+    def region(self, demand: Demand) -> tuple[int, int]:
+        """Rows and columns of a region, the columns where all of a band have as many."""
+        rows, cols = demand.mesh(turned=self.turned)
+        return demand.region or (rows // self.bands, cols // self.per_band)
+
+
+class Share(NamedTuple):
+    """Layers that one region holds.
+
+    Attributes:
+        wafer: The wafer, the first one of a region that spans several.
+        band: The band of the wafer's mesh.
+        first_layer, last_layer: The first layer, and one past the last.
+        bytes: Bytes of weights and cache, by which regions of a band share its columns.
+        wafers: Wafers that the region spans.
+        experts: Whether it holds the experts of all layers, on the PEs of the first region of each wafer, beside
+            what those hold; it comes last, and its layers are none.
+    """
+
+    wafer: int
+    band: int
+    first_layer: int
+    last_layer: int
+    bytes: float
+    wafers: int = 1
+    experts: bool = False
+
+
+class Strategy(Protocol):
+    """A mapping strategy.
+
+    Attributes:
+        name: The value of ``--mapping`` that asks for it.
+        summary: One sentence: what it does.
+        source: Where it comes from, with a reference.
+        regions: One word for the regions that it makes, as ``wse mappings --json`` prints it.
+        spans_wafers: Whether every op is spread over all wafers, so that any number of them can be used.
+        experts_apart: Whether experts are on all wafers, apart from their layers, so that there must be some.
+        tries_others: Whether its layouts are also those of other strategies.
+        group_counts: Groups of the all-reduces of decode that a search tries on its fastest layout.
+    """
+
+    name: str
+    summary: str
+    source: str
+    regions: str
+    spans_wafers: bool = False
+    experts_apart: bool = False
+    tries_others: bool = False
+    group_counts: tuple[int, ...] = ()
+
+    def differs(self, demand: Demand) -> bool:
+        """Whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.
+
+        What tries several strategies leaves it out where it does not.
+        """
+        if self.experts_apart and not demand.experts:
+            return False
+        return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
+
+    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+        """Layouts that may be used for a demand, the fewest regions first.
+
+        ``others`` are all strategies but this where it ``tries_others``, and none otherwise.
+        """
+        ...
+
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+        """The layers of every region of a layout, in order; the embedding goes with the first of them.
+
+        The head goes with the last, or with the first where it uses the embedding's table.
+        """
+        ...

@@ -1,0 +1,92 @@
+"""Bundled strategies: what they try, and that each partition holds every layer once, in order, as evenly as it can."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.strategy import Demand, Layout
+
+BUNDLED = bundled_strategies()
+NAMES = sorted(BUNDLED)
+
+
+def demand(**changes: object) -> Demand:
+    values: dict[str, object] = {
+        "layer_bytes": (10.0, 12.0, 10.0, 12.0, 10.0, 12.0),
+        "expert_bytes": (30.0, 0.0, 30.0, 0.0, 30.0, 0.0),
+        "embedding_bytes": 7.0,
+        "head_bytes": 9.0,
+        "experts": 8,
+        "wafers": 2,
+        "mesh_rows": 24,
+        "mesh_cols": 16,
+    }
+    return Demand(**values | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wafers", [1, 2, 3])
+@pytest.mark.parametrize("tables", [(7.0, 9.0), (7.0, None), (None, None)])
+def test_every_layer_is_in_one_region_in_order(
+    name: str, wafers: int, tables: tuple[float | None, float | None]
+) -> None:
+    asked = demand(wafers=wafers, embedding_bytes=tables[0], head_bytes=tables[1])
+    others = [other for key, other in BUNDLED.items() if key != name]
+    for layout in BUNDLED[name].layouts(asked, others):
+        shares = BUNDLED[layout.mapping].partition(asked, layout)
+        regions = [share for share in shares if not share.experts]
+        ends = [0, *(share.last_layer for share in regions)]
+        assert [share.first_layer for share in regions] == ends[:-1]
+        assert ends[-1] == asked.layers
+        places = [(share.wafer, share.band) for share in regions]
+        assert places == sorted(places)
+        assert max(share.band for share in shares) < layout.bands
+        assert sum(share.bytes for share in shares) == sum(asked.whole_layer_bytes) + sum(t or 0 for t in tables)
+
+
+def test_experts_are_apart_on_several_wafers_alone() -> None:
+    expert, layout = BUNDLED["expert"], Layout("expert", 1, 1)
+    *layers, experts = expert.partition(demand(), layout)
+    assert experts.experts
+    assert (experts.first_layer, experts.last_layer, experts.wafers, experts.bytes) == (6, 6, 2, 90.0)
+    assert [share.bytes for share in layers] == [39.0, 43.0]
+    assert not any(share.experts for share in expert.partition(demand(wafers=1), layout))
+
+
+def test_one_region_spans_all_wafers_with_tensor() -> None:
+    (share,) = BUNDLED["tensor"].partition(demand(wafers=5), Layout("tensor", 1, 1))
+    assert (share.wafer, share.wafers, share.first_layer, share.last_layer) == (0, 5, 0, 6)
+
+
+def test_a_search_leaves_out_what_would_be_the_same() -> None:
+    auto = BUNDLED["auto"]
+    others = [other for name, other in BUNDLED.items() if name != "auto"]
+
+    def mappings(asked: Demand) -> set[str]:
+        return {layout.mapping for layout in auto.layouts(asked, others)}
+
+    assert mappings(demand(wafers=1)) == {"auto", "pipeline", "region"}
+    assert mappings(demand(experts=0)) == {"auto", "pipeline", "region", "tensor"}
+    assert mappings(demand()) == {"auto", "expert", "pipeline", "region", "tensor"}
+    assert mappings(demand(region=(8, 8))) == {"expert", "pipeline", "region", "tensor"}
+
+
+def test_a_search_tries_every_cut_once_with_the_fewest_regions_first() -> None:
+    auto = BUNDLED["auto"]
+    layouts = list(auto.layouts(demand(), [BUNDLED["pipeline"]]))
+    assert len(set(layouts)) == len(layouts)
+    cuts = [layout._replace(mapping="auto") for layout in layouts]
+    assert len(set(cuts)) == len(cuts), "a layout of a strategy is tried again by the search"
+    pipeline = [layout.bands * layout.per_band for layout in layouts if layout.mapping == "pipeline"]
+    assert all(a < b for a, b in pairwise(pipeline))
+    assert any(layout.turned for layout in layouts)
+
+
+def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
+    layouts = list(BUNDLED["pipeline"].layouts(demand(region=(12, 8), wafers=1), ()))
+    assert layouts == [Layout("pipeline", 1, 2), Layout("pipeline", 2, 2), Layout("pipeline", 2, 2)]
+    assert layouts[0].region(demand(region=(12, 8))) == (12, 8)
+    assert Layout("auto", 2, 4, turned=True).region(demand()) == (8, 6)

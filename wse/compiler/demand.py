@@ -1,0 +1,57 @@
+"""What a mapping strategy is asked to place, as numbers: bytes of the embedding, of each layer and of the head."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from wse.compiler.options import MODEL, PRODUCT, Options
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.model_tensors import is_linear, layer_shapes, tensor_bytes
+from wse.number_formats import ELEMENT_BYTES
+from wse_mappings.strategies.strategy import Demand
+
+
+def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
+    """The demand of a request: weights and cache of a model, of its layers alone, or of one product."""
+    layer_bytes, expert_bytes = _layers(spec, options)
+    table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
+    model = options.scope == MODEL
+    return Demand(
+        layer_bytes=layer_bytes,
+        expert_bytes=expert_bytes,
+        embedding_bytes=table if model else None,
+        head_bytes=table if model and not spec.tied_embedding else None,
+        experts=spec.experts.count if spec.experts is not None else 0,
+        wafers=options.wafers,
+        mesh_rows=wafer.mesh_rows,
+        mesh_cols=wafer.mesh_cols,
+        region=options.region,
+    )
+
+
+def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """By layer, bytes of weights and cache without its experts, and bytes of its experts."""
+    if options.scope == PRODUCT:
+        return (1.0,), (0.0,)
+    float_bytes = ELEMENT_BYTES[options.activation_type]
+
+    @cache
+    def layer_bytes(layer: Layer) -> tuple[float, float]:
+        weights = {
+            name: tensor_bytes(shape, options.dtype if is_linear(f"layers.0.{name}") else "", float_bytes)
+            for name, shape in layer_shapes(spec, layer).items()
+        }
+        experts = sum(size for name, size in weights.items() if name.startswith("experts."))
+        cache_bytes = cache_bytes_per_token(spec, float_bytes) * options.context * options.batch
+        return sum(weights.values()) - experts + cache_bytes, experts
+
+    layers = [layer_bytes(layer) for layer in spec.layers]
+    return tuple(own for own, _ in layers), tuple(experts for _, experts in layers)
+
+
+def cache_bytes_per_token(spec: ModelSpec, float_bytes: int) -> float:
+    """Bytes that a token adds to the cache of one layer."""
+    if spec.latent is not None:
+        return (spec.latent.kv_rank + spec.latent.rope_size) * float_bytes
+    return 2 * spec.kv_head_count * spec.head_size * float_bytes

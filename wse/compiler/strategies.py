@@ -1,0 +1,50 @@
+"""Mapping strategies by name: the bundled ones, and those of packages of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from wse.errors import UnknownName
+from wse.plugins import STRATEGIES, extended
+from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.strategy import Strategy
+
+
+@cache
+def strategies() -> Mapping[str, Strategy]:
+    """All strategies, the bundled ones first.
+
+    Raises:
+        BadInput: a package brings one that cannot be used.
+    """
+    return extended(STRATEGIES, bundled_strategies(), _names)
+
+
+def strategy(name: str, *, where: str = "") -> Strategy:
+    """The strategy of a name; packages of users are asked for names that are not bundled.
+
+    Raises:
+        UnknownName: there is none; ``where`` the name was given.
+        BadInput: a package brings one that cannot be used.
+    """
+    bundled = bundled_strategies()
+    if name in bundled:
+        return bundled[name]
+    if name not in strategies():
+        raise UnknownName("mapping", name, strategies(), where=where)
+    return strategies()[name]
+
+
+def _names(thing: Any) -> tuple[str]:
+    """The name of a strategy. Raises AttributeError or TypeError for what is none."""
+    for text in (thing.name, thing.summary, thing.source, thing.regions):
+        if not isinstance(text, str):
+            message = f"{text!r} is not a text"
+            raise TypeError(message)
+    for method in (thing.layouts, thing.partition, thing.differs):
+        if not callable(method):
+            message = f"{method!r} is not a method"
+            raise TypeError(message)
+    return (thing.name,)
