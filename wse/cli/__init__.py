@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 
 INTERRUPTED = 130
+COMPLETION = "_WSE_COMPLETE"
+"""The variable with which a shell that completes a line calls ``wse``."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Python's 700 would go often through the many small objects of a compiled model, which live on."""
 
@@ -49,8 +51,10 @@ def _run(arguments: list[str]) -> int:
     from wse.errors import WseError
 
     group = command()
+    if COMPLETION in os.environ:
+        group.main(arguments, prog_name="wse")  # answers the shell, and exits
     try:
-        with group.make_context("wse", arguments or ["--help"]) as context:
+        with group.make_context("wse", arguments) as context:
             group.invoke(context)
     except typer.Exit as request:
         return request.exit_code

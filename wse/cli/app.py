@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 import wse
@@ -16,6 +17,7 @@ from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
 from wse.cli import mappings, models, run, validate, view, wafers
 from wse.cli import sweep as sweep_command
+from wse.cli.help import HELP_NAMES, PanelCommand, option_rows
 from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
 
@@ -36,28 +38,62 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "mappings": mappings.mappings,
 }
 
+FIRST_COMMANDS: Final = """\
+Compile a transformer onto a virtual wafer and run it there.
+
+  wse run                   a small model, bundled, on a small wafer
+  wse inspect wse-run.h5    where the cycles of that run went
+  wse estimate llama-3-8b   a large model on full-size wafers, from its config
+
+wse --help lists all commands, wse COMMAND --help shows examples.
+"""
+"""What ``wse`` alone says."""
+
 
 def command() -> Any:
-    """The group of all commands."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+    """The group of all commands, each of which is built when it is asked for."""
+    app = typer.Typer(
+        cls=Commands,
+        rich_markup_mode=None,
+        invoke_without_command=True,
+        context_settings={"help_option_names": list(HELP_NAMES)},
+    )
     app.callback()(_group)
-    for name, function in COMMANDS.items():
-        app.command(name)(with_options(function))
     return get_command(app)
+
+
+class Commands(TyperGroup):
+    """The group of `COMMANDS`; its help ends with its own options, which few need."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name; None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(cmd_name, cls=PanelCommand)(with_options(COMMANDS[cmd_name]))
+        return get_command(app)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write each command with the first line of its docstring, then the options."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, str(f.__doc__).partition("\n")[0]) for name, f in COMMANDS.items()])
+        with formatter.section("Options"):
+            formatter.write_dl(option_rows(self, ctx)["Options"])
 
 
 def _group(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
 ) -> None:
-    """Compile a transformer onto a virtual wafer and run it there.
-
-    Start with:  wse run
-    """
+    """Compile a transformer onto a virtual wafer and run it there."""
     if version:
         typer.echo(f"wse {wse.__version__}")
     elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        typer.echo(FIRST_COMMANDS, nl=False)
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:

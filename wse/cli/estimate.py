@@ -5,21 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
 from wse.request.estimate_request import EstimateRequest
+from wse.request.option import Option
 
 
 def estimate(
     request: EstimateRequest,
     detail: Annotated[  # noqa: FBT002
-        bool,
-        typer.Option(
-            "--detail",
-            rich_help_panel="Output",
-            help="Also by kind of layer and by stage, and where everything is.",
-        ),
+        bool, Option(doc="Also by kind of layer and by stage, and where everything is.", panel="Output")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:

@@ -5,42 +5,39 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
+from wse.request.option import Option
 
 
 def export(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run or wse estimate wrote.")],
-    to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="perfetto, csv, parquet, png, json, simulator-log.")
-    ],
-    out: Annotated[
+    trace: Annotated[str, Option(positional=True, metavar="TRACE", doc="A file that wse run or wse estimate wrote.")],
+    to: Annotated[str, Option(metavar="FORMAT", doc="perfetto, csv, parquet, png, json, simulator-log.")],
+    output: Annotated[
         str | None,
-        typer.Option(
-            "-o",
-            "--out",
+        Option(
+            short="-o",
+            old=("--out",),
             metavar="PATH",
-            help="File, for csv, parquet and png folder, to write. Default: by the trace.",
+            doc="File, for csv, parquet and png folder, to write. Default: by the trace.",
         ),
     ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(metavar="FROM-TO", help="perfetto: only the passes of these tokens.")
-    ] = None,
+    tokens: Annotated[str | None, Option(metavar="FROM-TO", doc="perfetto: only the passes of these tokens.")] = None,
     what: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B", help="png: sram, busy, links, north, east, south, west; csv, parquet, json: tables."
-        ),
+        Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet, json: tables."),
     ] = None,
-    planes: Annotated[bool, typer.Option("--planes", help="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
-    wafer: Annotated[int | None, typer.Option(metavar="N", help="simulator-log: which wafer. Default: 0.")] = None,
+    planes: Annotated[bool, Option(doc="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
+    wafer_index: Annotated[
+        int | None, Option(old=("--wafer",), metavar="N", doc="simulator-log: which wafer. Default: 0.")
+    ] = None,
     cycles: Annotated[
-        str | None, typer.Option(metavar="FROM-TO", help="simulator-log: only these cycles of the logged pass.")
+        str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Write a trace in a format that other programs open: a timeline, tables or pictures.
+    """Write a trace in a format that other programs open.
+
+    A timeline, tables or pictures.
 
     Examples:
 
@@ -58,9 +55,11 @@ def export(
     from wse.report.as_json import as_json
     from wse.report.progress import EXPORTING, progress_on
 
-    request = export_request(trace, to, out, tokens=tokens, what=what, planes=planes, wafer=wafer, cycles=cycles)
-    with progress_on(sys.stderr, EXPORTING) as heard:
-        facts = write_export(request, heard)
+    request = export_request(
+        trace, to, output, tokens=tokens, what=what, planes=planes, wafer=wafer_index, cycles=cycles
+    )
+    with progress_on(sys.stderr, EXPORTING) as on_progress:
+        facts = write_export(request, on_progress)
     if json:
         sys.stdout.write(as_json(facts))
     else:

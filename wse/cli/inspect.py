@@ -10,54 +10,57 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
+from wse.request.option import Option
 
 
 def inspect(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A file that wse run or wse estimate wrote.")],
-    tree: Annotated[bool, typer.Option("--tree", help="Show the ops of each layer, with their cycles.")] = False,  # noqa: FBT002
-    steps: Annotated[bool, typer.Option("--steps", help="Show the costliest steps, or by --sort.")] = False,  # noqa: FBT002
+    trace: Annotated[str, Option(positional=True, metavar="TRACE", doc="A file that wse run or wse estimate wrote.")],
+    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False,  # noqa: FBT002
+    steps: Annotated[bool, Option(doc="Show the costliest steps, or by --sort.")] = False,  # noqa: FBT002
     sort: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
-            help="Of --steps: cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
+            doc="Of --steps: cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
             "hops-cycles, crossing, host. Default: cycles.",
         ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="GROUP", help="Add the cycles of each phase up by op, layer, cause, token or wafer."),
+        Option(metavar="GROUP", doc="Add the cycles of each phase up by op, layer, cause, token or wafer."),
     ] = None,
-    links: Annotated[bool, typer.Option("--links", help="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
+    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
     pe: Annotated[
         str | None,
-        typer.Option(
-            metavar="ROW,COL", help="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL of several wafers."
+        Option(
+            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL of several wafers."
         ),
     ] = None,
-    wafer_index: Annotated[int | None, typer.Option(metavar="N", help="Of --pe: the wafer that the PE is on.")] = None,
+    wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None,
     tokens: Annotated[  # noqa: FBT002
-        bool, typer.Option("--tokens", help="Show every token with its cycles; with --top the slowest.")
+        bool, Option(doc="Show every token with its cycles; with --top the slowest.")
     ] = False,
-    tensors: Annotated[bool, typer.Option("--tensors", help="Show the tensors that the run recorded.")] = False,  # noqa: FBT002
+    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False,  # noqa: FBT002
     cycles: Annotated[
         str | None,
-        typer.Option(metavar="FROM-TO", help="Show the moves of these cycles, of a trace of wse run --wavelets."),
+        Option(metavar="FROM-TO", doc="Show the moves of these cycles, of a trace of wse run --wavelets."),
     ] = None,
-    diff: Annotated[str | None, typer.Option(metavar="TRACE", help="Show what is different in this trace.")] = None,
+    diff: Annotated[str | None, Option(metavar="TRACE", doc="Show what is different in this trace.")] = None,
     check: Annotated[  # noqa: FBT002
-        bool, typer.Option("--check", help="List everything that is wrong with the file; exit 2 if anything is.")
+        bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
+        Option(metavar="N", doc="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
     ] = None,
     csv: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write the table of a view as CSV too; -: to stdout, alone.")
+        str | None, Option(metavar="FILE|-", doc="Write the table of a view as CSV too; -: to stdout, alone.")
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Show what is in a trace: where the cycles went, how full the PEs were, which steps and links were busiest.
+    """Show what is in a trace: cycles, PEs, steps, links.
+
+    Where the cycles went, how full the PEs were, which steps and links were busiest.
 
     Examples:
 

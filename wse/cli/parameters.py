@@ -1,7 +1,8 @@
-"""The parameters of commands for typer, made of the options of request classes.
+"""The parameters of commands for typer, made of their options.
 
-A command is a function whose parameter ``request: RunRequest`` stands for all options of that class:
-`with_options` gives typer a function that has each of them, and calls the command with the request that they make.
+A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class; a parameter that is
+``Annotated[TYPE, Option(...)]`` is an option of its own. `with_options` gives typer a function that has each of them,
+and calls the command with the request and the values that they make.
 """
 
 from __future__ import annotations
@@ -9,74 +10,87 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from inspect import Parameter
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from wse.request.option import Option, RequestField, options_of
+from wse.request.option import Option, RequestField, options_of, request_field, request_of
 
-OLD: Final = "_old_spelling_"
+REQUEST: Final = "request"
+OLD: Final = "old_spelling"
 """What the names of parameters begin with that read an option's earlier spelling."""
 
 Command = Callable[..., None]
 
 
 def with_options(command: Command) -> Command:
-    """``command`` with the options of a request class in place of its parameter ``request``, if it has one."""
+    """``command`` with a parameter for each of its options, and of those of its request."""
     hints = get_type_hints(command, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name]) for p in inspect.signature(command).parameters.values()]
-    request = hints.get("request")
-    if request is None:
-        return command
-    fields = options_of(request)
+    request = hints.get(REQUEST)
+    asked = {} if request is None else options_of(request)
+    own: dict[str, RequestField] = {}
+    signature: list[Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        option = request_field(parameter.name, hints[parameter.name], parameter.default)
+        if parameter.name == REQUEST:
+            signature += [p for field in asked.values() for p in _parameters(field)]
+        elif option is not None:
+            own[parameter.name] = option
+            signature += _parameters(option)
+        else:
+            signature.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        values = {}
-        for name, field in fields.items():
-            old = next((v for v in map(given.pop, _old_names(field)) if v is not None), None)
-            current = given.pop(name)
-            values[name] = field.value(current if old is None else old)
-        command(request=request(**values), **given)
+        values = {name: _taken(field, given) for name, field in (asked | own).items()}
+        arguments = given | {name: values[name] for name in own}
+        if request is not None:
+            arguments[REQUEST] = request_of(request, {name: values[name] for name in asked})
+        command(**arguments)
 
-    made = [p for field in fields.values() for p in _parameters(field)]
-    others = [p for p in parameters if p.name != "request"]
-    signature = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*made, *others)]
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in signature}
     return call
 
 
-def _parameters(field: RequestField) -> Iterable[inspect.Parameter]:
+def _taken(field: RequestField, given: dict[str, Any]) -> Any:
+    """The value of an option, taken out of what was given by its name or by an earlier spelling."""
+    current = given.pop(field.name)
+    old = [value for value in map(given.pop, _old_names(field)) if value is not None]
+    return field.value(old[0] if old else current)
+
+
+def _parameters(field: RequestField) -> Iterable[Parameter]:
     """The parameter of an option, and one for each of its earlier spellings, which help does not show."""
     option = field.option
-    default = inspect.Parameter.empty if option.required else _shown_default(field)
-    yield _parameter(field.name, _typer_type(field), default, _info(field))
+    required = option.required or field.default is Parameter.empty
+    default = Parameter.empty if required else _shown_default(field)
+    type_ = _typer_type(field)
+    yield _parameter(field.name, type_ | None if default is None else type_, default, _info(field))
     for name, old in zip(_old_names(field), option.old, strict=True):
-        hidden = typer.Option(old, metavar=option.metavar or None, hidden=True)
-        yield _parameter(name, _typer_type(field) | None, None, hidden)
+        yield _parameter(name, type_ | None, None, typer.Option(old, metavar=option.metavar or None, hidden=True))
 
 
-def _parameter(name: str, type_: Any, default: Any, info: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, info])
+def _parameter(name: str, type_: Any, default: Any, info: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, info])
 
 
 def _old_names(field: RequestField) -> list[str]:
-    return [f"{OLD}{field.name}_{at}" for at in range(len(field.option.old))]
+    return [f"{OLD}_{at}_of_{field.name}" for at in range(len(field.option.old))]
 
 
 def _typer_type(field: RequestField) -> Any:
     if field.option.repeats:
-        return list[str] | None
-    type_ = str if field.is_text else field.type
-    return type_ | None if _shown_default(field) is None else type_
+        return list[str]
+    return str if field.is_text else field.type
 
 
 def _shown_default(field: RequestField) -> Any:
     """A field's default as the command line has it: the word for None, where there is one."""
-    if field.option.none and field.default is None:
-        return field.option.none
-    return str(field.default) if field.is_text and field.default is not None else field.default
+    if field.default is None or field.option.repeats:
+        return field.option.none or None
+    return str(field.default) if field.is_text else field.default
 
 
 def _info(field: RequestField) -> Any:
@@ -89,17 +103,18 @@ def _info(field: RequestField) -> Any:
     if option.positional:
         return typer.Argument(**common)
     names = [name for name in (option.short, field.flag) if name]
-    return typer.Option(*names, rich_help_panel=option.panel, **common)
+    return typer.Option(*names, rich_help_panel=option.panel or None, **common)
 
 
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
     """What completes an option's value: its known names, or the words of its metavar."""
-    words = [word for word in option.metavar.split("|") if word.islower()] if "|" in option.metavar else []
-    known = option.known or (lambda: words)
-    if option.known is None and not words:
+    words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
+    known = option.known or words
+    if not known:
         return None
 
     def complete(incomplete: str) -> list[str]:
-        return [name for name in known() if name.startswith(incomplete)]
+        names = known if isinstance(known, tuple) else known()
+        return [name for name in names if name.startswith(incomplete)]
 
     return complete

@@ -6,38 +6,41 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
+from wse.request.option import Option
 
 
 def sweep(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE.toml|MODEL]", help="A grid of settings, or the model that all settings share."),
+        Option(
+            positional=True,
+            metavar="[FILE.toml|MODEL]",
+            doc="A grid of settings, or the model that all settings share.",
+        ),
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
+        Option(
+            flag="--set",
+            repeats=True,
             metavar="FIELD=A,B,...",
-            help="Values of a field, in place of the file's: an option of `wse estimate` with underscores, or a number "
+            doc="Values of a field, in place of the file's: an option of `wse estimate` with underscores, or a number "
             "of a wafer or of software, such as wafer.hop_cycles. As often as wanted; the last varies fastest.",
         ),
     ] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE.csv|FILE.parquet", help="The table.")
-    ] = "wse-sweep.csv",
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes. Default: all cores.")] = None,
+    output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet", doc="The table.")] = "wse-sweep.csv",
+    jobs: Annotated[int | None, Option(metavar="N", doc="Processes. Default: all cores.")] = None,
     restart: Annotated[  # noqa: FBT002
-        bool, typer.Option("--restart", help="Drop what an earlier sweep of this table has done.")
+        bool, Option(doc="Drop what an earlier sweep of this table has done.")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Estimate every combination of some settings, on all cores, and write one table with a row for each.
+    """Estimate every combination of some settings, as one table.
 
-    What is done is kept in FILE.partial: after Ctrl-C or a kill the same command goes on from there. A setting that
-    cannot be estimated, such as a model that does not fit, is a row with an error. In a TOML file a list is an axis:
+    On all cores, with a row for each combination. What is done is kept in FILE.partial: after Ctrl-C or a kill the same
+    command goes on from there. A setting that cannot be estimated, such as a model that does not fit, is a row with an
+    error. In a TOML file a list is an axis:
 
     \b
       model = "story"

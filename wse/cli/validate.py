@@ -6,52 +6,51 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
+from wse.request.option import Option
 
 
 def validate(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE.csv", help="More files, after the one of --data.")
+        list[str] | None,
+        Option(positional=True, repeats=True, metavar="FILE.csv", doc="More files, after the one of --data."),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
+            repeats=True,
             metavar="FILE.csv",
-            help="Measurements, one file or several. Default: $WSE_SHARED/reference or ../shared/reference where it "
+            doc="Measurements, one file or several. Default: $WSE_SHARED/reference or ../shared/reference where it "
             "is, else what comes with wse.",
         ),
     ] = None,
     rows: Annotated[
         str,
-        typer.Option(metavar="predicted|all|none", help="Which rows to list one by one; the totals are always there."),
+        Option(metavar="predicted|all|none", doc="Which rows to list one by one; the totals are always there."),
     ] = "predicted",
     page: Annotated[
-        str | None, typer.Option(metavar="FILE.md", help="Also write a page of the results, and a plot beside it.")
+        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it.")
     ] = None,
-    csv: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="Also write every row with its prediction.")
-    ] = None,
+    csv: Annotated[str | None, Option(metavar="FILE.csv", doc="Also write every row with its prediction.")] = None,
     capacity: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="report|refuse",
-            help="Models whose layers do not all fit the SRAM of the PEs: predicted and told, or not predicted.",
+            doc="Models whose layers do not all fit the SRAM of the PEs: predicted and told, or not predicted.",
         ),
     ] = "report",
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="wavelet", help="Compare the fast model with the cycle-by-cycle reference, not with measurements."
+        Option(
+            metavar="wavelet", doc="Compare the fast model with the cycle-by-cycle reference, not with measurements."
         ),
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Predict published measurements, row by row, and say how far off that is.
+    """Predict published measurements, and say how far off that is.
 
-    Rows that no model answers are counted with the reason. A file has the columns of one of four tables, which the
-    page of --page lists.
+    Row by row; rows that no model answers are counted with the reason. A file has the columns of one of four tables,
+    which the page of --page lists.
 
     Examples:
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
+from wse.request.option import Option
 
 
 def view(
     traces: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TRACE [TRACE]", help="A file of wse run or wse estimate; with a second, both side by side."
+        Option(
+            positional=True,
+            repeats=True,
+            metavar="TRACE [TRACE]",
+            doc="A file of wse run or wse estimate; with a second, both side by side.",
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The page; one that is there is replaced.")
+        str, Option(short="-o", metavar="FILE", doc="The page; one that is there is replaced.")
     ] = "wse-view.html",
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Write one HTML page about a trace: maps of the wafers, a token's timeline, cycles by layer and cause, steps.
+    """Write one HTML page about a trace.
 
-    It needs no network and no other file; its keys are told beside each picture, whose main facts are also in words.
+    Maps of the wafers, a token's timeline, cycles by layer and cause, steps. It needs no network and no other file; its
+    keys are told beside each picture, whose main facts are also in words.
 
     Examples:
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from wse.cli import options as opt
+from wse.request.option import Option
 
 
 def wafers(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="Show every number of this wafer or software profile.")
+        str | None,
+        Option(positional=True, metavar="NAME|FILE", doc="Show every number of this wafer or software profile."),
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """List the bundled wafers and software profiles, or all numbers of one with their sources.
+    """List the bundled wafers and software profiles.
+
+    With a name all numbers of that one, with their sources.
 
     Examples:
 

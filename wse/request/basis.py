@@ -130,14 +130,6 @@ def placement_options(
     return replace(options, wafers=fewest_live(basis.mesh or basis.whole, basis.defects, fewest))
 
 
-def check_counts(**counts: int | None) -> None:
-    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
-            raise BadInput(message)
-
-
 def check_context(context: int | None, spec: ModelSpec) -> None:
     """Raise BadInput for a context that is longer than the model was made for."""
     if context is not None and context > spec.context_limit:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput
-from wse.hardware.spec import WaferSpec
-from wse.request.basis import check_counts
+from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
+from wse.request.option import Option, OptionsOf, check_counts, whole_number
+
+if TYPE_CHECKING:
+    from wse.hardware.spec import WaferSpec
 
 GIGA: Final = 1e9
 MICRO: Final = 1e-6
@@ -49,13 +53,55 @@ class CompareRequest:
         streams: Users' batches in flight at once; None for as many as have room for their caches.
     """
 
-    base: EstimateRequest
-    wafers: tuple[int, ...] | None = None
-    mappings: tuple[str, ...] | None = None
-    link_gb_per_s: tuple[float, ...] | None = None
-    link_latency_us: tuple[float, ...] | None = None
+    base: Annotated[
+        EstimateRequest, OptionsOf(without=("model", "wafers", "mapping", "capacity", "sensitivity", "trace"))
+    ]
+    wafers: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            doc="Numbers of wafers; auto: 1, 2, 4 and 8 times the fewest.",
+            panel="Wafer and mapping",
+            metavar="1,2,4|auto",
+            none="auto",
+            read=partial(_counts, "--wafers"),
+        ),
+    ] = None
+    mappings: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            doc="Names of `wse mappings`. Default: all of them.",
+            panel="Wafer and mapping",
+            metavar="NAME,NAME",
+            flag="--mapping",
+            read=partial(_parts, "--mapping"),
+            known=known_names.mappings,
+        ),
+    ] = None
+    link_gb_per_s: Annotated[
+        tuple[float, ...] | None,
+        Option(
+            doc="Of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
+            panel="Wafer and mapping",
+            metavar="GB/s,...",
+            flag="--link-bandwidth",
+            read=partial(_numbers, "--link-bandwidth", "GB/s"),
+        ),
+    ] = None
+    link_latency_us: Annotated[
+        tuple[float, ...] | None,
+        Option(
+            doc="Of links between wafers. Default: the wafer's own, 20 and 0.5 µs.",
+            panel="Wafer and mapping",
+            metavar="µs,...",
+            flag="--link-latency",
+            read=partial(_numbers, "--link-latency", "µs"),
+        ),
+    ] = None
     own_link: bool = False
-    streams: int | None = None
+    streams: Annotated[
+        int | None,
+        Option(doc="Batches in flight at once. Default: as many as their caches fit.", panel="Prompt", metavar="N"),
+    ] = None
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
@@ -104,3 +150,39 @@ def _check_each(option: str, values: tuple[float, ...] | None, bounds: tuple[flo
         if not (math.isfinite(value) and low <= value <= high):
             message = f"{option} {value:g}: give numbers from {low:g} to {high:g} {unit}"
             raise BadInput(message)
+
+
+def _parts(option: str, text: str) -> tuple[str, ...]:
+    """The values of a list with commas between. Raises BadInput where one is empty."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if "" in parts:
+        message = f"{option} {text!r}: give values with commas between"
+        raise BadInput(message)
+    return parts
+
+
+def _counts(option: str, text: str) -> tuple[int, ...]:
+    """The whole numbers of a list. Raises BadInput where a part is none."""
+    counts = []
+    for part in _parts(option, text):
+        if part == "auto":
+            message = f"{option} {text!r}: auto stands alone; give whole numbers with commas between, or auto"
+            raise BadInput(message)
+        count = whole_number(part)
+        if count is None:
+            message = f"{option} {part!r}: give a whole number of at least 1, or auto"
+            raise BadInput(message)
+        counts.append(count)
+    return tuple(counts)
+
+
+def _numbers(option: str, unit: str, text: str) -> tuple[float, ...]:
+    """The numbers of a list. Raises BadInput where a part is none."""
+    numbers = []
+    for part in _parts(option, text):
+        try:
+            numbers.append(float(part))
+        except ValueError as error:
+            message = f"{option} {text!r}: {part!r} is no number; give {unit} with commas between, such as 8,32,150"
+            raise BadInput(message) from error
+    return tuple(numbers)

@@ -9,15 +9,17 @@ and the reference; from Python the field is an argument of the same name. Module
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from types import NoneType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput
 
-Panel = Literal["Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Output"]
+R = TypeVar("R")
+
+Panel = Literal["", "Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Output"]
 
 MOST_DIGITS: Final = 20
 """A whole number with as many digits is a slip, and Python takes long to read millions of them."""
@@ -27,53 +29,67 @@ MOST_DIGITS: Final = 20
 class Option:
     """An option of the command line, and the same argument from Python.
 
+    In annotations its functions are named ones: a lambda that is written there does not see its module.
+
     Attributes:
         doc: What it is, in a line or two.
-        panel: Under which heading it stands in help.
+        panel: Under which heading it stands in help; "Options" where empty.
         metavar: How its value looks, such as ``ROWSxCOLS``; empty for a flag.
         none: The word that stands for None on the command line, such as ``auto``; the option is left out where empty.
         repeats: Whether it may be given several times; the field then holds a tuple of what was given.
         read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
-        known: The names that can be completed; those of ``metavar`` where that lists them, as ``refuse|report``.
+        known: The names that can be completed, or a function that gives them; those of ``metavar`` where it lists them,
+            as ``refuse|report``.
         short: A spelling of one letter, such as ``-o``.
         old: Earlier spellings, such as ``--max-new-tokens``: still read, and shown nowhere.
         positional: Whether it stands without a name before it.
+        flag: The option's long name, where the field has another.
         required: Whether the command line wants it even though the field has a default.
     """
 
     doc: str
-    panel: Panel
+    panel: Panel = ""
     metavar: str = ""
     none: str = ""
     repeats: bool = False
     read: Callable[[str], Any] | None = None
-    known: Callable[[], Iterable[str]] | None = None
+    known: Callable[[], Iterable[str]] | tuple[str, ...] = ()
     short: str = ""
+    flag: str = ""
     old: tuple[str, ...] = ()
     positional: bool = False
     required: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class OptionsOf:
+    """A field of a request that is a request itself: its options are options of the whole, but ``without`` some."""
+
+    without: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestField:
-    """A field of a request that is an option.
+    """A field of a request, or a parameter of a command, that is an option.
 
     Attributes:
         name: The field's name, with underscores.
         type: What it holds where it holds something, such as ``int``; of several types the first.
         default: Its default.
         option: Its description.
+        inside: The field that holds the request with this field; empty where it is the request's own.
     """
 
     name: str
     type: Any
     default: Any
     option: Option
+    inside: str = ""
 
     @property
     def flag(self) -> str:
         """The option's long name, such as ``--new-tokens``."""
-        return f"--{self.name.replace('_', '-')}"
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
 
     @property
     def is_text(self) -> bool:
@@ -104,20 +120,41 @@ class RequestField:
         return number
 
 
+def request_field(name: str, hint: Any, default: Any, *, inside: str = "") -> RequestField | None:
+    """The option that a field or parameter is by its hint, ``Annotated[TYPE, Option(...)]``; None where it is none."""
+    option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
+    if get_origin(hint) is not Annotated or option is None:
+        return None
+    held = get_args(hint)[0]
+    union = held if get_origin(held) in (Union, UnionType) else None
+    types = [t for t in get_args(union) or (held,) if t is not NoneType]
+    return RequestField(name=name, type=types[0], default=default, option=option, inside=inside)
+
+
 @cache
 def options_of(request: type) -> dict[str, RequestField]:
     """The options of a request class by field, in the order of its fields."""
     hints = get_type_hints(request, include_extras=True)
-    described = {}
+    options: dict[str, RequestField] = {}
     for field in dataclasses.fields(request):
         hint = hints[field.name]
-        option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
-        if get_origin(hint) is not Annotated or option is None:
-            continue
-        held = get_args(hint)[0]
-        types = [t for t in get_args(held) or (held,) if t is not NoneType]
-        described[field.name] = RequestField(name=field.name, type=types[0], default=field.default, option=option)
-    return described
+        nested = next((o for o in get_args(hint)[1:] if isinstance(o, OptionsOf)), None)
+        if nested is not None:
+            inner = options_of(get_args(hint)[0])
+            options |= {n: replace(f, inside=field.name) for n, f in inner.items() if n not in nested.without}
+        elif (described := request_field(field.name, hint, field.default)) is not None:
+            options[field.name] = described
+    return options
+
+
+def request_of(request: type[R], values: Mapping[str, Any]) -> R:
+    """The request with some values of its options."""
+    options = options_of(request)
+    own = {name: value for name, value in values.items() if not options[name].inside}
+    for outer in dict.fromkeys(field.inside for field in options.values() if field.inside):
+        inner = get_args(get_type_hints(request, include_extras=True)[outer])[0]
+        own[outer] = inner(**{name: value for name, value in values.items() if options[name].inside == outer})
+    return request(**own)
 
 
 def whole_number(text: str) -> int | None:
@@ -125,3 +162,11 @@ def whole_number(text: str) -> int | None:
     text = text.strip()
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < MOST_DIGITS else None
+
+
+def check_counts(**counts: int | None) -> None:
+    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
+            raise BadInput(message)

@@ -92,7 +92,7 @@ class PlacementRequest:
             "scale an output, or as int4 with a scale every 32 inputs. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
-            known=lambda: (*DTYPES, *CODINGS),
+            known=(*DTYPES, *CODINGS),
         ),
     ] = None
     activations: Annotated[
@@ -101,7 +101,7 @@ class PlacementRequest:
             doc="All but quantised weights: float32, float16, bfloat16. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
-            known=lambda: DTYPES,
+            known=DTYPES,
         ),
     ] = None
     accumulate: Annotated[

@@ -10,12 +10,12 @@ from wse.models.spec import ModelSpec
 from wse.request.basis import (
     Placeable,
     check_context,
-    check_counts,
     load_basis,
     placement_options,
 )
 from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import as_programs_see
+from wse.request.option import check_counts
 from wse.serving.economics import Economics, load_economics
 
 MOST_USERS = 4096

@@ -12,8 +12,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import Checkpoint
-from wse.request.basis import Placeable, check_context, check_counts, load_basis, placement_options
+from wse.request.basis import Placeable, check_context, load_basis, placement_options
 from wse.request.live_mesh import as_programs_see
+from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
 from wse.request.sampling_request import check_sampling

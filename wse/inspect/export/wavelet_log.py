@@ -115,7 +115,9 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
         message = f"{trace.path}: wavelets/source: does not say where all wavelets came from; make the trace again"
         raise BadTrace(message)
     if not 0 <= wafer < trace.header.wafers:
-        message = f"--wafer {wafer}: {trace.path} has the wafers 0 to {trace.header.wafers - 1}; give one of those"
+        message = (
+            f"--wafer-index {wafer}: {trace.path} has the wafers 0 to {trace.header.wafers - 1}; give one of those"
+        )
         raise BadInput(message)
     trace.check_size("wavelets", schema.TABLES["wavelet"], rows)
     moves = {name: trace.column(f"wavelets/{name}").astype(np.int64) for name in _READ}
@@ -178,7 +180,7 @@ def _roots(parent: Array) -> Array:
 
 def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, shown: int) -> None:
     """Raise BadInput where nothing is to be shown, or too much."""
-    option = f"--wafer {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
+    option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
     if not shown:
         has = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
         message = f"{option}: the log of {trace.path} has {has}; give another"

@@ -1,0 +1,106 @@
+"""Help: headings of options, summaries that fit, first commands, completion; and spellings of an earlier version."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse
+from tests.cli.test_process import ENVIRONMENT, WSE
+from wse.cli.app import COMMANDS
+from wse.cli.reference import reference
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_summary_of_each_command_fits_its_line(wse: Wse) -> None:
+    listed = re.findall(r"^ {2}(\w+) +(.*)$", wse("--help").out.partition("Commands:")[2], re.MULTILINE)
+    assert [name for name, _ in listed[: len(COMMANDS)]] == list(COMMANDS)
+    assert all(summary.endswith(".") and "..." not in summary for _, summary in listed[: len(COMMANDS)])
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
+    words = [command] if command else []
+    text = wse(*words, "-h").out
+    assert text == wse(*words, "--help").out
+    long = [line for line in text.split("\n") if len(line) > 80 and not line.startswith("    wse ")]
+    assert not long
+
+
+def test_the_options_of_a_run_stand_under_headings(wse: Wse) -> None:
+    text = wse("run", "--help").out
+    headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert headings == ["Arguments", "Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Output"]
+    sampling = text.partition("Sampling:")[2].partition("Trace:")[0]
+    assert re.findall(r"^ {2}(--[\w-]+)", sampling, re.MULTILINE) == [
+        "--temperature",
+        "--top-k",
+        "--top-p",
+        "--min-p",
+        "--repetition-penalty",
+        "--seed",
+    ]
+
+
+def test_wse_alone_shows_three_commands_to_begin_with(wse: Wse) -> None:
+    outcome = wse()
+    assert outcome.code == 0
+    assert len(re.findall(r"^ {2}wse \w+", outcome.out, re.MULTILINE)) == 3
+    assert "wse --help" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("wse es", "estimate"),
+        ("wse estimate llama-3-8", "llama-3-8b"),
+        ("wse run --wafer ws", "wse2\nwse3"),
+        ("wse run --mapping pipe", "pipeline"),
+        ("wse run --software acad", "academic"),
+        ("wse compile --dtype int", "int8\nint4"),
+        ("wse run --trace-policy c", "continue"),
+        ("wse run --temp", "--temperature"),
+    ],
+)
+def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
+    import subprocess
+
+    asked = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(WSE, env=ENVIRONMENT | asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == offered
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        (["run", "--trace", "none", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]),
+        (["compile", "story", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]),
+        (
+            ["estimate", "story", "--mesh", "24x24", "--prompt-len", "8", "--json"],
+            ["--max-new-tokens", "2"],
+            ["--new-tokens", "2"],
+        ),
+        (["export", "t.h5", "--to", "perfetto", "--json"], ["--out", "t.json.gz"], ["--output", "t.json.gz"]),
+        (["export", "t.h5", "--to", "simulator-log"], ["--wafer", "7"], ["--wafer-index", "7"]),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_spellings_of_an_earlier_version_are_read_and_not_shown(
+    wse: Wse, trace: str, command: list[str], old: list[str], new: list[str]
+) -> None:
+    earlier, now = wse(*command, *old), wse(*command, *new)
+    assert earlier.code == now.code
+    assert earlier.err == now.err
+    walls = re.compile(r'"emulation": \{[^}]*\}|"[a-z_]*wall_s": [\d.e-]+')
+    assert walls.sub("", earlier.out) == walls.sub("", now.out)
+    text = wse(command[0], "--help").out
+    assert f"{old[0]} " not in text
+    assert f"{new[0]} " in text
+
+
+def test_the_reference_of_the_command_line_is_current() -> None:
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert page == reference(), "write it anew: python -m wse.cli.reference > docs/reference/cli.md"
