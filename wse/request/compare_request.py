@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
@@ -105,6 +104,8 @@ class CompareRequest:
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
+        from wse.compiler.strategies import strategies
+
         return tuple(dict.fromkeys(self.mappings or strategies()))
 
     def links(self, wafer: WaferSpec) -> tuple[Link, ...]:
@@ -124,6 +125,8 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
+    from wse.compiler.strategies import strategy
+
     for name in request.names():
         strategy(name, where="--mapping")
     for count in request.wafers or ():

@@ -149,7 +149,8 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 def request_of(request: type[R], values: Mapping[str, Any]) -> R:
     """The request with some values of its options."""
-    options = options_of(request)
+    kind: type = request
+    options = options_of(kind)
     own = {name: value for name, value in values.items() if not options[name].inside}
     for outer in dict.fromkeys(field.inside for field in options.values() if field.inside):
         inner = get_args(get_type_hints(request, include_extras=True)[outer])[0]
