@@ -35,11 +35,9 @@ class ExpertLoad:
         both = {at: first[at] + second[at] for at in first if at in second}
         return dict(sorted((first | second | both).items()))
 
-    def facts(self) -> dict[str, Any]:
-        """``experts``: the load of each layer, tokens by expert; nothing for a model without experts."""
-        if not self.over_run:
-            return {}
-        layers = [
+    def by_layer(self) -> list[dict[str, Any]]:
+        """Rows of ``layer``, and tokens by expert of each phase (``prompt``, ``generated``), by layer."""
+        return [
             {
                 "layer": layer,
                 **{
@@ -49,7 +47,10 @@ class ExpertLoad:
             }
             for layer, total in self.over_run.items()
         ]
-        return {"experts": {"load": layers}}
+
+    def facts(self) -> dict[str, Any]:
+        """``experts``: the load of each layer; nothing for a model without experts."""
+        return {"experts": {"load": self.by_layer()}} if self.over_run else {}
 
 
 def load_in(trace: Trace) -> ExpertLoad:

@@ -25,7 +25,6 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.record.header import trace_header
 from wse.record.recorder import MOST_ROWS, Recorder
-from wse.report.as_json import Report
 from wse.request.basis import Placeable
 from wse_traces.errors import TraceError
 
@@ -33,7 +32,7 @@ NO_TOKEN = -1
 """Id of a token that nobody knows."""
 
 
-def write_estimate(path: Path, prepared: Placeable, program: Program, counted: Timed, report: Report) -> None:
+def write_estimate(path: Path, prepared: Placeable, program: Program, counted: Timed, report: dict[str, Any]) -> None:
     """Write the trace of what was counted; ``report`` is kept in it, with inputs that are the options in the header.
 
     Raises:

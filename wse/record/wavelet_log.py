@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.report.as_json import Report
 from wse.wavelet.phase import I64, phase_run
 from wse.wavelet.size import check_size
 from wse_traces.write import TraceWriter
+
+
+class WaveletLog(NamedTuple):
+    """The length of a pass in cycles, the links that its wavelets went over, and the moves in the log."""
+
+    cycles: int
+    wavelet_hops: int
+    moves: int
 
 
 def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
@@ -36,8 +44,8 @@ def log_wavelets(
     software: SoftwareProfile,
     *,
     pass_index: int,
-) -> Report:
-    """Carry out ``phase`` and append its log; its cycles, hops and moves.
+) -> WaveletLog:
+    """Carry out ``phase`` and append its log.
 
     ``lengths`` are the tokens in the cache before it, of the user whose prompt it reads, or of each.
     Cycles are those of the wavelet reader, without crossings between wafers and to the host.
@@ -53,4 +61,4 @@ def log_wavelets(
         writer.append("wavelet_source", {"source": source})
 
     ran = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)
-    return {"cycles": ran.cycles, "wavelet_hops": int(ran.hops.sum()), "moves": moved}
+    return WaveletLog(cycles=ran.cycles, wavelet_hops=int(ran.hops.sum()), moves=moved)

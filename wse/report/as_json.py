@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from wse.report.result import Result, plain
+
 Report = dict[str, Any]
 """A report as plain values, with the JSON keys that the command line promises."""
 
 
-def as_json(report: dict[str, Any]) -> str:
+def as_json(report: Result | dict[str, Any]) -> str:
     """``report`` as strict JSON with a line end. A number that is none (NaN, infinity) becomes null."""
-    return json.dumps(_strict(report), allow_nan=False) + "\n"
+    return json.dumps(_strict(plain(report)), allow_nan=False) + "\n"
 
 
 def _strict(value: Any) -> Any:

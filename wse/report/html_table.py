@@ -17,10 +17,11 @@ def tables_as_html(tables: Sequence[Table]) -> str:
 def table_as_html(table: Table) -> str:
     """A table as one ``<table>`` element; ``data-value`` of a cell is what a page sorts numbers by."""
     caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
-    head = "".join(_heading(column) for column in table.columns)
+    titled = any(column.title for column in table.columns)
+    head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
     bests = [column.best_value(table.rows) for column in table.columns]
     body = "\n".join(_row(table, row, bests) for row in table.rows)
-    return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
 
 
 def _note(note: str) -> str:
@@ -29,7 +30,7 @@ def _note(note: str) -> str:
 
 def _heading(column: Column) -> str:
     doc = f' title="{escape(column.doc)}"' if column.doc else ""
-    return f'<th scope="col"{_kind(column.numeric)}{doc}>{escape(column.title or column.key)}</th>'
+    return f'<th scope="col"{_kind(column.numeric)}{doc}>{escape(column.title)}</th>'
 
 
 def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:

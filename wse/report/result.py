@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from wse.report.html_table import tables_as_html
 from wse.report.table import Table
@@ -22,6 +22,9 @@ class Doc(NamedTuple):
     unit: str = ""
 
 
+R = TypeVar("R", bound="Result")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """A result, or a part of one."""
@@ -30,6 +33,10 @@ class Result:
         """The result as plain values: the same keys and values as the command line's ``--json``."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name.removesuffix("_"): plain(value) for name, value in values if value is not None}
+
+    def extended(self, kind: type[R], **more: Any) -> R:
+        """The result as one of a ``kind`` that has its fields and ``more``."""
+        return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
 
     def tables(self) -> tuple[Table, ...]:
         """The tables that show the result to people; none where a result has no view of its own."""

@@ -28,13 +28,14 @@ class Column:
 
     Attributes:
         key: Key in the row, and name of the column in CSV files.
-        title: Heading for people; the key where it is empty.
+        title: Heading for people.
         doc: What the column means, in one line.
         cell: The text of a row's cell; the value under ``key`` as it is where this is None.
         numeric: Whether cells are numbers, which stand at the right and sort by value.
         best: Whether the largest or the smallest value of the column is marked.
         priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
         folds: Whether a long text may go on in a further line.
+        style: The style of its cells on a terminal, as rich writes it.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Column:
     best: Literal["", "largest", "smallest"] = ""
     priority: int = 0
     folds: bool = False
+    style: str = ""
 
     def text(self, row: Row) -> str | Text:
         """The text of the row's cell; empty where the row has no such value."""
@@ -80,3 +82,9 @@ class Table:
     title: str = ""
     note: str = ""
     style: Callable[[Row], str] | None = None
+
+
+def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
+    """A table of names and texts, without headings."""
+    columns = (Column(key="name", style="bright_black"), Column(key="text", folds=True))
+    return Table(columns=columns, rows=[{"name": name, "text": text} for name, text in rows], title=title, note=note)

@@ -27,7 +27,7 @@ def print_table(console: Console, table: Table) -> None:
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
         justify = "right" if column.numeric else "left"
-        view.add_column(column.title, justify=justify, no_wrap=not column.folds, overflow="fold")  # type: ignore[arg-type]
+        view.add_column(column.title, justify=justify, no_wrap=not column.folds, overflow="fold", style=column.style)  # type: ignore[arg-type]
     for index in range(len(table.rows)):
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)

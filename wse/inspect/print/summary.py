@@ -36,10 +36,10 @@ MOST_STEPS: Final = 3
 def print_summary(console: Console, facts: dict[str, Any]) -> None:
     """Print the summary; of links and steps the first few."""
     heading(console, "Trace", shown(facts["trace"]))
-    system = facts["system"]
+    system, wafer = facts["system"], facts["wafer"]
     rows = [
         ("model", shown(facts["model"]["name"])),
-        ("wafer", wafer_line(facts["wafer"], system["wafers"])),
+        ("wafer", wafer_line(wafer["name"], wafer["rows"], wafer["cols"], wafer["clock_hz"], system["wafers"])),
         ("mapping", f"{shown(system['mapping'])}, {several(len(system['stages']), 'region')}"),
         ("tokens", f"{count(facts['prompt_tokens'])} of the prompt, {count(facts['generated_tokens'])} generated"),
         *_texts(facts["users"]),

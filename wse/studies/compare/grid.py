@@ -18,7 +18,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import economics_facts, row_of
 from wse.studies.compile.choose import best
 from wse.studies.estimate.estimate import OnPiece, estimate_of, inputs
-from wse.studies.results.facts import model_facts
+from wse.studies.results.placement import model_result
 
 
 def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None) -> Report:
@@ -57,10 +57,10 @@ def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, nam
             rows.append({"mapping": name, "wafers": wafers, "reason": str(error)})
             done += 1 + len(wanted)
             continue
-        model = model or model_facts(prepared.spec, program)
+        model = model or model_result(prepared.spec, program).to_dict()
         for number, link in enumerate(wanted, start=1):
             on_piece(done + number, pieces, f"{told}: timing")
-            report = estimate_of(with_link(prepared, link), program)
+            report = estimate_of(with_link(prepared, link), program).to_dict()
             chosen = {} if program.mapping_name == name else {"chosen": program.mapping_name}
             rows.append({**row_of(report, link, prepared.economics, request.streams), "mapping": name, **chosen})
         done += 1 + len(wanted)

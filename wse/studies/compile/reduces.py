@@ -8,8 +8,9 @@ without the launch of its step, which is the same whatever the pattern.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.program.steps import ROWS, Kind
+from wse.report.result import Doc, Result
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
@@ -54,22 +56,38 @@ class Line(NamedTuple):
     cycles: float
 
 
-def reduce_facts(program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class ReduceResult(Result):
+    """Steps of a token that combine as many words over lines of the same length in the same way."""
+
+    pattern: Annotated[str, Doc("name of the pattern")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
+    steps: Annotated[int, Doc("such steps of a token")]
+    pes: Annotated[int, Doc("PEs of the longest stretch over which words are combined")]
+    words: Annotated[int, Doc("words in each PE", "words")]
+    cycles: Annotated[float, Doc("one of these steps, without its launch", "cycles")]
+    bound_cycles: Annotated[
+        float | None, Doc("the published lower bound; of lines that are not too long", "cycles")
+    ] = None
+    times_bound: Annotated[float | None, Doc("the cycles over that bound")] = None
+    cheapest: Annotated[str | None, Doc("the cheapest pattern for it; where it was searched")] = None
+    cheapest_cycles: Annotated[float | None, Doc("what that takes", "cycles")] = None
+
+
+def reduces_result(
+    program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: int
+) -> tuple[ReduceResult, ...]:
     """Reduces and all-reduces of a decoded token with ``slots`` cache slots in use on the fullest row.
 
-    Those that take the most cycles of a token come first; ``steps`` says how many steps a token are alike. There is no
-    ``bound_cycles`` where a line is longer than ``MOST_PES``, and no ``cheapest`` where those before took up as many.
-    Sums by pairs of tokens and experts are those of the fullest column where tokens choose as evenly as they can.
+    Those that take the most cycles of a token come first. There is no ``bound_cycles`` where a line is longer than
+    ``MOST_PES``, and no ``cheapest`` where those before took up as many. Sums by pairs of tokens and experts are those
+    of the fullest column where tokens choose as evenly as they can.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
     steps = _lines(program, slots, times)
     ranked = sorted(steps, key=lambda line: -steps[line] * line.cycles)
-    rows = [_row(line, steps[line], wafer) for line in ranked]
     cheapest = _cheapest(ranked, times, wafer)
-    for line, row in zip(ranked, rows, strict=True):
-        if found := cheapest.get((line.stretch, line.words)):
-            row |= {"cheapest": found.told, "cheapest_cycles": found.cost}
-    return rows
+    return tuple(_row(line, steps[line], cheapest.get((line.stretch, line.words)), wafer) for line in ranked)
 
 
 def stretch_of(pattern: LineSchedule) -> Stretch | None:
@@ -108,32 +126,33 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
     return steps
 
 
-def _row(line: Line, steps: int, wafer: WaferSpec) -> dict[str, Any]:
+def _row(line: Line, steps: int, cheapest: Chosen | None, wafer: WaferSpec) -> ReduceResult:
     pes, root = line.stretch.pes, line.stretch.root
-    row = {
-        "pattern": line.pattern,
-        "along": "rows" if line.axis == ROWS else "columns",
-        "steps": steps,
-        "pes": pes,
-        "words": line.words,
-        "cycles": line.cycles,
-    }
-    if pes <= MOST_PES:
-        row["bound_cycles"] = reduce_bound(pes, line.words, wafer, root=root)
-        row["times_bound"] = distance_to_bound(line.cycles, pes, line.words, wafer, root=root)
-    return row
+    bounded = pes <= MOST_PES
+    return ReduceResult(
+        pattern=line.pattern,
+        along="rows" if line.axis == ROWS else "columns",
+        steps=steps,
+        pes=pes,
+        words=line.words,
+        cycles=line.cycles,
+        bound_cycles=reduce_bound(pes, line.words, wafer, root=root) if bounded else None,
+        times_bound=distance_to_bound(line.cycles, pes, line.words, wafer, root=root) if bounded else None,
+        cheapest=None if cheapest is None else cheapest.told,
+        cheapest_cycles=None if cheapest is None else cheapest.cost,
+    )
 
 
 def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict[tuple[Stretch, int], Chosen]:
-    """By stretch and words, as long as there are PEs to search."""
-    found: dict[tuple[Stretch, int], Chosen] = {}
+    """The cheapest patterns by stretch and words, as long as there are PEs to search."""
+    patterns: dict[tuple[Stretch, int], Chosen] = {}
     left = MOST_PES
     for line in ranked:
         stretch, words, axis = line.stretch, line.words, line.axis
-        if (stretch, words) in found or stretch.pes > left:
+        if (stretch, words) in patterns or stretch.pes > left:
             continue
         left -= stretch.pes
-        found[stretch, words] = auto(
+        patterns[stretch, words] = auto(
             stretch.operation,
             stretch.pes,
             1,
@@ -142,7 +161,7 @@ def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict
             level_cycles=level_cycles(wafer),
             cost=partial(_cycles, times, axis, words),
         )
-    return found
+    return patterns
 
 
 def _cycles(times: PatternTimes, axis: int, words: int, pattern: LineSchedule) -> float:

@@ -1,8 +1,10 @@
-"""``bounds`` of a report: for a whole token and for ops, layers and stages the estimate beside what limits it."""
+"""``bounds`` of a result: for a whole token and for ops, layers and stages the estimate beside what limits it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,67 +12,96 @@ import numpy.typing as npt
 from wse.fabric.bounds import BOUNDS, PhaseBounds
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import AlikeTokens, Fabric
+from wse.hardware.number import Grade
 from wse.models.spec import Layer, ModelSpec
-from wse.report.as_json import Report
+from wse.report.result import Doc, Result
 from wse.studies.estimate.grades import SOURCES, Grades
+from wse.studies.results.phases import CyclesBy
 
 F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
+Bound = Literal["sram", "arithmetic", "hops", "crossing"]
+"""What no software gets below on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
+Name = TypeVar("Name", str, int)
 
-def bound_facts(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], grades: Grades) -> Report:
-    """``bounds``: ``token``, and the same token by kind of op, by kind of layer and by stage, in the order of the ops.
 
-    A row has the mean cycles of a decoded token, the bounds in cycles (`wse.fabric.bounds`), the one that limits, how
-    many times it the estimate is, and what both rest on. A row without a bound, of ops that neither multiply nor
-    send, has none of these.
+@dataclass(frozen=True, kw_only=True)
+class BoundRow(Result):
+    """Some steps of a mean decoded token beside their bounds.
+
+    A row without a bound, of ops that neither multiply nor send, has no ``limit`` and nothing that follows from it.
     """
+
+    op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None
+    layers: Annotated[str | None, Doc("kind of layer; of the rows of `layers`")] = None
+    stage: Annotated[int | None, Doc("index of the stage; of the rows of `stages`")] = None
+    cycles: Annotated[float, Doc("what these steps take", "cycles")]
+    cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
+    bounds: Annotated[Mapping[Bound, float], Doc("what no software gets below on this placement", "cycles")]
+    source: Annotated[str, Doc("the weakest kind of source among the constants: measured, vendor, fitted, assumed")]
+    sources: Annotated[Mapping[str, float], Doc("share of the cycles that rests on each kind of source")]
+    limit: Annotated[Bound | None, Doc("the largest of the bounds")] = None
+    ratio: Annotated[float | None, Doc("the cycles over that bound")] = None
+    bound_grade: Annotated[Grade | None, Doc("grade of the weakest constant of that bound")] = None
+    bound_source: Annotated[str | None, Doc("the same in a word")] = None
+    count: Annotated[int | None, Doc("ops or layers of this kind")] = None
+    wafer: Annotated[int | None, Doc("index of the stage's wafer")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundsResult(Result):
+    """The mean decoded token, and the same by kind of op, by kind of layer and by stage, in the order of the ops."""
+
+    token: Annotated[BoundRow, Doc("the whole token")]
+    ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
+    layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
+    stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
+
+
+def bounds_result(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], grades: Grades) -> BoundsResult:
+    """The bounds of decoded tokens, of which those that cost the same come as one of ``alike``."""
     program, phase = fabric.program, fabric.program.decode
-    found = PhaseBounds(program, fabric.wafer, fabric.software)
-    tokens, like = sum(each.tokens for each in alike), fabric.like_anywhere(phase)
+    bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
+    tokens, like = sum(group.tokens for group in alike), fabric.like_anywhere(phase)
     cycles, bounds = np.zeros((len(phase.steps), len(CAUSES))), np.zeros((len(phase.steps), len(BOUNDS)))
-    for each in alike:
-        cycles += each.cost.by_cause * each.tokens
-        bounds += found.of(phase, each.slots, like) * each.tokens
+    for group in alike:
+        cycles += group.cost.by_cause * group.tokens
+        bounds += bounds_of.of(phase, group.slots, like) * group.tokens
     kinds = [_kind(layer) for layer in spec.layers]
     layer_of = [kinds[layer] if layer >= 0 else OUTSIDE for layer in program.op_layers]
     ops: list[int] = phase.steps.op.tolist()
 
-    def rows(key: str, names: Iterable[str | int]) -> list[Report]:
-        mine: dict[str | int, list[int]] = {}
+    def rows(names: Iterable[Name]) -> Iterable[tuple[Name, BoundRow]]:
+        steps_of: dict[Name, list[int]] = {}
         for step, name in enumerate(names):
-            mine.setdefault(name, []).append(step)
-        return [{key: name, **_row(cycles[steps], bounds[steps], tokens, grades)} for name, steps in mine.items()]
+            steps_of.setdefault(name, []).append(step)
+        return ((name, _row(cycles[steps], bounds[steps], tokens, grades)) for name, steps in steps_of.items())
 
-    by_op = rows("op", (program.op_kinds[op] for op in ops))
-    by_layer = rows("layers", (layer_of[op] for op in ops))
-    by_stage = rows("stage", phase.steps.stage.tolist())
-    return {
-        "token": _row(cycles, bounds, tokens, grades),
-        "ops": [{**row, "count": program.op_kinds.count(row["op"])} for row in by_op],
-        "layers": [{**row, "count": kinds.count(row["layers"])} for row in by_layer],
-        "stages": [{**row, "wafer": program.stages[row["stage"]].wafer} for row in by_stage],
-    }
+    by_op = rows(program.op_kinds[op] for op in ops)
+    by_layer = rows(layer_of[op] for op in ops)
+    by_stage = rows(int(stage) for stage in phase.steps.stage)
+    return BoundsResult(
+        token=_row(cycles, bounds, tokens, grades),
+        ops=tuple(replace(row, op=kind, count=program.op_kinds.count(kind)) for kind, row in by_op),
+        layers=tuple(replace(row, layers=kind, count=kinds.count(kind)) for kind, row in by_layer),
+        stages=tuple(replace(row, stage=stage, wafer=program.stages[stage].wafer) for stage, row in by_stage),
+    )
 
 
-def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> Report:
-    """Of some steps, ``[steps, causes]`` and ``[steps, bounds]`` over all tokens."""
-    by = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
-    below = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
-    row: Report = {
-        "cycles": sum(by.values()),
-        "cycles_by": by,
-        "bounds": below,
-        "source": grades.source(by),
-        "sources": grades.shares(by),
-    }
+def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
+    """The row of some steps, from their cycles ``[steps, causes]`` and bounds ``[steps, bounds]`` over all tokens."""
+    by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
+    below: dict[Bound, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
+    row = BoundRow(
+        cycles=sum(by.values()), cycles_by=by, bounds=below, source=grades.source(by), sources=grades.shares(by)
+    )
     limit = max(below, key=lambda bound: below[bound])
-    if below[limit]:
-        row["limit"] = limit
-        row["ratio"] = row["cycles"] / below[limit]
-        row["bound_grade"] = grades.of_bound(limit)
-        row["bound_source"] = SOURCES[grades.of_bound(limit)]
-    return row
+    if not below[limit]:
+        return row
+    grade = grades.of_bound(limit)
+    ratio = row.cycles / below[limit]
+    return replace(row, limit=limit, ratio=ratio, bound_grade=grade, bound_source=SOURCES[grade])
 
 
 def _kind(layer: Layer) -> str:

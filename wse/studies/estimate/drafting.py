@@ -18,10 +18,10 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Found
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
-from wse.report.as_json import Report
 from wse.request.basis import Placeable
 from wse.serving.acceptance import Acceptance
 from wse.serving.speculation import best_draft
+from wse.studies.results.phases import DecodeResult
 
 COST_GRADE: Final[Grade] = "I"
 
@@ -45,14 +45,14 @@ class Drafting:
     grade: Grade
 
 
-def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: Report) -> Drafting:
+def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: DecodeResult) -> Drafting:
     """The best draft on a curve for the one user of a request.
 
     Args:
         curve: Tokens per pass by draft length.
         prepared: The request.
         found: What was compiled for it.
-        decode: The ``decode`` of its report.
+        decode: Generated tokens of its estimate.
     """
 
     plain = _pass_cycles(prepared, found, 1)
@@ -72,15 +72,14 @@ def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: Report
     )
 
 
-def draft_cost(decode: Report, layers: int) -> float:
+def draft_cost(decode: DecodeResult, layers: int) -> float:
     """The time of a drafted token over that of a token of the model; 1 for a model of one layer on one wafer.
 
-    ``decode`` is that of the model's report. Crossings between wafers are steps of layers, of each its share; a draft
-    has none.
+    ``decode`` is of the model. Crossings between wafers are steps of layers, of each its share; a draft has none.
     """
-    layer = decode["cycles_per_layer"] - decode["cycles_by"]["crossing"] / layers
-    outside = decode["cycles_per_token"] - layers * decode["cycles_per_layer"]
-    return float((layer + outside) / decode["cycles_per_token"])
+    layer = decode.cycles_per_layer - decode.cycles_by["crossing"] / layers
+    outside = decode.cycles_per_token - layers * decode.cycles_per_layer
+    return (layer + outside) / decode.cycles_per_token
 
 
 def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:

@@ -7,37 +7,30 @@ through the cache slots in use and the rows that pass an entry up, so tokens ali
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wse.fabric.clock import Clock, Timed
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import Fabric
-from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.report.as_json import Report
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import best, found
-from wse.studies.estimate.bounds import bound_facts
-from wse.studies.estimate.economy import economy_facts
-from wse.studies.estimate.grades import Grades, code_facts, grade_facts
-from wse.studies.estimate.latency import latency_facts
-from wse.studies.estimate.search_facts import search_facts
-from wse.studies.estimate.sensitivity import changed_requests, sensitivity_facts
-from wse.studies.estimate.stream_facts import schedule_facts
-from wse.studies.estimate.users import user_facts
-from wse.studies.results.defect_facts import defect_facts
-from wse.studies.results.facts import (
-    crossing_facts,
-    decode_facts,
-    fabric_facts,
-    model_facts,
-    prefill_facts,
-    sram_facts,
-    system_facts,
-    wafer_facts,
-)
+from wse.studies.estimate.bounds import BoundsResult, bounds_result
+from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
+from wse.studies.estimate.grades import Grades, code_result, grades_result
+from wse.studies.estimate.latency import latency_result
+from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.result import EstimateResult, EstimateSram
+from wse.studies.estimate.search_result import search_result
+from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
+from wse.studies.estimate.users import users_result
+from wse.studies.results.defects import defects_result
+from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
+from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.sram import sram_result, use_bytes
+from wse.studies.results.traffic import crossing_result, fabric_result
 
 OnPiece = Callable[[int, int, str], None]
 
@@ -56,8 +49,8 @@ def estimate(
     sensitivity: bool = False,
     trace: Path | None = None,
     on_piece: OnPiece = lambda done, total, name: None,
-) -> Report:
-    """The report of a request, with the JSON keys that the command line promises.
+) -> EstimateResult:
+    """Compile a request and time it.
 
     Args:
         request: The request.
@@ -76,79 +69,115 @@ def estimate(
     others = changed_requests(prepared) if sensitivity else {}
     pieces += [*others, *(["trace"] if trace else [])]
     on_piece(1, len(pieces), pieces[1])
-    chosen = found(prepared)
+    choice = found(prepared)
     on_piece(2, len(pieces), pieces[2])
-    counted = timed(prepared, chosen.program, None)
-    report = report_of(prepared, chosen.program, counted)
-    tried = search_facts(chosen)
-    if tried:
-        report["search"] = tried
+    counted = timed(prepared, choice.program, None)
+    result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
     if sensitivity:
 
-        def estimated(name: str, other: EstimateRequest) -> Report:
+        def estimated(name: str, other: EstimateRequest) -> EstimateResult:
             on_piece(pieces.index(name), len(pieces), name)
             prepared = prepare_estimate(other)
             return estimate_of(prepared, best(prepared).program)
 
-        report["sensitivity"] = sensitivity_facts(report, others, estimated)
+        result = replace(result, sensitivity=sensitivity_result(result, others, estimated))
     if trace is not None:
         from wse.record.estimate import write_estimate  # HDF5 is slow to load
 
         on_piece(pieces.index("trace"), len(pieces), "trace")
-        report["trace"] = str(trace)
-        write_estimate(trace, prepared, chosen.program, counted, report)
+        result = replace(result, trace=str(trace))
+        write_estimate(trace, prepared, choice.program, counted, result.to_dict())
     on_piece(len(pieces), len(pieces), "")
-    return report
+    return result
 
 
-def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> Report:
-    """The report of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
-    return report_of(prepared, program, timed(prepared, program, routing), given_routing=routing is not None)
+def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
+    """The result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
+    return result_of(prepared, program, timed(prepared, program, routing), given_routing=routing is not None)
 
 
-def report_of(prepared: PreparedEstimate, program: Program, counted: Timed, *, given_routing: bool = False) -> Report:
-    """The report of what was counted."""
-    clock, prompts, alike = counted
-    wafer, spec, tokens = prepared.wafer, prepared.spec, sum(prepared.options.prompt_tokens)
+def result_of(
+    prepared: PreparedEstimate, program: Program, counted: Timed, *, given_routing: bool = False
+) -> EstimateResult:
+    """The result of cycles that were counted."""
+    clock, wafer = counted.clock, prepared.wafer
+    grades = _grades(prepared)
+    prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)
+    tokens = _decoded(prepared, program, counted, grades)
+    return EstimateResult(
+        inputs=inputs(prepared),
+        batch=program.batch,
+        model=model_result(prepared.spec, program),
+        wafer=wafer_result(wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe),
+        system=system_result(program, context=program.context),
+        sram=_sram(prepared, program, grades),
+        prefill=prefill,
+        fabric=fabric_result(program, clock.decode),
+        latency=latency_result(clock, program, wafer),
+        decode=tokens.decode,
+        crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
+        schedule=tokens.pipelining,
+        bounds=tokens.bounds,
+        energy=tokens.energy,
+        cost=tokens.cost,
+        grades=grades_result(grades, program.wafers, prefill, tokens.decode, tokens.energy, tokens.cost),
+        routing=("given" if given_routing else "even") if any(program.mixtures) else None,
+        defects=defects_result(prepared, program, prepared.midway),
+    )
+
+
+def _grades(prepared: PreparedEstimate) -> Grades:
+    """The grades of the constants that a request is timed with."""
     request = prepared.request
-    grades = Grades(
+    return Grades(
         request.wafer,
         request.software,
-        wafer.generation,
+        prepared.wafer.generation,
         wafer_values=request.wafer_values,
         software_values=request.software_values,
     )
-    report: Report = {
-        "inputs": inputs(prepared),
-        "batch": program.batch,
-        "model": model_facts(spec, program),
-        "wafer": {**wafer_facts(wafer), "sram_bytes_per_pe": wafer.sram_bytes_per_pe},
-        "system": {**system_facts(program), "context": program.context},
-        "sram": {
-            **sram_facts(program, wafer.sram_bytes_per_pe),
-            "stages": [stage_bytes(program, i, wafer.sram_bytes_per_pe) for i in range(len(program.stages))],
-            "code": code_facts(prepared.software, grades, wafer.generation),
-            "users": user_facts(program, spec.context_limit),
-        },
-        "prefill": prefill_facts(clock.prefill, tokens, wafer.clock_hz),
-        "fabric": fabric_facts(program, clock.decode),
-        "latency": latency_facts(clock, program, wafer),
-    }
-    if clock.decode.runs:
-        report["decode"] = decode_facts(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
-        report["crossing"] = crossing_facts(clock.decode, wafer.clock_hz)
-    if alike:
-        midway = clock.fabric.decode_cost(*prepared.midway)
-        report["schedule"] = schedule_facts(clock.fabric, prompts, midway, prepared.new_tokens)
-        report["bounds"] = bound_facts(clock.fabric, spec, alike, grades)
-        rates = {"alone": report["decode"]["tokens_per_s"]}
-        if len(program.stages) > 1 and report["schedule"]["rows"]:
-            rates["saturated"] = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
-        report |= economy_facts(clock.fabric, clock.decode, alike, prepared.economics, rates)
-    report["grades"] = grade_facts(grades, report)
-    if any(program.mixtures):
-        report["routing"] = "given" if given_routing else "even"
-    return report | defect_facts(prepared, program, prepared.midway)
+
+
+def _sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
+    sram_bytes = prepared.wafer.sram_bytes_per_pe
+    return sram_result(program, sram_bytes).extended(
+        EstimateSram,
+        stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
+        code=code_result(prepared.software, grades, prepared.wafer.generation),
+        users=users_result(program, prepared.spec.context_limit),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decoded:
+    """What is known of generated tokens: nothing where none is decoded, the first alone where experts are given."""
+
+    decode: DecodeResult | None = None
+    pipelining: PipeliningResult | None = None
+    bounds: BoundsResult | None = None
+    energy: EnergyResult | None = None
+    cost: CostResult | None = None
+
+
+def _decoded(prepared: PreparedEstimate, program: Program, counted: Timed, grades: Grades) -> _Decoded:
+    clock, prompts, alike = counted
+    wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
+    if not clock.decode.runs:
+        return _Decoded()
+    decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
+    if not alike:
+        return _Decoded(decode=decode)
+    midway = clock.fabric.decode_cost(*prepared.midway)
+    pipelining = pipelining_result(clock.fabric, prompts, midway, prepared.new_tokens)
+    saturated = max((row.tokens_per_s for row in pipelining.rows), default=None) if len(program.stages) > 1 else None
+    rates = Rates(alone=decode.tokens_per_s, saturated=saturated)
+    return _Decoded(
+        decode=decode,
+        pipelining=pipelining,
+        bounds=bounds_result(clock.fabric, spec, alike, grades),
+        energy=energy_result(clock.fabric, clock.decode, alike, economics, rates),
+        cost=cost_result(program.wafers, economics, rates),
+    )
 
 
 def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> Timed:
@@ -162,8 +191,8 @@ def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None)
     return Timed(clock, prompts, [])
 
 
-def inputs(prepared: PreparedEstimate) -> Report:
-    """``inputs``: what was asked for, with defaults filled in; a region that the mapping chose is left out."""
+def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
+    """The options of a request by name, defaults filled in; a region that the mapping chose is left out."""
     request, options = prepared.request, prepared.options
     asked = {
         "model": request.model,

@@ -7,14 +7,16 @@ fitted to published figures, inferred, reported second-hand, given by the user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-from wse.fabric.causes import CAUSES
 from wse.hardware.load import Values, load_software, provenance
 from wse.hardware.number import GRADES, Grade
 from wse.hardware.spec import SoftwareProfile
-from wse.report.as_json import Report
+from wse.report.result import Doc, Result
+from wse.studies.estimate.economy import CostResult, EnergyResult
+from wse.studies.results.phases import Cause, CyclesBy, DecodeResult, PrefillResult
 
 SOURCES: Final[dict[Grade, str]] = {
     "M": "measured",
@@ -53,15 +55,28 @@ _OF_SRAM: Final = (
     "mesh_rows", "mesh_cols", "sram_bytes_per_pe", "runtime_bytes_per_pe", "task_table_bytes_per_pe",
     "code_bytes_per_pe", "stack_bytes_per_pe",
 )  # fmt: skip
+_RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.users", "system.wafers")
 
 RESEARCH: Final = "academic"
 """The software profile whose code is that of released research kernels."""
 
-ECONOMY: Final = (
-    ("energy", "joules_per_token", "wafer_power_w"),
-    ("cost", "usd_per_million_tokens", "wafer_usd_per_hour"),
-)
-"""Sections, keys and constants of what a token costs."""
+
+@dataclass(frozen=True, kw_only=True)
+class GradeResult(Result):
+    """How well a number is known."""
+
+    grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
+    source: Annotated[str, Doc("the same in a word: measured, vendor, fitted or assumed")]
+    weakest: Annotated[str, Doc("the constant with that grade")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeResult(Result):
+    """The code of a software profile on a PE."""
+
+    bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
+    grade: Annotated[Grade, Doc("grade of that number")]
+    research_bytes_per_pe: Annotated[int, Doc("code of released research kernels", "B")]
 
 
 class Grades:
@@ -82,7 +97,7 @@ class Grades:
         name = max(constants, key=lambda constant: list(GRADES).index(self._of[constant]))
         return self._of[name], name
 
-    def of_cause(self, cause: str) -> Grade:
+    def of_cause(self, cause: Cause) -> Grade:
         """That of the cycles of one cause."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
@@ -90,60 +105,79 @@ class Grades:
         """That of one kind of bound."""
         return self.weakest(_OF_BOUND[bound])[0]
 
-    def shares(self, cycles_by: Mapping[str, float]) -> dict[str, float]:
+    def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
         """Of some cycles the share that rests on each kind of source, the best first."""
         total = sum(cycles_by.values()) or 1.0
-        order = sorted(CAUSES, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
-        found: dict[str, float] = {}
+        order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
+        shares: dict[str, float] = {}
         for cause in order:
             if cycles_by[cause]:
                 source = SOURCES[self.of_cause(cause)]
-                found[source] = found.get(source, 0.0) + cycles_by[cause] / total
-        return found
+                shares[source] = shares.get(source, 0.0) + cycles_by[cause] / total
+        return shares
 
-    def source(self, cycles_by: Mapping[str, float]) -> str:
+    def source(self, cycles_by: CyclesBy) -> str:
         """The weakest kind of source that any of some cycles rests on."""
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
 
-def code_facts(software: SoftwareProfile, grades: Grades, generation: str) -> Report:
-    """``sram.code``: bytes of a profile's code on a PE, their grade, and those of released research kernels."""
-    grade = grades.weakest(("code_bytes_per_pe",))[0]
-    research = load_software(RESEARCH, generation).code_bytes_per_pe
-    return {"bytes_per_pe": software.code_bytes_per_pe, "grade": grade, "research_bytes_per_pe": research}
+def code_result(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
+    """Bytes of a profile's code on a PE, their grade, and those of released research kernels."""
+    return CodeResult(
+        bytes_per_pe=software.code_bytes_per_pe,
+        grade=grades.weakest(("code_bytes_per_pe",))[0],
+        research_bytes_per_pe=load_software(RESEARCH, generation).code_bytes_per_pe,
+    )
 
 
-def grade_facts(grades: Grades, report: Report) -> Report:
-    """``grades``: by the key of each number that a report leads with, its grade and the weakest constant."""
-    rests_on: dict[str, tuple[str, ...]] = {
-        "sram.bytes_per_pe": _OF_SRAM,
-        "sram.kv_capacity_tokens": _OF_SRAM,
-        "sram.users": _OF_SRAM,
-        "system.wafers": _OF_SRAM,
-    }
-    for phase, keys in (("prefill", ("cycles",)), ("decode", ("cycles_per_token", "cycles_per_layer"))):
-        if phase in report:
-            constants = _behind(report[phase]["cycles_by"])
-            rests_on |= {f"{phase}.{key}": constants for key in keys}
-            timed = ("s", "tokens_per_s") if phase == "prefill" else ("tokens_per_s", "tokens_per_s_per_user")
-            rests_on |= {f"{phase}.{key}": (*constants, "clock_hz") for key in timed}
-    rests_on["latency.ttft_s"] = (*rests_on["prefill.s"], *_OF_CAUSE["host"])
-    if "decode" in report:
-        rests_on["latency.tpot_s"] = rests_on["decode.tokens_per_s"]
-        rests_on["latency.request_s"] = (*rests_on["latency.ttft_s"], *rests_on["latency.tpot_s"])
+def grades_result(
+    grades: Grades,
+    wafers: int,
+    prefill: PrefillResult,
+    decode: DecodeResult | None,
+    energy: EnergyResult | None,
+    cost: CostResult | None,
+) -> dict[str, GradeResult]:
+    """By the key of each number that an estimate leads with, its grade and the weakest constant.
+
+    Numbers of generated tokens have none where nothing is decoded (``decode`` None).
+    """
+    of_prefill, of_host = _behind(prefill.cycles_by), _OF_CAUSE["host"]
+    rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
+    rests_on["prefill.cycles"] = of_prefill
+    rests_on |= dict.fromkeys(("prefill.s", "prefill.tokens_per_s"), (*of_prefill, "clock_hz"))
+    of_ttft = (*of_prefill, "clock_hz", *of_host)
+    if decode is not None:
+        of_decode = _behind(decode.cycles_by)
+        rests_on |= dict.fromkeys(("decode.cycles_per_token", "decode.cycles_per_layer"), of_decode)
+        of_tpot = (*of_decode, "clock_hz")
+        rests_on |= dict.fromkeys(("decode.tokens_per_s", "decode.tokens_per_s_per_user"), of_tpot)
+    rests_on["latency.ttft_s"] = of_ttft
+    if decode is not None:
+        rests_on["latency.tpot_s"] = of_tpot
+        rests_on["latency.request_s"] = (*of_ttft, *of_tpot)
         for key in ("wavelet_hops_per_token", "busiest_link_words_per_token", "colours_used"):
             rests_on[f"fabric.{key}"] = _OF_SRAM
-        if report["system"]["wafers"] > 1:
+        if wafers > 1:
             rests_on["crossing.bytes_per_token"] = _OF_SRAM
             rests_on["crossing.s_per_token"] = _OF_CAUSE["crossing"]
-    found = {key: grades.weakest(constants) for key, constants in rests_on.items()}
-    for section, key, price in ECONOMY:
-        if section in report:
-            both = ((report[section]["grade"], price), found["decode.tokens_per_s"])
-            found[f"{section}.{key}"] = max(both, key=lambda each: list(GRADES).index(each[0]))
-    return {key: {"grade": grade, "source": SOURCES[grade], "weakest": name} for key, (grade, name) in found.items()}
+    weakest = {key: grades.weakest(constants) for key, constants in rests_on.items()}
+    if energy is not None:
+        priced = (energy.grade, "wafer_power_w")
+        weakest["energy.joules_per_token"] = _weaker(priced, weakest["decode.tokens_per_s"])
+    if cost is not None:
+        priced = (cost.grade, "wafer_usd_per_hour")
+        weakest["cost.usd_per_million_tokens"] = _weaker(priced, weakest["decode.tokens_per_s"])
+    return {
+        key: GradeResult(grade=grade, source=SOURCES[grade], weakest=name) for key, (grade, name) in weakest.items()
+    }
 
 
-def _behind(cycles_by: Mapping[str, float]) -> tuple[str, ...]:
+def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade, str]:
+    """The weaker of two grades, each with its constant; the first of equals."""
+    return max((first, second), key=lambda graded: list(GRADES).index(graded[0]))
+
+
+def _behind(cycles_by: CyclesBy) -> tuple[str, ...]:
     """Constants behind some cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

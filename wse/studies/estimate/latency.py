@@ -1,50 +1,88 @@
-"""What a user waits for: the first token, each further one, the whole answer; host and handshake told apart."""
+"""``latency`` of a result: what a user waits for, the first token, each further one and the whole answer."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.clock import Clock, PhaseTotals
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
-from wse.report.as_json import Report
+from wse.report.result import Doc, Result
 
 
-def latency_facts(clock: Clock, program: Program, wafer: WaferSpec) -> Report:
-    """``latency``: seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
+@dataclass(frozen=True, kw_only=True)
+class TtftParts(Result):
+    """The time to the first token by part."""
+
+    handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
+    prompt_in_s: Annotated[float, Doc("waiting for the prompt's bytes from the host", "s")]
+    crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
+    mesh_s: Annotated[float, Doc("work on the mesh", "s")]
+    first_token_out_s: Annotated[float, Doc("the first token on its way to the host", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TpotParts(Result):
+    """The time of each further token by part."""
+
+    host_s: Annotated[float, Doc("waiting for the host", "s")]
+    crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
+    mesh_s: Annotated[float, Doc("work on the mesh", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyResult(Result):
+    """Times that a user sees; those of further tokens are absent where nothing is decoded."""
+
+    ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user of the batch, from host to host", "s")]
+    ttft_by: Annotated[TtftParts, Doc("the same by part")]
+    prompt_in_bytes: Annotated[int, Doc("bytes of the prompts that come from the host", "B")]
+    ttft_first_user_s: Annotated[float | None, Doc("time to first token of the first user of several", "s")] = None
+    tpot_s: Annotated[float | None, Doc("time per output token (TPOT) behind the first", "s")] = None
+    tpot_by: Annotated[TpotParts | None, Doc("the same by part")] = None
+    request_s: Annotated[float | None, Doc("the whole answer, prompt and all", "s")] = None
+    request_tokens_per_s: Annotated[float | None, Doc("generated tokens over that time", "tokens/s")] = None
+
+
+def latency_result(clock: Clock, program: Program, wafer: WaferSpec) -> LatencyResult:
+    """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
     from when the first prompt leaves the host until the first token has arrived there. Half of the wafer's round trip
     to the host is the handshake of the prompt and half that of the token on its way out, which the wafer does not wait
-    for. Absent where nothing is decoded: what concerns further tokens.
+    for.
     """
     prefill, decode = clock.prefill, clock.decode
     half = wafer.host_round_trip_s / 2
-    carried = sum(bytes_ for (source, _), bytes_ in prefill.crossed.items() if source == HOST)
-    waited = _seconds(prefill, "host", wafer)
+    waited, crossed = _seconds(prefill, "host", wafer), _seconds(prefill, "crossing", wafer)
     first = prefill.cycles / wafer.clock_hz + half
-    facts: Report = {
-        "ttft_s": first,
-        "ttft_by": {
-            "handshake_in_s": half,
-            "prompt_in_s": waited - half,
-            "crossing_s": _seconds(prefill, "crossing", wafer),
-            "mesh_s": first - waited - half - _seconds(prefill, "crossing", wafer),
-            "first_token_out_s": half,
-        },
-        "prompt_in_bytes": carried,
-    }
-    if program.batch > 1:
-        facts["ttft_first_user_s"] = (first - 2 * half) / program.batch + 2 * half
-    if decode.runs:
-        each = decode.cycles / decode.runs / wafer.clock_hz
-        host, crossing = (_seconds(decode, cause, wafer) / decode.runs for cause in ("host", "crossing"))
-        whole = first + decode.cycles / wafer.clock_hz
-        facts["tpot_s"] = each
-        facts["tpot_by"] = {"host_s": host, "crossing_s": crossing, "mesh_s": each - host - crossing}
-        facts["request_s"] = whole
-        facts["request_tokens_per_s"] = (decode.runs + 1) / whole
-    return facts
+    result = LatencyResult(
+        ttft_s=first,
+        ttft_by=TtftParts(
+            handshake_in_s=half,
+            prompt_in_s=waited - half,
+            crossing_s=crossed,
+            mesh_s=first - waited - half - crossed,
+            first_token_out_s=half,
+        ),
+        prompt_in_bytes=sum(bytes_ for (source, _), bytes_ in prefill.crossed.items() if source == HOST),
+        ttft_first_user_s=(first - 2 * half) / program.batch + 2 * half if program.batch > 1 else None,
+    )
+    if not decode.runs:
+        return result
+    tpot_s = decode.cycles / decode.runs / wafer.clock_hz
+    host, crossing = (_seconds(decode, cause, wafer) / decode.runs for cause in ("host", "crossing"))
+    request_s = first + decode.cycles / wafer.clock_hz
+    return replace(
+        result,
+        tpot_s=tpot_s,
+        tpot_by=TpotParts(host_s=host, crossing_s=crossing, mesh_s=tpot_s - host - crossing),
+        request_s=request_s,
+        request_tokens_per_s=(decode.runs + 1) / request_s,
+    )
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
-from wse.report.terminal import count, heading, lines, plain_table, short, show
+from wse.report.table import Column, Table
+from wse.report.terminal import count, lines, short
+from wse.report.terminal_table import print_table
+from wse.studies.estimate.search_result import LayoutResult, SearchResult
 
 MOST_ROWS: Final = 8
 
 
-def print_search(console: Console, search: dict[str, Any], clock_hz: float) -> None:
-    """The fastest layouts of a report's ``search``; a token's time is that with the smallest chunks."""
-    told = f"{search['tried']} tried in small, {search['fitting']} fit, {search['compiled']} compiled whole"
-    heading(console, "Layouts", told)
-    table = plain_table(header=True)
-    for name in ("", "mapping", "bands", "regions", "groups", "prefill"):
-        table.add_column(name, no_wrap=True, min_width=1)
-    for name in ("bytes a PE", "tokens/s", "cycles"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in search["layouts"][:MOST_ROWS]:
-        cycles = row.get("token_cycles")
-        table.add_row(
-            "▸" if row["chosen"] else "",
-            row["mapping"] + (" turned" if row["turned"] else ""),
-            count(row["bands"]),
-            f"≤ {row['regions_per_band']}",
-            str(row.get("groups", "")),
-            row["prefill"].replace("-gemm", ""),
-            count(row["needed_bytes_per_pe"]) + ("" if row["fits"] else " ✗"),
-            "" if cycles is None else count(round(clock_hz / cycles)),
-            "" if "request_cycles" not in row else short(row["request_cycles"]),
-        )
-    show(console, table)
+def search_table(search: SearchResult, clock_hz: float) -> Table:
+    """The fastest layouts of a search; a token's time is that with the smallest chunks."""
+
+    def tokens_per_s(row: LayoutResult) -> str:
+        return "" if row.token_cycles is None else count(round(clock_hz / row.token_cycles))
+
+    columns = (
+        Column(key="chosen", cell=lambda row: "▸" if row.chosen else ""),
+        Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
+        Column(key="bands", title="bands", cell=lambda row: count(row.bands)),
+        Column(key="regions_per_band", title="regions", cell=lambda row: f"≤ {row.regions_per_band}"),
+        Column(key="groups", title="groups"),
+        Column(key="prefill", title="prefill", cell=lambda row: row.prefill.replace("-gemm", "")),
+        Column(
+            key="needed_bytes_per_pe",
+            title="bytes a PE",
+            cell=lambda row: count(row.needed_bytes_per_pe) + ("" if row.fits else " ✗"),
+            numeric=True,
+        ),
+        Column(key="tokens_per_s", title="tokens/s", cell=tokens_per_s, numeric=True),
+        Column(
+            key="request_cycles",
+            title="cycles",
+            cell=lambda row: "" if row.request_cycles is None else short(row.request_cycles),
+            numeric=True,
+        ),
+    )
+    counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
+    return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts)
+
+
+def print_search(console: Console, search: SearchResult, clock_hz: float) -> None:
+    """Print the fastest layouts of a search, and what the columns mean."""
+    print_table(console, search_table(search, clock_hz))
     lines(
         console, [("✗", "does not fit"), ("tokens/s", "about, with the smallest chunks; cycles: of the whole request")]
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from wse.errors import DoesNotFit
 from wse.hardware.load import Values, load_software
-from wse.report.as_json import Report
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.grades import RESEARCH
+from wse.studies.estimate.result import ChangeResult, EstimateResult
 
 
 def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
@@ -30,38 +31,40 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
     }
 
 
-def sensitivity_facts(
-    report: Report, requests: dict[str, EstimateRequest], estimated: Callable[[str, EstimateRequest], Report]
-) -> list[Report]:
-    """``sensitivity``: for each change what it gives, and by which factor that differs from ``report``.
+def sensitivity_result(
+    result: EstimateResult,
+    requests: Mapping[str, EstimateRequest],
+    estimated: Callable[[str, EstimateRequest], EstimateResult],
+) -> tuple[ChangeResult, ...]:
+    """For each change what it gives, and by which factor that differs from ``result``.
 
-    ``estimated`` gives the report of a request; the name before it is for people. Where it does not fit, a row says so.
+    ``estimated`` gives the result of a request; the name before it is for people. Where it does not fit, a row says so.
     """
-    before = _leading(report)
-    rows: list[Report] = []
+    before = _leading(result)
+    rows: list[ChangeResult] = []
     for name, request in requests.items():
         try:
             after = _leading(estimated(name, request))
         except DoesNotFit:
-            rows.append({"change": name, "fits": False})
+            rows.append(ChangeResult(change=name, fits=False))
             continue
         factors = {key: after[key] / value for key, value in before.items() if value}
-        rows.append({"change": name, "fits": True, **after, "factors": factors})
-    return rows
+        rows.append(ChangeResult(change=name, fits=True, **after, factors=factors))
+    return tuple(rows)
 
 
 def _with(values: Values, key: str, value: float) -> Values:
     return (*((name, number) for name, number in values if name != key), (key, value))
 
 
-def _leading(report: Report) -> dict[str, float]:
+def _leading(result: EstimateResult) -> dict[str, Any]:
     """The numbers that are compared."""
-    leading = {
-        "wafers": report["system"]["wafers"],
-        "kv_capacity_tokens": report["sram"]["kv_capacity_tokens"],
-        "ttft_s": report["latency"]["ttft_s"],
+    leading: dict[str, Any] = {
+        "wafers": result.system.wafers,
+        "kv_capacity_tokens": result.sram.kv_capacity_tokens,
+        "ttft_s": result.latency.ttft_s,
     }
-    if "decode" in report:
-        leading["tokens_per_s_per_user"] = report["decode"]["tokens_per_s_per_user"]
-        leading["tokens_per_s"] = report["decode"]["tokens_per_s"]
+    if result.decode is not None:
+        leading["tokens_per_s_per_user"] = result.decode.tokens_per_s_per_user
+        leading["tokens_per_s"] = result.decode.tokens_per_s
     return leading

@@ -6,20 +6,31 @@ more users need besides for activations and buffers of their tokens is compiled 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from wse.program.program import Program
-from wse.report.as_json import Report
+from wse.report.result import Doc, Result
 from wse_mappings.cuts.split import ceil_div
 
 CONTEXTS = (1024, 2048, 4096, 8192, 32_768)
 
 
-def user_facts(program: Program, context_limit: int) -> list[Report]:
-    """``sram.users``: for usual contexts, the one asked for and the model's longest, how many users' caches fit."""
+@dataclass(frozen=True, kw_only=True)
+class UsersResult(Result):
+    """How many users' caches fit with a context."""
+
+    context: Annotated[int, Doc("tokens of each user's KV cache")]
+    users: Annotated[int, Doc("users whose caches fit beside what one batch takes")]
+
+
+def users_result(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
+    """For usual contexts, the one asked for and the model's longest, how many users' caches fit."""
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
-    caches, rows = [(held, room) for held, room in program.cache_bytes() if held], program.stages[0].rect.rows
+    caches, rows = [(cache, room) for cache, room in program.cache_bytes() if cache], program.stages[0].rect.rows
     slots = ceil_div(program.context, rows) * program.batch
 
     def users(context: int) -> int:
-        return min(max(0, room * slots // (held * ceil_div(context, rows))) for held, room in caches)
+        return min(max(0, room * slots // (cache * ceil_div(context, rows))) for cache, room in caches)
 
-    return [{"context": context, "users": users(context)} for context in contexts]
+    return tuple(UsersResult(context=context, users=users(context)) for context in contexts)

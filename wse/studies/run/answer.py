@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.models.tokenizers.token_text import TextStream, Tokenizer
+from wse.studies.run.result import AnswerResult
 
 OnText = Callable[[str], None]
 
@@ -66,14 +66,14 @@ class Answer:
         if self._stream is not None:
             self._say(self._stream.finish())
 
-    def facts(self) -> dict[str, Any]:
-        """``prompt_tokens``, ``tokens``, and where there are such ``text`` and ``prompt_logits_last``."""
-        facts: dict[str, Any] = {"tokens": self.tokens, "prompt_tokens": len(self.prompt)}
-        if self.has_text:
-            facts["text"] = self.text
-        if self.logits is not None:
-            facts["prompt_logits_last"] = [float(v) for v in self.logits]
-        return facts
+    def result(self) -> AnswerResult:
+        """The answer as far as it goes."""
+        return AnswerResult(
+            tokens=tuple(self.tokens),
+            prompt_tokens=len(self.prompt),
+            text=self.text if self.has_text else None,
+            prompt_logits_last=None if self.logits is None else tuple(float(logit) for logit in self.logits),
+        )
 
     def _push(self, token: int) -> str:
         return self._stream.push(token) if self._stream is not None else ""

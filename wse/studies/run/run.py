@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wse.compiler.options import DECODE, PREFILL
 from wse.errors import BadInput, BadTrace
@@ -21,21 +21,14 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
-from wse.record.wavelet_log import check_loggable, log_wavelets
-from wse.report.as_json import Report
 from wse.request.prepare_run import Prepared, checkpoint_of
-from wse.studies.results.defect_facts import defect_facts
-from wse.studies.results.facts import (
-    crossing_facts,
-    decode_facts,
-    fabric_facts,
-    model_facts,
-    prefill_facts,
-    sram_facts,
-    system_facts,
-    wafer_facts,
-)
+from wse.studies.results.defects import defects_result
+from wse.studies.results.phases import decode_result, prefill_result
+from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.sram import sram_result
+from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
+from wse.studies.run.result import EmulationResult, ExpertLoadResult, LayerLoadResult, RunResult, WaveletsResult
 from wse_traces.errors import TraceError
 
 OnReady = Callable[[int, int, str], None]
@@ -52,8 +45,8 @@ def run(
     on_text: OnText = lambda text: None,
     on_warning: Callable[[str], None] = lambda message: None,
     on_ready: OnReady = lambda done, total, name: None,
-) -> Report:
-    """Execute a compiled request; the report, with the JSON keys that the command line promises.
+) -> RunResult:
+    """Execute a compiled request.
 
     Args:
         prepared: The request.
@@ -75,6 +68,8 @@ def run(
         if prepared.meshes:
             message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
             raise BadInput(message)
+        from wse.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
+
         check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded
     checkpoint = checkpoint_of(loaded, prepared.request.model)
@@ -95,15 +90,15 @@ def run(
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
-            report = session.report(digest, time.perf_counter() - started)
+            result = session.result(digest, time.perf_counter() - started)
             if keeper.recorder is not None:
-                report["trace"] = str(trace)
-                if wavelets:
-                    keeper.write(lambda recorder: report.update(session.log_wavelets(recorder)), None)
-                keeper.write(lambda recorder: recorder.finish(session.clock, session.load, report), None)
+                logged = keeper.write(session.log_wavelets, None) if wavelets else None
+                result = replace(result, trace=str(trace), wavelets=logged)
+                summary = result.to_dict()
+                keeper.write(lambda recorder: recorder.finish(session.clock, session.load, summary), None)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    return report | keeper.lost
+    return replace(result, **keeper.lost)
 
 
 def _draws(prepared: Prepared, program: Program) -> list[Draw]:
@@ -129,8 +124,8 @@ class _Session:
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
-        hears = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
-        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, hears) for ids in prepared.prompts]
+        sink = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
+        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
 
     def generate(self) -> None:
         """Run the prompts, then one token of each user after another until all are done.
@@ -160,8 +155,8 @@ class _Session:
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
                 answer.logits = self.engine.logits[user]
-            told = (user, answer.prompt, answer.read(), passes[user])
-            self.keeper.write(lambda recorder, told=told: recorder.prompt(*told), None)  # type: ignore[misc]
+            prompt = (user, answer.prompt, answer.read(), passes[user])
+            self.keeper.write(lambda recorder, prompt=prompt: recorder.prompt(*prompt), None)  # type: ignore[misc]
             self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
 
     def _next(self) -> None:
@@ -200,15 +195,17 @@ class _Session:
             lambda recorder: recorder.passed(phase_index, use, cost, pairs, start, wall_s), self._last_pass
         )
 
-    def log_wavelets(self, recorder: RunRecorder) -> Report:
-        """``wavelets``: the last pass, wavelet by wavelet."""
+    def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:
+        """Carry out the last pass wavelet by wavelet, and log its moves."""
+        from wse.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
+
         program, prepared = self.program, self.prepared
         phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
         if not self.clock.decode.runs:
             phase = program.prefill[-1]
             lengths = [phase.cached]
         recorder.write_waiting()  # the pass that the log refers to
-        logged = log_wavelets(
+        log = log_wavelets(
             recorder.writer,
             program,
             phase,
@@ -217,34 +214,51 @@ class _Session:
             prepared.software,
             pass_index=self._last_pass,
         )
-        return {"wavelets": logged}
+        return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
 
-    def report(self, digest: str, wall_s: float) -> Report:
-        """Everything that JSON promises of a run."""
+    def result(self, digest: str, wall_s: float) -> RunResult:
+        """The result of the run, without its trace."""
         prepared, program, clock = self.prepared, self.program, self.clock
-        wafer, spec = prepared.wafer, prepared.spec
-        users = [answer.facts() for answer in self.answers]
-        report: dict[str, Any] = {
-            **(users[0] if len(users) == 1 else {}),
-            "batch": program.batch,
-            "users": users,
-            "model": model_facts(spec, program),
-            "wafer": wafer_facts(wafer),
-            "system": system_facts(program),
-            "sram": sram_facts(program, wafer.sram_bytes_per_pe),
-            "prefill": prefill_facts(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
-        }
-        totals = clock.decode
-        if totals.runs:
-            report["decode"] = decode_facts(totals, spec.layer_count, wafer.clock_hz, program.batch)
-            report["crossing"] = crossing_facts(totals, wafer.clock_hz)
-        report["fabric"] = fabric_facts(program, totals)
-        report |= self.load.facts()
+        wafer, spec, totals = prepared.wafer, prepared.spec, self.clock.decode
+        users = tuple(answer.result() for answer in self.answers)
         lengths = [min(length, program.context - 1) for length in clock.lengths]
-        report |= defect_facts(prepared, program, lengths)
-        report["emulation"] = {
-            "wall_s": wall_s,
-            "tokens_per_s": sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
-            "program_digest": digest,
-        }
-        return report
+        result = RunResult(
+            batch=program.batch,
+            users=users,
+            model=model_result(spec, program),
+            wafer=wafer_result(wafer),
+            system=system_result(program),
+            sram=sram_result(program, wafer.sram_bytes_per_pe),
+            prefill=prefill_result(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
+            decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
+            crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
+            fabric=fabric_result(program, totals),
+            experts=self._experts(),
+            defects=defects_result(prepared, program, lengths),
+            emulation=EmulationResult(
+                wall_s=wall_s,
+                tokens_per_s=sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
+                program_digest=digest,
+            ),
+        )
+        if len(users) > 1:
+            return result
+        (user,) = users
+        return replace(
+            result,
+            tokens=user.tokens,
+            prompt_tokens=user.prompt_tokens,
+            text=user.text,
+            prompt_logits_last=user.prompt_logits_last,
+        )
+
+    def _experts(self) -> ExpertLoadResult | None:
+        layers = self.load.by_layer()
+        if not layers:
+            return None
+        return ExpertLoadResult(
+            load=tuple(
+                LayerLoadResult(layer=row["layer"], prompt=tuple(row["prompt"]), generated=tuple(row["generated"]))
+                for row in layers
+            )
+        )

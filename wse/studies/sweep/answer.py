@@ -24,7 +24,7 @@ class Answer:
 def answer(setting: int, request: EstimateRequest) -> Answer:
     """Estimate a setting."""
     try:
-        return Answer(setting, Entry(setting=setting, row=flat(estimate(request))).line(), failed=False)
+        return Answer(setting, Entry(setting=setting, row=flat(estimate(request).to_dict())).line(), failed=False)
     except WseError as error:
         return failure(setting, str(error))
     except Exception as error:

@@ -137,12 +137,12 @@ def estimated(asked: Asked) -> Estimated:
     does not fit even so is timed all the same.
     """
     prepared, chosen = _found(asked.request)
-    report = estimate_of(prepared, chosen.program)
+    result = estimate_of(prepared, chosen.program)
     gain = 1.0
-    if asked.drafts_of:
-        gain = drafted(acceptance_of(asked.drafts_of), prepared, chosen, report["decode"]).gain
-    values = tuple(float(report[part][key]) for part, key in METRICS.values())
-    return Estimated(values=values, fits=bool(report["sram"]["fits"]), gain=gain)
+    if asked.drafts_of and result.decode is not None:
+        gain = drafted(acceptance_of(asked.drafts_of), prepared, chosen, result.decode).gain
+    values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
+    return Estimated(values=values, fits=result.sram.fits, gain=gain)
 
 
 @lru_cache(maxsize=1)

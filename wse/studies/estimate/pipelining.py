@@ -1,0 +1,270 @@
+"""Pipelining, ``schedule`` of a result: streams of tokens, and chunks of prompts, on their way through stages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Final
+
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.report.result import Doc, Result
+from wse.serving import events
+from wse.serving.pipelining import (
+    Requests,
+    chunks_cycles,
+    cycles_between_passes,
+    idle_fraction,
+    requests,
+    run_cycles,
+    streams_to_saturate,
+)
+from wse.serving.route import Route, alone_cycles, as_loop, busy_cycles, slowest
+from wse.studies.estimate.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, Server, stage_times, streams_in_cache
+
+MOST_VISITS: Final = 40_000
+"""Visits of the longest discrete-event run of a report: some 0.1 s."""
+PASSES: Final = 4  # of each stream in an event run: two until it is steady, two that are measured
+CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsResult(Result):
+    """A number of streams that go on for ever."""
+
+    streams: Annotated[int, Doc("streams in flight")]
+    users: Annotated[int, Doc("their users")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users; at most that where not `exact`", "tokens/s")]
+    tokens_per_s_per_user: Annotated[float, Doc("tokens of each user", "tokens/s")]
+    bubble_fraction: Annotated[float, Doc("time that stages are idle, all streams going on")]
+    fill_and_drain_bubble_fraction: Annotated[
+        float, Doc("time that stages are idle while each stream makes one token, from empty to empty")
+    ]
+    limited_by: Annotated[str, Doc("`latency`, or the server that is always busy")]
+    exact: Annotated[bool, Doc("whether the closed form is exact; else an upper bound")]
+    tokens_per_s_with_prompts_at_most: Annotated[
+        float | None, Doc("generated tokens where requests follow each other, each with its prompt", "tokens/s")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsResult(Result):
+    """The steady state of some streams, counted event by event."""
+
+    streams: Annotated[int, Doc("streams in flight")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users, by events", "tokens/s")]
+    closed_form_tokens_per_s: Annotated[float, Doc("the same by the closed form", "tokens/s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunksResult(Result):
+    """The chunks of a stream's prompts."""
+
+    chunks: Annotated[int, Doc("chunks")]
+    sequential_s: Annotated[float, Doc("one after another", "s")]
+    pipelined_s: Annotated[float, Doc("behind each other through the stages", "s")]
+    pipelined_by: Annotated[str, Doc("how that is known: closed form, discrete-event run or lower bound")]
+    bubble_fraction: Annotated[float, Doc("time that stages are idle meanwhile")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerResult(Result):
+    """What serves one stream at a time: stages that share PEs, or a link."""
+
+    name: Annotated[str, Doc("name for people")]
+    kind: Annotated[str, Doc("region, link, wafer link or host")]
+    wafer: Annotated[int, Doc("index of its wafer, or of the one whose streams it carries")]
+    stages: Annotated[tuple[int, ...], Doc("a region's stages; the two that a link joins")]
+    decode_busy_s: Annotated[float, Doc("busy for a token of each user of a stream", "s")]
+    decode_latency_s: Annotated[float, Doc("on the way without being busy", "s")]
+    prefill_busy_s: Annotated[float, Doc("busy for all prompts of a stream", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipeliningResult(Result):
+    """One stream, streams until the slowest server is saturated and until the caches are full, and prompts.
+
+    A stream is the Program's batch: its users' tokens go through the stages together.
+    """
+
+    stages: Annotated[int, Doc("stages that work at the same time")]
+    users_per_stream: Annotated[int, Doc("users of a stream")]
+    context_tokens: Annotated[int, Doc("tokens that a user's KV cache has room for")]
+    single_stream_tpot_s: Annotated[float, Doc("time per output token of one stream alone", "s")]
+    slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]
+    slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
+    streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
+    tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that many", "tokens/s")]
+    kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
+    limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
+    rows: Annotated[tuple[StreamsResult, ...], Doc("by number of streams, up to those whose caches fit")]
+    tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
+    bubble_fraction: Annotated[float | None, Doc("time that stages are idle then")] = None
+    by_events: Annotated[EventsResult | None, Doc("the same event by event, as a check")] = None
+    prefill: Annotated[ChunksResult | None, Doc("the chunks of the prompts")] = None
+    ttft_s: Annotated[float | None, Doc("time to first token, chunks behind each other", "s")] = None
+    ttft_sequential_s: Annotated[float | None, Doc("time to first token, chunks one after another", "s")] = None
+    servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
+
+
+def pipelining_result(
+    fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, new_tokens: int
+) -> PipeliningResult:
+    """The pipelining of streams that are all at the length of the caches that ``decode`` is for.
+
+    Args:
+        fabric: The model that made the costs.
+        prefill: The cost of each chunk of the prompts.
+        decode: The cost of one token of each user.
+        new_tokens: Tokens that each user gets.
+    """
+    return _Pipelining(fabric, prefill, decode, new_tokens).result()
+
+
+class _Pipelining:
+    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, new_tokens: int) -> None:
+        self._wafer, self._users = fabric.wafer, fabric.program.batch
+        self._new_tokens, self._context = new_tokens, fabric.program.context
+        self._times = stage_times(fabric, prefill, decode)
+        self._route = as_loop(self._times.decode)
+        self._regions = self._times.of_kind(REGION)
+        self._enough = streams_to_saturate(self._route)
+        self._in_cache = streams_in_cache(fabric.program)
+
+    @cached_property
+    def _requests(self) -> Requests:
+        return requests(self._times.prefill, self._route, self._new_tokens)
+
+    def result(self) -> PipeliningResult:
+        number, work = slowest(self._route)
+        kv_binds = self._in_cache < self._enough
+        rows = tuple(self._row(streams) for streams in self._counts())
+        prefill = self._prompts() if self._times.prefill else None
+        out_s = self._wafer.host_round_trip_s / 2  # of the first token, on its way to the host
+        return PipeliningResult(
+            stages=len(self._regions),
+            users_per_stream=self._users,
+            context_tokens=self._context,
+            single_stream_tpot_s=self._seconds(alone_cycles(self._route)),
+            slowest_stage_s=self._slowest_s(REGION) or 0.0,
+            slowest_link_s=self._slowest_s(LINK, WAFER_LINK, HOST_LINK),
+            streams_to_saturate=self._enough,
+            tokens_per_s_at_saturation=self._tokens_per_s(work),
+            kv_limited_streams=self._in_cache,
+            limited_by="KV cache" if kv_binds else server_name(self._times.servers[number]),
+            rows=rows,
+            tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if self._in_cache else None,
+            bubble_fraction=rows[-1].bubble_fraction if self._in_cache else None,
+            by_events=self._by_events() if self._in_cache else None,
+            prefill=prefill,
+            ttft_s=None if prefill is None else prefill.pipelined_s + out_s,
+            ttft_sequential_s=None if prefill is None else prefill.sequential_s + out_s,
+            servers=self._servers(),
+        )
+
+    def _seconds(self, cycles: float) -> float:
+        return cycles / self._wafer.clock_hz
+
+    def _tokens_per_s(self, cycles_between_passes: float) -> float:
+        return self._users * self._wafer.clock_hz / cycles_between_passes
+
+    def _slowest_s(self, *kinds: str) -> float | None:
+        """The work of the slowest server of some kinds for one pass; None where none of them has any."""
+        work = busy_cycles([self._route])
+        cycles = max((work.get(number, 0.0) for kind in kinds for number in self._times.of_kind(kind)), default=0.0)
+        return self._seconds(cycles) if cycles else None
+
+    def _counts(self) -> list[int]:
+        """Powers of two until enough, what is enough, and what the caches hold; none beyond these."""
+        powers = {2**power for power in range(self._enough.bit_length())}
+        return sorted(count for count in {*powers, self._enough, self._in_cache} if 1 <= count <= self._in_cache)
+
+    def _row(self, streams: int) -> StreamsResult:
+        between = cycles_between_passes(self._route, streams)
+        number, work = slowest(self._route)
+        once = run_cycles(self._route, streams, 1).cycles
+        with_prompts = None
+        if self._times.prefill:
+            with_prompts = self._new_tokens * self._tokens_per_s(self._requests.cycles_between(streams).cycles)
+        return StreamsResult(
+            streams=streams,
+            users=streams * self._users,
+            tokens_per_s=self._tokens_per_s(between.cycles),
+            tokens_per_s_per_user=self._tokens_per_s(between.cycles) / (streams * self._users),
+            bubble_fraction=idle_fraction([self._route], self._regions, between.cycles),
+            fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, once),
+            limited_by="latency" if between.cycles > work else server_name(self._times.servers[number]),
+            exact=between.exact,
+            tokens_per_s_with_prompts_at_most=with_prompts,
+        )
+
+    def _by_events(self) -> EventsResult:
+        """The same steady state event by event, of as many streams as saturate it, fit and do not take long."""
+        streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
+        ended = events.run(events.passes(self._route, streams, PASSES))
+        late, early = (sum(ended[first : first + streams]) for first in (3 * streams, streams))
+        between = (late - early) / (2 * streams * streams)
+        closed = cycles_between_passes(self._route, streams).cycles
+        return EventsResult(
+            streams=streams,
+            tokens_per_s=self._tokens_per_s(between),
+            closed_form_tokens_per_s=self._tokens_per_s(closed),
+        )
+
+    def _prompts(self) -> ChunksResult:
+        """The chunks of the prompts one after another, and behind each other."""
+        routes = self._times.prefill
+        sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
+        pipelined, how = _pipelined(routes)
+        return ChunksResult(
+            chunks=len(routes),
+            sequential_s=self._seconds(sequential),
+            pipelined_s=self._seconds(pipelined),
+            pipelined_by=how,
+            bubble_fraction=idle_fraction(routes, self._regions, pipelined),
+        )
+
+    def _servers(self) -> tuple[ServerResult, ...]:
+        """What each server does for a token and for all prompts of a stream."""
+        decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
+        latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
+        for visit in self._times.decode:
+            latency[visit.server] += visit.latency_cycles
+        return tuple(
+            ServerResult(
+                name=server_name(server),
+                kind=server.kind,
+                wafer=server.wafer,
+                stages=server.stages,
+                decode_busy_s=self._seconds(decode.get(number, 0.0)),
+                decode_latency_s=self._seconds(latency[number]),
+                prefill_busy_s=self._seconds(prefill.get(number, 0.0)),
+            )
+            for number, server in enumerate(self._times.servers)
+        )
+
+
+def _pipelined(routes: Sequence[Route]) -> tuple[float, str]:
+    """Cycles of chunks that follow each other through the stages, and how they are known."""
+    closed = chunks_cycles(routes)
+    if closed.exact:
+        return closed.cycles, CLOSED_FORM
+    if sum(map(len, routes)) > MOST_VISITS:
+        return closed.cycles, BOUND
+    return events.run(events.chunks(routes))[-1], EVENTS
+
+
+def server_name(server: Server) -> str:
+    """The name of a server for people."""
+    stages = ", ".join(map(str, server.stages))
+    match server.kind:
+        case "region":
+            return f"stage {stages}" if len(server.stages) == 1 else f"stages {stages}"
+        case "link":
+            return f"link of stages {stages}"
+        case "wafer link":
+            return f"link out of wafer {server.wafer}"
+        case _:
+            return f"link of the host to wafer {server.wafer}"

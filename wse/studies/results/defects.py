@@ -1,0 +1,89 @@
+"""``defects`` of a result: what dead PEs and links cost in PEs that are lost, routes that are longer, and cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from wse.fabric.model import Fabric
+from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS
+from wse.report.result import Doc, Result
+from wse.request.basis import Placeable
+
+Axis = Literal["rows", "columns"]
+AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefectsResult(Result):
+    """Dead PEs and links of all wafers, and what they cost."""
+
+    given: Annotated[str, Doc("the file or the rate of `--defects`")]
+    seed: Annotated[int | None, Doc("the seed that dead PEs were drawn with; of a rate")] = None
+    fabric_rows: Annotated[int, Doc("rows of PEs of a wafer, live or dead")]
+    fabric_cols: Annotated[int, Doc("columns of PEs of a wafer, live or dead")]
+    dead_pes: Annotated[int, Doc("dead PEs")]
+    cut_off_pes: Annotated[int, Doc("live PEs that no route reaches")]
+    dead_links: Annotated[int, Doc("dead links between live PEs")]
+    rows_lost: Annotated[int, Doc("rows that programs do not see")]
+    cols_lost: Annotated[int, Doc("columns that programs do not see")]
+    pes_lost: Annotated[int, Doc("PEs that programs do not see")]
+    usable_fraction: Annotated[float, Doc("PEs that programs see")]
+    longest_detour_hops: Annotated[int, Doc("links more than one between neighbours, at most", "hops")]
+    extra_hops: Annotated[
+        Mapping[Axis, int], Doc("links of the longest line of any region more than without defects", "hops")
+    ]
+    streams_on_a_link: Annotated[Mapping[Axis, int], Doc("streams of one line that share a link, at most")]
+    cycles_per_token: Annotated[float, Doc("a decoded token of each user", "cycles")]
+    whole_cycles_per_token: Annotated[float, Doc("the same on a mesh of that size without defects", "cycles")]
+    slowdown: Annotated[float, Doc("the first over the second")]
+
+
+def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
+    """What defects cost a token of each user after ``lengths`` others; None where wafers are whole.
+
+    The slowdown compares with the same Program on a whole mesh of as many rows and columns as programs see.
+    """
+    defects, meshes = prepared.defects, prepared.meshes
+    if defects is None:
+        return None
+    rows, cols = prepared.fabric_shape
+    live_rows, live_cols = meshes[0].shape
+    all_pes, used = len(meshes) * rows * cols, len(meshes) * live_rows * live_cols
+    fabric = Fabric(program, prepared.wafer, prepared.software, meshes)
+    cycles = fabric.decode_cost(*lengths).cycles
+    whole_cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*lengths).cycles
+    dead = sum(int(mesh.fabric.dead.sum()) for mesh in meshes)
+    unreachable = sum(int(mesh.fabric.gone.sum()) for mesh in meshes)
+    return DefectsResult(
+        given=defects.given,
+        seed=None if defects.rate is None else defects.seed,
+        fabric_rows=rows,
+        fabric_cols=cols,
+        dead_pes=dead,
+        cut_off_pes=unreachable - dead,
+        dead_links=sum(mesh.fabric.links for mesh in meshes),
+        rows_lost=rows - live_rows,
+        cols_lost=cols - live_cols,
+        pes_lost=all_pes - used,
+        usable_fraction=used / all_pes,
+        longest_detour_hops=max(int(hops.max(initial=1)) - 1 for mesh in meshes for hops in mesh.hops),
+        extra_hops={name: _extra_hops(fabric, axis) for name, axis in AXES.items()},
+        streams_on_a_link={name: _streams(fabric, axis) for name, axis in AXES.items()},
+        cycles_per_token=cycles,
+        whole_cycles_per_token=whole_cycles,
+        slowdown=cycles / whole_cycles,
+    )
+
+
+def _extra_hops(fabric: Fabric, axis: int) -> int:
+    lines = [fabric.ways.line(stage, axis) for stage in range(len(fabric.program.stages))]
+    ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
+    return max(int(line.places[end]) - end for line, end in zip(lines, ends, strict=True) if line is not None)
+
+
+def _streams(fabric: Fabric, axis: int) -> int:
+    lines = [fabric.ways.line(stage, axis) for stage in range(len(fabric.program.stages))]
+    return max(line.streams for line in lines if line is not None)

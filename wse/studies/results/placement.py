@@ -1,0 +1,152 @@
+"""``model``, ``wafer`` and ``system`` of a result: what was placed, on what, and where its stages are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import parameter_count, stored_bytes
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program, Stage
+from wse.program.steps import Field, HostStream, Kind
+from wse.report.result import Doc, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult(Result):
+    """The model and the element types that it is held in."""
+
+    name: Annotated[str, Doc("name of the model")]
+    parameters: Annotated[int, Doc("parameters, tied ones once")]
+    dtype: Annotated[str, Doc("element type of the weights of linear layers")]
+    activations: Annotated[str, Doc("element type of activations, the KV cache and all other weights")]
+    accumulate: Annotated[str, Doc("element type of sums")]
+    bytes: Annotated[int, Doc("all tensors of the model in these types", "B")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaferResult(Result):
+    """A wafer as programs see it."""
+
+    name: Annotated[str, Doc("name of the wafer")]
+    rows: Annotated[int, Doc("rows of PEs of its mesh")]
+    cols: Annotated[int, Doc("columns of PEs of its mesh")]
+    clock_hz: Annotated[float, Doc("clock", "Hz")]
+    sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
+    colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertsResult(Result):
+    """The experts of a layer, and how they are spread over columns."""
+
+    count: Annotated[int, Doc("experts of a layer")]
+    active: Annotated[int, Doc("experts that a token uses")]
+    on_a_column: Annotated[int, Doc("experts of which a column of PEs holds a share, at most")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageResult(Result):
+    """A stage: layers, and the rectangle of PEs that runs them."""
+
+    wafer: Annotated[int, Doc("index of its wafer, of the first where it spans several")]
+    wafers: Annotated[int, Doc("wafers that it spans")]
+    row: Annotated[int, Doc("row of its first PE")]
+    col: Annotated[int, Doc("column of its first PE")]
+    rows: Annotated[int, Doc("rows of PEs, on each wafer")]
+    cols: Annotated[int, Doc("columns of PEs, on each wafer")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    embedding: Annotated[bool, Doc("whether it looks tokens up")]
+    head: Annotated[bool, Doc("whether it makes logits")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemResult(Result):
+    """Wafers, mapping and stages."""
+
+    wafers: Annotated[int, Doc("wafers")]
+    regions: Annotated[int, Doc("regions of all wafers")]
+    mapping: Annotated[str, Doc("mapping; the one that was chosen where `auto` was asked for")]
+    prefill: Annotated[str, Doc("matrix product of prefill")]
+    prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
+    padding_fraction: Annotated[float, Doc("weight elements in SRAM that are padding")]
+    cut_bytes_per_token: Annotated[int, Doc("sent from region to region for a decoded token", "B")]
+    element_bytes: Annotated[int, Doc("an element of activations", "B")]
+    experts: Annotated[ExpertsResult | None, Doc("experts of a layer; of models that have them")] = None
+    stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
+    context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
+
+
+def model_result(spec: ModelSpec, program: Program) -> ModelResult:
+    """The model of a Program, with the bytes of all its tensors as the Program holds them."""
+    return ModelResult(
+        name=spec.name,
+        parameters=parameter_count(spec),
+        dtype=program.weight_type,
+        activations=program.element_type("act"),
+        accumulate=program.element_type("acc"),
+        bytes=stored_bytes(spec, program.weight_type, ELEMENT_BYTES[program.element_type("act")]),
+    )
+
+
+def wafer_result(wafer: WaferSpec, *, sram_bytes_per_pe: int | None = None, colours: int | None = None) -> WaferResult:
+    """The wafer that programs see, with its SRAM and its colours where they are told."""
+    return WaferResult(
+        name=wafer.name,
+        rows=wafer.mesh_rows,
+        cols=wafer.mesh_cols,
+        clock_hz=wafer.clock_hz,
+        sram_bytes_per_pe=sram_bytes_per_pe,
+        colours=colours,
+    )
+
+
+def system_result(program: Program, *, context: int | None = None) -> SystemResult:
+    """The wafers, the mapping and the stages of a Program, with the context where it is told."""
+    return SystemResult(
+        wafers=program.wafers,
+        regions=len(program.stages),
+        mapping=program.mapping_name,
+        prefill=program.prefill_name,
+        prefill_chunks=tuple(phase.tokens for phase in program.prefill),
+        padding_fraction=program.padding_fraction,
+        cut_bytes_per_token=cut_bytes_per_token(program),
+        element_bytes=ELEMENT_BYTES[program.element_type("act")],
+        experts=_experts(program),
+        stages=tuple(_stage(stage) for stage in program.stages),
+        context=context,
+    )
+
+
+def _stage(stage: Stage) -> StageResult:
+    return StageResult(
+        wafer=stage.wafer,
+        wafers=stage.span,
+        row=stage.rect.row,
+        col=stage.rect.col,
+        rows=stage.rect.rows,
+        cols=stage.rect.cols,
+        layers=(stage.first_layer, stage.last_layer - 1) if stage.last_layer > stage.first_layer else (),
+        embedding=stage.has_embedding,
+        head=stage.has_head,
+    )
+
+
+def _experts(program: Program) -> ExpertsResult | None:
+    """The experts of a layer; None for a model without."""
+    mixtures = [mixture for mixture in program.mixtures if mixture is not None]
+    if not mixtures:
+        return None
+    most = max(int(mixture.by_column.shape[1]) for mixture in mixtures)
+    return ExpertsResult(count=mixtures[0].count, active=mixtures[0].active, on_a_column=most)
+
+
+def cut_bytes_per_token(program: Program) -> int:
+    """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
+    steps = program.decode.steps
+    moves = (steps.kind == Kind.HAND_OVER) | (
+        (steps.kind == Kind.CROSS) & (steps.fixed[:, Field.WHAT] == HostStream.NONE)
+    )
+    return int(steps.fixed[moves, Field.BYTES].sum())

@@ -1,0 +1,49 @@
+"""``sram`` of a result: how full PEs are, by use; studies that tell more of it add fields of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from wse.program.memory_use import fullest_stage, stage_bytes
+from wse.program.program import Program
+from wse.report.result import Doc, Result
+
+Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
+"""What SRAM is used for, in the order of the JSON keys."""
+BytesByUse = Mapping[Use, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SramResult(Result):
+    """The fullest PE, and the tokens that caches have room for."""
+
+    bytes_per_pe: Annotated[BytesByUse, Doc("SRAM of the fullest PE by use; adds up to all of it", "B")]
+    fullest_pe_fraction: Annotated[float, Doc("SRAM of the fullest PE that is in use")]
+    kv_capacity_tokens: Annotated[int, Doc("tokens of each user's KV cache that fit with all SRAM that is free")]
+    fits: Annotated[bool, Doc("whether everything fits; false with `--capacity report` alone")]
+
+
+def sram_result(program: Program, sram_bytes: int) -> SramResult:
+    """The fullest PE of a Program by use, and the tokens that fit each user's cache with all that is free."""
+    uses = use_bytes(program, fullest_stage(program), sram_bytes)
+    return SramResult(
+        bytes_per_pe=uses,
+        fullest_pe_fraction=(sram_bytes - uses["free"]) / sram_bytes,
+        kv_capacity_tokens=kv_capacity_tokens(program),
+        fits=program.fits,
+    )
+
+
+def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
+    """SRAM of a PE of a stage by use."""
+    return stage_bytes(program, stage, sram_bytes)  # type: ignore[return-value]
+
+
+def kv_capacity_tokens(program: Program) -> int:
+    """Tokens of each user that the caches of every stage have room for; the context where no stage has one."""
+    rows = program.stages[0].rect.rows
+    slots = -(-program.context // rows)
+    room = (rows * max(0, free // (cache // slots)) for cache, free in program.cache_bytes() if cache)
+    return min(room, default=program.context)
