@@ -20,7 +20,7 @@ from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.studies.results.facts import sram_facts
+from wse.studies.results.sram import sram_result
 
 SPEC = tiny_spec()
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
@@ -72,12 +72,12 @@ def test_with_a_report_nothing_is_cut_to_make_it_fit() -> None:
 
 def test_the_report_says_that_it_does_not_fit_and_what_is_lacking() -> None:
     program = compiled(TOLD, TOO_LITTLE)
-    facts = sram_facts(program, TOO_LITTLE)
-    assert facts["fits"] is False
-    assert facts["bytes_per_pe"]["free"] == TOO_LITTLE - program.stages[0].sram_top_byte < 0
-    assert sum(facts["bytes_per_pe"].values()) == TOO_LITTLE
-    assert facts["kv_capacity_tokens"] == 0
-    assert sram_facts(compiled(OPTIONS, ENOUGH), ENOUGH)["fits"] is True
+    result = sram_result(program, TOO_LITTLE)
+    assert result.fits is False
+    assert result.bytes_per_pe["free"] == TOO_LITTLE - program.stages[0].sram_top_byte < 0
+    assert sum(result.bytes_per_pe.values()) == TOO_LITTLE
+    assert result.kv_capacity_tokens == 0
+    assert sram_result(compiled(OPTIONS, ENOUGH), ENOUGH).fits is True
 
 
 def test_what_does_not_fit_is_never_executed() -> None:

@@ -23,7 +23,7 @@ from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
 from wse.program.steps import Field, Kind
 from wse.studies.estimate.stage_times import REGION, stage_times
-from wse.studies.results.facts import sram_facts
+from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
@@ -99,8 +99,8 @@ def test_experts_stand_above_the_layers_in_the_same_sram() -> None:
         assert sum(uses.values()) == machine.sram_bytes_per_pe
         assert uses["code"] == program.buffers[0].bytes
         assert uses["weights"] >= sum(b.bytes for b in program.buffers if b.stage in {stage, 2} and b.use == "weights")
-    facts = sram_facts(program, machine.sram_bytes_per_pe)
-    assert facts["kv_capacity_tokens"] > program.context, "a stage without a cache has room for any"
+    result = sram_result(program, machine.sram_bytes_per_pe)
+    assert result.kv_capacity_tokens > program.context, "a stage without a cache has room for any"
 
 
 def test_what_is_too_large_is_told_with_layers_and_experts_together() -> None:

@@ -19,7 +19,7 @@ from wse.models.spec import Experts, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse.program.program import Program
-from wse.studies.results.facts import model_facts
+from wse.studies.results.placement import model_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
 from wse_mappings.cuts.split import ceil_div
 
@@ -152,7 +152,7 @@ def test_a_pe_holds_the_codes_and_scales_of_its_experts_and_nothing_else(coding:
 @pytest.mark.parametrize("coding", CODINGS)
 def test_model_bytes_count_experts_as_they_are_held(coding: str) -> None:
     spec = mixture_spec(MIXTURES["groups cut by columns"])
-    half, codes = (model_facts(spec, compiled(spec, (3, 4), kind, SPREAD))["bytes"] for kind in ("float16", coding))
+    half, codes = (model_result(spec, compiled(spec, (3, 4), kind, SPREAD)).bytes for kind in ("float16", coding))
     saved = 0
     for name, (outputs, inputs) in ((n, s) for n, s in tensor_shapes(spec).items() if len(s) == 2):
         if name.startswith("layers.") and not name.endswith("router"):

@@ -152,7 +152,7 @@ def test_the_same_seed_gives_the_same_text_on_any_mesh(
         texts = []
         for prepared, program in on_meshes:
             asked = replace(prepared.request, seed=seed, **options)
-            texts.append(run(replace(prepared, request=asked), program)["tokens"])
+            texts.append(run(replace(prepared, request=asked), program).tokens)
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)
         by_seed.append(tuple(texts[0]))

@@ -24,6 +24,7 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.summary import print_compilation
+from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse.studies.run.summary import print_run
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
@@ -63,11 +64,17 @@ def prepared_for(experts: str) -> Prepared:
 
 
 @pytest.fixture(scope="module", params=EXPERT_PLACEMENTS)
-def traced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """A run of it: its report, and its trace."""
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
+    """A run of it: its result, and its trace."""
     prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
     return run(prepared, compiled(prepared), trace=path), path
+
+
+@pytest.fixture(scope="module")
+def traced(ran: tuple[RunResult, Path]) -> tuple[dict[str, Any], Path]:
+    """Its report, and its trace."""
+    return ran[0].to_dict(), ran[1]
 
 
 def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[str, Any], Path]) -> None:
@@ -112,10 +119,11 @@ def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chose
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     prepared = prepared_for(experts)
-    report = placement(prepared, compiled(prepared))
+    result = placement(prepared, compiled(prepared))
+    report = result.to_dict()
     assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
     assert report["decode"]["routing"] == "even"
-    print_compilation(report, sys.stdout)
+    print_compilation(result, sys.stdout)
     text = capsys.readouterr().out
     assert f"{EXPERTS.active} of {EXPERTS.count} for a token" in text
     assert "as evenly as can be" in text
@@ -123,16 +131,16 @@ def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chose
 
 
 def test_people_see_the_busiest_expert(
-    traced: tuple[dict[str, Any], Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ran: tuple[RunResult, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    report, path = traced
+    (result, path), report = ran, ran[0].to_dict()
     load = report["experts"]["load"]
     share = max(max(each["generated"]) / sum(each["generated"]) for each in load)
     idle = sum(each["generated"].count(0) for each in load)
     facts = inspected(InspectRequest(trace=path))
     for show in (
-        lambda: print_run(report, sys.stdout),
+        lambda: print_run(result, sys.stdout),
         lambda: print_inspected(facts, sys.stdout, top=None),
     ):
         show()

@@ -24,7 +24,7 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
     options = replace(plain.options, mapping="expert", wafers=3)
     prepared = replace(plain, options=options, wafer=mesh_on(plain.whole, 6, 6))
     path = tmp_path / "run.h5"
-    report = run(prepared, compiled(prepared), trace=path)
+    report = run(prepared, compiled(prepared), trace=path).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         for wafer in range(3):

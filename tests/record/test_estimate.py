@@ -21,7 +21,7 @@ from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
-from wse.studies.estimate.estimate import estimate, report_of, timed
+from wse.studies.estimate.estimate import estimate, result_of, timed
 from wse.studies.run.run import run
 from wse_traces import Trace, open_trace, problems, schema
 
@@ -129,7 +129,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
     )
     program = compiled(prepared)
     counted = timed(prepared, program, None)
-    write_estimate(tmp_path / "t.h5", prepared, program, counted, report_of(prepared, program, counted))
+    write_estimate(tmp_path / "t.h5", prepared, program, counted, result_of(prepared, program, counted).to_dict())
     assert problems(tmp_path / "t.h5") == []  # among them: layers and their experts add up to the words on links
     experts = spec.experts
     assert experts is not None
@@ -146,7 +146,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
 def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     request = EstimateRequest(model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report")
-    report = estimate(request, trace=path)
+    report = estimate(request, trace=path).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         free = trace.column("sram/bytes_per_pe")[:, schema.USES.index("free")]

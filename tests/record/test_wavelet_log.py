@@ -32,7 +32,7 @@ def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
 def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
     prepared, program = compile_(tmp_path, new_tokens=new_tokens)
     path = tmp_path / "run.h5"
-    report = run(prepared, program, trace=path, wavelets=True)
+    report = run(prepared, program, trace=path, wavelets=True).to_dict()
     assert problems(path) == []
     fabric = Fabric(program, prepared.wafer, prepared.software)
     cost: PhaseCost = fabric.decode_cost(len(PROMPT) + new_tokens - 2)

@@ -23,7 +23,7 @@ from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_byt
 from wse.number_formats import CODINGS, codes_name
 from wse.program.program import Program, Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, Kind
-from wse.studies.results.facts import model_facts
+from wse.studies.results.placement import model_result
 from wse_mappings.cuts.split import ceil_div
 
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
@@ -97,9 +97,9 @@ def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
             outputs, inputs = shape
             codes = outputs * inputs if dtype != "int4" else outputs * ceil_div(inputs, 2)
             total += codes + 2 * outputs * (ceil_div(inputs, 32) if dtype == "int4" else 1)
-    facts = model_facts(SPEC, program)
-    assert (facts["bytes"], facts["dtype"]) == (total, dtype)
-    assert facts["activations"] == ("float16" if dtype in CODINGS else dtype)
+    result = model_result(SPEC, program)
+    assert (result.bytes, result.dtype) == (total, dtype)
+    assert result.activations == ("float16" if dtype in CODINGS else dtype)
     assert stored_bytes(SPEC, dtype, each) == total
 
 

@@ -46,7 +46,7 @@ def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: 
     for row in compared["rows"]:
         if row.get("link_latency_s") in (SLOWEST.latency_s, FASTEST.latency_s):
             continue
-        report = estimate(replace(base, mapping=row["mapping"], wafers=row["wafers"]))
+        report = estimate(replace(base, mapping=row["mapping"], wafers=row["wafers"])).to_dict()
         decode, by = report["decode"], report["decode"]["cycles_by"]
         assert row["tokens_per_s_per_user"] == decode["tokens_per_s_per_user"]
         assert row["tpot_s"] == report["latency"]["tpot_s"]
@@ -84,7 +84,7 @@ def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest,
         base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
     )
     (row,) = compare(request)["rows"]
-    own = estimate(replace(base, wafer=str(file), wafers=2))
+    own = estimate(replace(base, wafer=str(file), wafers=2)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
 
@@ -196,7 +196,7 @@ def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
     small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
     (row,) = compare(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
     assert row["mapping"] == "auto"
-    assert estimate(replace(small, wafers=1, mapping="auto"))["system"]["mapping"] == row.get("chosen", "auto")
+    assert estimate(replace(small, wafers=1, mapping="auto")).system.mapping == row.get("chosen", "auto")
 
 
 def test_nothing_that_fits(base: EstimateRequest) -> None:
@@ -231,7 +231,7 @@ def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
 
 
 def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
-    report = estimate(replace(base, wafers=2))
+    report = estimate(replace(base, wafers=2)).to_dict()
     economics = load_economics(load_wafer("wse3"))
     row = row_of(report, Link(1e9, 1e-6), economics, 10**9)
     assert row["users"] == report["schedule"]["kv_limited_streams"]

@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         request = RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9)
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
-        reports.append(run(prepared, compiled(prepared), trace=paths[-1]))
+        reports.append(run(prepared, compiled(prepared), trace=paths[-1]).to_dict())
     return reports, paths, compare_traces(*paths)
 
 

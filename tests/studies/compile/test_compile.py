@@ -35,7 +35,7 @@ REQUESTS: list[dict[str, Any]] = [
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Program, dict[str, Any]]:
     prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
     program = compiled(prepared)
-    return prepared, program, placement(prepared, program)
+    return prepared, program, placement(prepared, program).to_dict()
 
 
 def test_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ def test_buffers_that_share_bytes_never_live_together(placed: tuple[Any, Program
 
 def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     prepared, program, report = placed
-    measured_run = run(prepared, program)
+    measured_run = run(prepared, program).to_dict()
     assert measured_run["prefill"] == report["prefill"]
     for same in ("model", "wafer", "system"):
         assert measured_run[same].items() <= report[same].items()
@@ -125,5 +125,5 @@ def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
     assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
     assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
     assert rows == sorted(rows, key=lambda row: -row["cycles"])
-    print_compilation(report, sys.stdout)
+    print_compilation(placement(prepared, program), sys.stdout)
     assert ("Contention" in capsys.readouterr().out) == bool(rows)

@@ -28,7 +28,7 @@ from wse.studies.compile import reduces
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.pattern_tables import MOST_REDUCES
-from wse.studies.compile.reduces import Stretch, reduce_facts, stretch_of
+from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
 from wse.studies.compile.summary import print_compilation
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_segments
@@ -58,12 +58,16 @@ SEARCHED = ["cheapest", "cheapest_cycles"]
 Placed = tuple[Prepared, Program, int, list[dict[str, Any]]]
 
 
+def rows_of(prepared: Prepared, program: Program, slots: int) -> list[dict[str, Any]]:
+    return [row.to_dict() for row in reduces_result(program, prepared.wafer, prepared.software, slots)]
+
+
 def of(request: RunRequest) -> Placed:
     """A request, its Program, the cache slots that decode uses, and the rows."""
     prepared = prepare(request)
     program = compiled(prepared)
     slots = CacheBalance.slots_after(4, program.stages[0].rect.rows)
-    return prepared, program, slots, reduce_facts(program, prepared.wafer, prepared.software, slots)
+    return prepared, program, slots, rows_of(prepared, program, slots)
 
 
 @pytest.fixture(params=REQUESTS, ids=str)
@@ -151,7 +155,7 @@ def test_a_pair_is_not_cut_into_parts(story: Placed, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(reduces, "auto", heard)
     prepared, program, slots, rows = story
-    assert reduce_facts(program, prepared.wafer, prepared.software, slots) == rows
+    assert rows_of(prepared, program, slots) == rows
     assert (10, 2, Arrival.LARGER_PAIR) in asked  # the next token's id
     assert (10, 2, ADD) in asked  # maxima and sums
     assert len(asked) == len(set(asked))
@@ -190,11 +194,11 @@ def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pyt
     prepared, program, slots, rows = story
     assert all(list(row) == KEYS + SEARCHED for row in rows)
     monkeypatch.setattr(reduces, "MOST_PES", 23)
-    some = reduce_facts(program, prepared.wafer, prepared.software, slots)
+    some = rows_of(prepared, program, slots)
     assert [list(row) == KEYS + SEARCHED for row in some] == [i < 2 or row["pes"] == 3 for i, row in enumerate(rows)]
     assert [row["cycles"] for row in some] == [row["cycles"] for row in rows]
     monkeypatch.setattr(reduces, "MOST_PES", 9)
-    short = reduce_facts(program, prepared.wafer, prepared.software, slots)
+    short = rows_of(prepared, program, slots)
     assert all(list(row) == (KEYS + SEARCHED if row["pes"] == 3 else KEYS[:-2]) for row in short)
     assert {row["pes"] for row in short} == {3, 10}
 
@@ -207,14 +211,14 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
     monkeypatch.setenv("COLUMNS", "100")
     prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3)))
     report = placement(prepared, compiled(prepared))
-    rows = report["fabric"]["reduces"]
+    rows = report.fabric.reduces
     print_compilation(report, sys.stdout)
     section = capsys.readouterr().out.partition("Reduces")[2].partition("Estimate")[0]
     assert f"and {len(rows) - MOST_REDUCES} more" in section
     for row in rows[:MOST_REDUCES]:
-        if "cheapest" in row:
-            assert f"{row['cheapest_cycles']:,.0f}: {row['cheapest'][:15]}" in section
-            assert f"{row['times_bound']:.2f}" in section
+        if row.cheapest is not None:
+            assert f"{row.cheapest_cycles:,.0f}: {row.cheapest[:15]}" in section
+            assert f"{row.times_bound:.2f}" in section
     assert ("not searched" in section) == told
 
 
@@ -232,6 +236,6 @@ def test_json_has_the_most_expensive_first(capsys: pytest.CaptureFixture[str]) -
 def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
     report = placement(prepared, compiled(prepared))
-    assert report["fabric"]["reduces"] == []
+    assert report.fabric.reduces == ()
     print_compilation(report, sys.stdout)
     assert "Reduces" not in capsys.readouterr().out

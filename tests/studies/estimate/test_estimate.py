@@ -50,9 +50,9 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
     write_config(tmp_path, "eos_token_id")
     prompt, new = (3, 5, 7, 9, 11), 20
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
-    asked = {"prompt_ids": prompt} if batch == 1 else {"prompts": (prompt, prompt[::-1])}
+    asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
     prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
-    executed = run(prepared, compiled(prepared))
+    executed = run(prepared, compiled(prepared)).to_dict()
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = EstimateRequest(
         model=str(tmp_path / "config.json"),
@@ -63,7 +63,7 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
         batch=batch,
         **placed,
     )
-    estimated = estimate(request)
+    estimated = estimate(request).to_dict()
     same(executed, estimated)
     assert (executed["crossing"]["bytes_per_token"] > 0) == (wafers == 2)
     assert estimated["inputs"]["prompt_len"] == len(prompt)
@@ -108,16 +108,17 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     }
     prepared = Prepared(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compiled(prepared)
-    executed = run(prepared, program, trace=tmp_path / "run.h5")
+    executed = run(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
     wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)
     estimated = estimate_of(
         PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program, routing
-    )
+    ).to_dict()
     same(executed, estimated)
     assert estimated["routing"] == "given"
-    evenly = estimate_of(PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program)
+    prepared_evenly = PreparedEstimate(request=wanted, economics=load_economics(whole), **common)
+    evenly = estimate_of(prepared_evenly, program).to_dict()
     assert evenly["routing"] == "even"
     assert (evenly["fabric"] != estimated["fabric"]) == (experts == "own")  # spread over all columns all are alike
 

@@ -22,6 +22,7 @@ from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
+from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.summary import print_estimate
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
@@ -37,8 +38,13 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 
 @pytest.fixture(scope="module")
-def report(request_: EstimateRequest) -> dict[str, Any]:
+def result(request_: EstimateRequest) -> EstimateResult:
     return estimate(request_, sensitivity=True)
+
+
+@pytest.fixture(scope="module")
+def report(result: EstimateResult) -> dict[str, Any]:
+    return result.to_dict()
 
 
 def test_a_users_cache_takes_whole_slots_of_what_is_free(request_: EstimateRequest, report: dict[str, Any]) -> None:
@@ -120,7 +126,7 @@ def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None
     prepared = prepare_estimate(request)
     program = compiled(prepared)
     links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
-    found = estimate_of(prepared, program)["fabric"]["busiest_links"]
+    found = estimate_of(prepared, program).to_dict()["fabric"]["busiest_links"]
     assert [link["words_per_token"] for link in found] == sorted(
         (link["words_per_token"] for link in found), reverse=True
     )
@@ -146,13 +152,13 @@ def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, A
 def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "power.toml"
     file.write_text("wafer_power_w = 11_500\n")
-    found = estimate(replace(request_, batch=1, new_tokens=2, economics=str(file)))
+    found = estimate(replace(request_, batch=1, new_tokens=2, economics=str(file))).to_dict()
     assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["decode"]["tokens_per_s"])
     assert found["energy"]["grade"] == "U"
 
 
 def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
-    found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2))
+    found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2)).to_dict()
     search = found["search"]
     rows = search["layouts"]
     assert len(rows) == search["tried"] > 3
@@ -173,7 +179,7 @@ def test_every_cause_and_every_bound_has_a_grade() -> None:
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1))
+    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1)).to_dict()
     assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
 
 
@@ -183,7 +189,7 @@ def test_another_wafer_is_the_same_request_on_it(
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
     slower, roomier, linked, research = report["sensitivity"]
-    found = estimate(replace(request_, wafer=str(file)))
+    found = estimate(replace(request_, wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
     assert slower["factors"]["tokens_per_s_per_user"] < 1
     assert roomier["factors"]["kv_capacity_tokens"] > 1.05
@@ -198,7 +204,7 @@ def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequ
     crammed = replace(request_, mesh="1x2", wafers=1, mapping="region", context=512)
     with pytest.raises(DoesNotFit, match="too many: code"):
         estimate(crammed)
-    found = estimate(replace(crammed, capacity="report"))
+    found = estimate(replace(crammed, capacity="report")).to_dict()
     assert found["sram"]["fits"] is False
     assert found["sram"]["bytes_per_pe"]["free"] < 0
     assert found["sram"]["users"][-1]["users"] == 0 or found["sram"]["kv_capacity_tokens"] < 512
@@ -207,11 +213,11 @@ def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequ
 
 @pytest.mark.parametrize("columns", [80, 100])
 def test_what_is_printed_fits_the_terminal(
-    report: dict[str, Any], columns: int, monkeypatch: pytest.MonkeyPatch
+    result: EstimateResult, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     out = io.StringIO()
-    print_estimate(report, out, detail=True)
+    print_estimate(result, out, detail=True)
     text = out.getvalue()
     assert max(map(len, text.split("\n"))) <= columns
     assert "…" not in text

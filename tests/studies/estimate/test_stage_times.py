@@ -32,7 +32,7 @@ from wse.studies.estimate.stage_times import (
     stage_times,
     streams_in_cache,
 )
-from wse.studies.results.facts import sram_facts
+from wse.studies.results.sram import kv_capacity_tokens
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -170,7 +170,7 @@ def test_stages_on_the_same_pes_are_one_server() -> None:
 @pytest.mark.parametrize("context", [60, 61, 200])
 def test_streams_in_the_caches_are_those_of_the_capacity_in_tokens(context: int) -> None:
     program, *_ = placed(context=context)
-    tokens = sram_facts(program, program.sram_bytes_per_pe)["kv_capacity_tokens"]
+    tokens = kv_capacity_tokens(program)
     rows = program.stages[0].rect.rows
     assert streams_in_cache(program) == tokens // rows // ceil(context / rows) > 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12}
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
     prepared = prepare(RunRequest(**ASKED))
-    tokens: list[int] = run(prepared, compiled(prepared))["tokens"]
+    tokens: list[int] = list(run(prepared, compiled(prepared)).users[0].tokens)
     return tokens
 
 
@@ -63,7 +64,8 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     options = {**REQUESTS[name], **ASKED}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
     path = tmp_path / "run.h5"
-    plain, found = run(whole, compiled(whole)), run(prepared, compiled(prepared), trace=path)
+    plain, result = run(whole, compiled(whole)).to_dict(), run(prepared, compiled(prepared), trace=path)
+    found = result.to_dict()
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
     told = found["defects"]
     rows, cols = whole.wafer.mesh_rows, whole.wafer.mesh_cols
@@ -91,7 +93,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     seen = inspected(InspectRequest(trace=path))
     assert seen["decode"]["wavelet_hops_per_pass"] == found["fabric"]["wavelet_hops_per_token"]
     shown = io.StringIO()
-    print_run(found, shown)
+    print_run(result, shown)
     assert "Defects" in shown.getvalue()
 
 
@@ -101,9 +103,9 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
     prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
-    executed = run(prepared, compiled(prepared))
+    executed = run(prepared, compiled(prepared)).to_dict()
     wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
-    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed))
+    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed)).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
         assert {key: estimated[section][key] for key in executed[section]} == executed[section]
     told = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
@@ -125,9 +127,10 @@ def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
     options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "new_tokens": 4}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0"))
     plain, found = placement(whole, compiled(whole)), placement(prepared, compiled(prepared))
-    told = found.pop("defects")
-    assert found == plain
-    assert (told["dead_pes"], told["pes_lost"], told["longest_detour_hops"], told["slowdown"]) == (0, 0, 0, 1)
+    defects = found.defects
+    assert defects is not None
+    assert replace(found, defects=None) == plain
+    assert (defects.dead_pes, defects.pes_lost, defects.longest_detour_hops, defects.slowdown) == (0, 0, 0, 1)
 
 
 def test_all_wafers_show_programs_as_many_pes_as_the_worst(listed: str) -> None:

@@ -32,7 +32,7 @@ def alone(grid: Grid, table: Path) -> bytes:
     entries = []
     for setting in range(len(grid)):
         try:
-            entries.append(Entry(setting=setting, row=flat(estimate(grid.request(setting)))))
+            entries.append(Entry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict())))
         except BadInput as error:
             entries.append(Entry(setting=setting, error=str(error)))
     write_table(grid, lambda: entries, table)
