@@ -5,7 +5,7 @@ Values, link loads, cycles and routes of a pattern all follow from this one desc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Final
@@ -71,6 +71,11 @@ class LineSchedule:
     def travels(self) -> bool:
         """Whether any message goes over the fabric."""
         return bool((self.messages[:, 2] != Arrival.KEEP).any())
+
+    def with_messages(self, kept: list[bool]) -> LineSchedule:
+        """The schedule of one variant with some of its messages alone."""
+        messages = np.ascontiguousarray(self.messages[kept])
+        return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
         """Those of ``variants`` that must be timed to know the slowest."""

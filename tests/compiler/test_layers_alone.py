@@ -17,6 +17,9 @@ from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.host_streams import DrawnIn, HostStream
+from wse.program.transfers.kinds import TRANSFERS, of_kind
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 SPEC = tiny_spec()
@@ -32,10 +35,13 @@ def compiled(options: Options) -> Program:
 
 def steps(program: Program, phase: int) -> list[str]:
     """What each step of a phase is, by name."""
-    p = program.phases[phase]
-    kernels, patterns = ([record.name for record in records] for records in (KERNELS, program.patterns))
-    names = {Kind.COMPUTE: kernels, Kind.LINE: patterns}
-    return [names[kind][code] if kind in names else str(kind) for kind, code in zip(p.kind, p.code, strict=True)]
+    p = program.phases[phase].steps
+    return [
+        KERNELS[code].name
+        if kind == Kind.COMPUTE
+        else (program.patterns[pattern].name if pattern >= 0 else TRANSFERS[code].__name__)
+        for kind, code, pattern in zip(p.kind, p.code, p.pattern, strict=True)
+    ]
 
 
 def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_model() -> None:
@@ -48,7 +54,7 @@ def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_mod
     cost, of_whole = (Fabric(p, MESH, SOFTWARE).decode_cost(20) for p in (alone, whole))
     in_layers = np.array([_ops(whole)[op].layer >= 0 for op in whole.decode.steps.op])
     kernel = np.array(steps(whole, -1))
-    timed = in_layers & (kernel != "kv_append") & (whole.decode.steps.kind != Kind.CACHE_SHIFT)
+    timed = in_layers & (kernel != "kv_append") & ~of_kind(whole.decode.steps, CacheShift)
     # Routes are rewritten less often where fewer patterns share the colours.
     launch = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
     repaints = (
@@ -86,4 +92,5 @@ class _Named:
 
 def _others(whole: Program) -> set[str]:
     """Moves that only a whole model makes."""
-    return {str(kind) for kind in whole.decode.steps.kind if kind in (Kind.CACHE_SHIFT, Kind.CROSS)}
+    kinds = (CacheShift, *HostStream.__subclasses__(), DrawnIn)
+    return {kind.__name__ for kind in kinds if of_kind(whole.decode.steps, kind).any()}

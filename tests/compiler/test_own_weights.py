@@ -21,6 +21,8 @@ from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.kinds import of_kind
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
@@ -41,11 +43,11 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
     for first, end, turns in phase.steps.loops:
         steps: list[tuple[int, str]] = []
         for step in range(first, end):
-            code, axis = int(phase.steps.code[step]), "xy"[int(phase.steps.axis[step])]
+            pattern, axis = int(phase.steps.pattern[step]), "xy"[int(phase.steps.axis[step])]
             told = (
-                KERNELS[code].name
+                KERNELS[phase.steps.code[step]].name
                 if phase.steps.kind[step] == Kind.COMPUTE
-                else f"{program.patterns[code].name} {axis}"
+                else f"{program.patterns[pattern].name} {axis}"
             )
             steps.append((int(phase.steps.overlap[step]), told))
         joined: list[str] = []
@@ -109,7 +111,7 @@ def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are
     chain = k_tree(side, side, Arrival.ADD, broadcast=True, groups=()).messages[:, :2]
     found: dict[str, list[bool]] = {"prefill": [], "decode": []}
     for phase in program.phases:
-        for pattern in (program.patterns[code] for code in phase.steps.code[phase.steps.kind == Kind.LINE]):
+        for pattern in (program.patterns[code] for code in phase.steps.pattern[of_kind(phase.steps, AlongLine)]):
             if pattern.name == "all_reduce":
                 found[phase.name].append(np.array_equal(pattern.messages[:, :2], chain))
     assert found == {"prefill": [True] * 4, "decode": [False] * 10}

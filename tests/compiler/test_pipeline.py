@@ -100,7 +100,7 @@ def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
     groups = [{int(phase.steps.overlap[s]) for s in steps} for steps in loops]
     together = [steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group]
     kinds = [sorted(int(phase.steps.kind[s]) for s in steps) for steps in together]
-    assert kinds == [[Kind.COMPUTE, Kind.LINE, Kind.LINE]] * 4, "q k v and gate up of two layers"
+    assert kinds == [[Kind.COMPUTE, Kind.TRANSFER, Kind.TRANSFER]] * 4, "q k v and gate up of two layers"
 
 
 def overlapping(state: State) -> State:

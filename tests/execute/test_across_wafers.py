@@ -20,7 +20,10 @@ from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
 from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
-from wse.program.steps import HOST, Field, Kind
+from wse.program.program import Program
+from wse.program.steps import HOST
+from wse.program.transfers.between_wafers import BetweenWafers
+from wse.program.transfers.kinds import crossings_of, of_kind, transfer_of
 from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
@@ -53,12 +56,20 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str
     assert {cost.links.any(axis=(1, 2, 3)).all() for cost in run.costs} == {True}, "every wafer moves words"
 
 
+def between_wafers(program: Program) -> list[BetweenWafers]:
+    """The exchanges between wafers of a decoded token."""
+    phase = program.decode
+    steps = np.flatnonzero(of_kind(phase.steps, BetweenWafers)).tolist()
+    transfers = [transfer_of(program, phase, step, 3) for step in steps]
+    return [transfer for transfer in transfers if isinstance(transfer, BetweenWafers)]
+
+
 def test_two_users_share_the_exchanges() -> None:
     """What crosses is twice the bytes of one user in as many steps."""
     two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
     assert two.worst < 1e-5
     assert two.links_agree
-    decoded = [run.costs[-1].bytes[run.program.decode.steps.kind == Kind.WAFERS] for run in (two, one)]
+    decoded = [run.costs[-1].bytes[of_kind(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
     assert decoded[0].tolist() == (2 * decoded[1]).tolist()
 
 
@@ -95,7 +106,7 @@ def test_a_token_crosses_as_megatron_counts_it() -> None:
     run = wafer_run(spec, (4, 3), 2, [PROMPT], steps=1)
     hidden_bytes, pair_bytes = 4 * spec.hidden_size, 8
     one_way = (2 * spec.layer_count + 1) * hidden_bytes + pair_bytes
-    crossings = run.costs[-1].bytes[run.program.decode.steps.kind == Kind.WAFERS]
+    crossings = run.costs[-1].bytes[of_kind(run.program.decode.steps, BetweenWafers)]
     assert int(crossings.sum()) == 2 * one_way
     seconds = len(crossings) * run.machine.wafer_link_latency_s + one_way / run.machine.wafer_link_bytes_per_s
     assert run.costs[-1].cause("crossing") == pytest.approx(seconds * run.machine.clock_hz, abs=len(crossings))
@@ -109,10 +120,9 @@ def test_sums_cross_in_the_way_that_takes_the_link_the_least_time(wafers: int) -
     found = []
     for machine in (far, near):
         program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
-        step = next(
-            s for s in np.flatnonzero(program.decode.steps.kind == Kind.WAFERS) if program.decode.steps.fixed[s, 1] == 3
-        )
-        found.append(program.decode.steps.fixed[step, [Field.ROUNDS, Field.PART, Field.BYTES]].tolist())
+        exchanges = between_wafers(program)
+        step = next(step for step in exchanges if step.site.rows == 3)
+        found.append([step.rounds, step.part, step.bytes])
     in_parts = [2, -(-20 // wafers), 2 * 4 * -(-60 // wafers)]
     assert found == [[1, 20, 240], in_parts if wafers > 2 else [1, 20, 240]]
 
@@ -120,7 +130,7 @@ def test_sums_cross_in_the_way_that_takes_the_link_the_least_time(wafers: int) -
 def test_words_are_counted_where_sums_cross_in_parts() -> None:
     near = {"wafer_link_latency_s": 0.0}
     run = wafer_run(tiny_spec(), (4, 3), 3, [PROMPT], machine=near)
-    assert (run.program.decode.steps.fixed[run.program.decode.steps.kind == Kind.WAFERS, Field.ROUNDS] == 2).any()
+    assert any(step.rounds == 2 for step in between_wafers(run.program))
     assert run.worst < 1e-5
     assert run.links_agree
 
@@ -141,7 +151,7 @@ def test_layers_alone_are_timed_across_wafers() -> None:
     for wafers in (2, 4):
         program = compile_choice(spec, machine, SOFTWARE, replace(options, wafers=wafers), CHOICE)
         costs.append(Fabric(program, machine, SOFTWARE).decode_cost(8))
-        assert int((program.decode.steps.kind == Kind.WAFERS).sum()) == 2 * spec.layer_count
+        assert int((of_kind(program.decode.steps, BetweenWafers)).sum()) == 2 * spec.layer_count
     assert costs[1].cause("compute") < costs[0].cause("compute")
 
 
@@ -157,9 +167,8 @@ def test_what_is_not_known_across_wafers_is_refused() -> None:
 def test_more_wafers_than_layers_are_no_mistake() -> None:
     program = compile_model(tiny_spec(layers=1), wafer(4, 4, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=3))
     assert program.stages[0].span == 3
-    assert {pair for step in range(len(program.decode)) for pair in program.crossings(program.decode.steps, step)} >= {
-        (a, b) for a in range(3) for b in range(3) if a != b
-    } | {(0, HOST)}
+    crossings = {pair for _, pairs in crossings_of(program, program.decode) for pair in pairs}
+    assert crossings >= {(a, b) for a in range(3) for b in range(3) if a != b} | {(0, HOST)}
 
 
 def test_logits_leave_all_wafers_at_the_same_time() -> None:

@@ -26,6 +26,9 @@ from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.kinds import of_kind
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
@@ -154,14 +157,14 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
 def test_all_reduces_are_launched_once_for_all_users() -> None:
     """And carry so many times the words; only caches are shifted user by user."""
     decode = [compiled(prompts, (4, 5), {}, THIN)[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
-    lines = [np.flatnonzero(phase.steps.kind == Kind.LINE) for phase in decode]
+    lines = [np.flatnonzero(of_kind(phase.steps, AlongLine)) for phase in decode]
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
-        assert decode[1].turns(together) == decode[0].turns(alone) == 1
-        one, four = decode[0].operands(alone, 3)[5], decode[1].operands(together, 3)[5]
+        assert decode[1].steps.turns(together) == decode[0].steps.turns(alone) == 1
+        one, four = decode[0].steps.operands(alone, 3)[5], decode[1].steps.operands(together, 3)[5]
         assert four == 4 * one or (one, four) == (1, 4)
-    shifts = np.flatnonzero(decode[1].kind == Kind.CACHE_SHIFT)
-    assert {decode[1].turns(step) for step in shifts} == {len(PROMPTS)}
+    shifts = np.flatnonzero(of_kind(decode[1].steps, CacheShift))
+    assert {decode[1].steps.turns(step) for step in shifts} == {len(PROMPTS)}
 
 
 def test_a_batch_costs_less_than_its_users_one_after_another() -> None:
@@ -184,7 +187,7 @@ def test_prompts_with_equal_chunks_share_their_steps() -> None:
         *((0, 0, 4), (0, 4, 3), (1, 0, 1)),
         *((2, 0, 4), (2, 4, 4), (2, 8, 3), (3, 0, 4)),
     ]
-    steps = [id(phase.steps.fixed) for phase in program.prefill]
+    steps = [phase.steps for phase in program.prefill]
     assert steps[0] == steps[3] == steps[4]  # whole chunks with more to come
     assert steps[1] == steps[5]  # three tokens at the end
     assert len(set(steps)) == 4

@@ -21,7 +21,8 @@ from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.program.steps import Field, Kind
+from wse.program.transfers.between_wafers import BetweenWafers
+from wse.program.transfers.kinds import of_kind
 from wse.studies.estimate.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
@@ -68,9 +69,7 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
     fabric, phase = Fabric(program, machine, SOFTWARE), program.decode
     home = next(stage.wafer for stage in program.stages if stage.first_layer <= LAYER < stage.last_layer)
     of_layer = np.array(program.op_layers)[phase.steps.op] == LAYER
-    there, back = np.flatnonzero(
-        of_layer & (phase.steps.kind == Kind.WAFERS) & (phase.steps.fixed[:, Field.CHOSEN] > 0)
-    ).tolist()
+    there, back = np.flatnonzero(of_layer & of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
     for chosen, reached in (([0, 1], {0}), ([0, 3], {0, 1}), ([4, 1], {0, 2}), ([2, 4], {1, 2})):
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
         cost = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs})

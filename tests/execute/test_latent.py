@@ -20,6 +20,8 @@ from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
 from wse.program.steps import Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.kinds import of_kind
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
@@ -95,7 +97,7 @@ def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says() -> No
     np.testing.assert_array_equal(ran.links, cost.links)
     kernels = program.decode.steps.kind == Kind.COMPUTE
     np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])
-    moving = program.decode.steps.kind == Kind.LINE
+    moving = of_kind(program.decode.steps, AlongLine)
     fast, counted = cost.by_cause.sum(axis=1)[moving].sum(), ran.step_cycles[moving].sum()
     assert abs(fast - counted) <= 0.05 * counted, f"wavelets {counted}, fast {fast:.0f}"
 

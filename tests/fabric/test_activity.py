@@ -10,7 +10,7 @@ from tiny_model import tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.activity import phase_counts
-from wse.fabric.step_classes import alike
+from wse.fabric.step_classes import step_classes
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
 from wse.program.program import Program
@@ -45,7 +45,8 @@ def test_every_weight_is_read_and_multiplied_once_for_each_user(batch: int) -> N
     """A few users' products are one GEMV each."""
     program = program_of(tiny_spec(tied=False), batch=batch)
     none, some = (
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, slots, alike(program.decode)) for slots in (0, 3)
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, slots, step_classes(program.decode.steps))
+        for slots in (0, 3)
     )
     assert none.macs == batch * product_elements(program) * ROWS * COLS
     assert none.read_bytes == 2 * batch * product_elements(program) * ROWS * COLS
@@ -59,17 +60,19 @@ def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> Non
     for batch in (1, 2):
         program = program_of(tiny_spec(), batch=batch)
         counts.append(
-            phase_counts(program, MACHINE, SOFTWARE, program.decode, 2, alike(program.decode)).vector_operations
+            phase_counts(
+                program, MACHINE, SOFTWARE, program.decode, 2, step_classes(program.decode.steps)
+            ).vector_operations
         )
     assert all(count == int(count) and count % COLS == 0 for count in counts)
-    assert counts[1] > counts[0] > len(program.decode) * ROWS * COLS
+    assert counts[1] > counts[0] > len(program.decode.steps) * ROWS * COLS
 
 
 def test_experts_do_as_much_wherever_they_are() -> None:
     """On columns of their own they are padded otherwise, so about as much."""
     spec = mixture_spec(MIXTURES["softmax"], layers=3)
     found = [
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, 2, alike(program.decode)).macs
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, 2, step_classes(program.decode.steps)).macs
         for program in (program_of(spec, experts=experts) for experts in ("spread", "own"))
     ]
     assert found[1] == pytest.approx(found[0], rel=0.3)

@@ -16,6 +16,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.steps import HOST, Kind
+from wse.program.transfers.kinds import transfer_steps
 
 CASES = [
     ("region", 1, (16, 16), None),
@@ -91,9 +92,10 @@ def test_starts_do_not_go_back_and_causes_belong_to_their_steps(counted: tuple[S
         assert cost.start[-1] <= cost.cycles
         assert (cost.by_cause >= 0).all()
     phase = run.program.decode
-    for cause, kind in (("compute", Kind.COMPUTE), ("crossing", Kind.CROSS), ("host", Kind.CROSS)):
-        elsewhere = costs[-1].by_cause[phase.steps.kind != kind, CAUSES.index(cause)]
-        assert not elsewhere.any()
+    computes, leaves = phase.steps.kind == Kind.COMPUTE, transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)
+    for cause, own in (("compute", computes), ("crossing", leaves), ("host", leaves)):
+        others = costs[-1].by_cause[~own, CAUSES.index(cause)]
+        assert not others.any()
 
 
 @pytest.mark.parametrize("stages", [1, 2])

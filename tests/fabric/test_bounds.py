@@ -12,7 +12,7 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.bounds import BOUNDS, PhaseBounds, reach
 from wse.fabric.model import Fabric
-from wse.fabric.step_classes import alike
+from wse.fabric.step_classes import step_classes
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
 from wse.program.program import Program
@@ -55,7 +55,7 @@ def test_a_token_reads_every_weight_of_the_products_once_and_the_cache_in_use(dt
     held = sum(tile.elements * (1 if tile.coding else 2) for tile in products)
     cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // -(-60 // 7)
     for slots in (2, 5):
-        total = found.of(program.decode, slots, alike(program.decode)).sum(axis=0)
+        total = found.of(program.decode, slots, step_classes(program.decode.steps)).sum(axis=0)
         assert total[SRAM] * MACHINE.sram_bytes_per_cycle == pytest.approx(held + slots * cache)
 
 
@@ -80,7 +80,7 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
     length = 20
     costs.append((program.decode, fabric.decode_cost(*(length,) * program.batch), fabric.cache_use((length,))[0]))
     for phase, cost, slots in costs:
-        bounds = found.of(phase, slots, alike(phase))
+        bounds = found.of(phase, slots, step_classes(phase.steps))
         cycles = cost.by_cause.sum(axis=1)
         loops = [range(int(first), int(end)) for first, end, _ in phase.steps.loops]
         inside = {step for loop in loops for step in loop}
@@ -91,7 +91,9 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
 def test_crossings_take_no_less_than_their_latency_and_their_bytes() -> None:
     program = program_of(tiny_spec(layers=4), wafers=2)
     cost = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
-    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, 2, alike(program.decode))[:, CROSSING]
+    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, 2, step_classes(program.decode.steps))[
+        :, CROSSING
+    ]
     over, payload = np.flatnonzero(found), cost.bytes[found > 0].tolist()
     assert payload == [40 * 2, 40 * 2]  # the hidden vector to the second wafer, and back to the head
     seconds = [MACHINE.wafer_link_latency_s + bytes_ / MACHINE.wafer_link_bytes_per_s for bytes_ in payload]

@@ -18,9 +18,13 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Field, HostStream, Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.crossing import Crossing
+from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
+from wse.program.transfers.kinds import of_kind
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -44,14 +48,10 @@ def cause(cost: PhaseCost, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
     return np.asarray(cost.by_cause[:, CAUSES.index(name)])
 
 
-def steps_with_host(phase: Phase, what: HostStream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.flatnonzero((phase.steps.kind == Kind.CROSS) & (phase.steps.fixed[:, Field.WHAT] == what))
-
-
 def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -> None:
     program, fabric = compiled()
     cost, phase = fabric.decode_cost(9), program.decode
-    between = [s for s in np.flatnonzero(phase.steps.kind == Kind.CROSS) if HOST not in phase.steps.fixed[s, [10, 11]]]
+    between = np.flatnonzero(of_kind(phase.steps, Crossing))
     assert len(between) == 2, "there and back to the tied table"
     for step in between:
         seconds = MACHINE.wafer_link_latency_s + 40 * 4 / MACHINE.wafer_link_bytes_per_s
@@ -60,20 +60,20 @@ def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -
 
 def test_the_prompt_takes_half_a_round_trip_a_drawn_id_a_whole_one_and_a_greedy_id_none() -> None:
     greedy, fabric = compiled()
-    step = steps_with_host(greedy.prefill[0], HostStream.TOKENS_IN)
+    step = np.flatnonzero(of_kind(greedy.prefill[0].steps, TokensIn))
     half = (MACHINE.host_round_trip_s / 2 + 4 * 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
     assert cause(fabric.prefill_cost(0), "host")[step] == np.ceil(half)
-    step = steps_with_host(greedy.decode, HostStream.TOKEN_OUT)
+    step = np.flatnonzero(of_kind(greedy.decode.steps, TokenOut))
     assert fabric.decode_cost(9).by_cause[step].sum() == 0
     drawn, fabric = compiled(options=replace(OPTIONS, sampling="host"))
-    step = steps_with_host(drawn.decode, HostStream.DRAWN_IN)
+    step = np.flatnonzero(of_kind(drawn.decode.steps, DrawnIn))
     whole = (MACHINE.host_round_trip_s + 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(whole)
 
 
 def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
     program, fabric = compiled(options=replace(OPTIONS, logits_out="all"))
-    step = steps_with_host(program.decode, HostStream.LOGITS_OUT)
+    step = np.flatnonzero(of_kind(program.decode.steps, LogitsOut))
     wire = 67 * 4 / MACHINE.host_bytes_per_s * MACHINE.clock_hz
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(wire)
 
@@ -83,7 +83,7 @@ def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> N
     options = replace(OPTIONS, wafers=1)
     program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
     assert [s.rect.col for s in program.stages] == [0, 5]
-    cost, steps = fabric.decode_cost(9), np.flatnonzero(program.decode.steps.kind == Kind.HAND_OVER)
+    cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, HandOver))
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
     assert cost.words[steps[0]] == cost.hops[steps[0]] == 6 * words
@@ -97,7 +97,7 @@ def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
     after = Fabric(program, MACHINE, slower).decode_cost(9)
     working = int((before.by_cause.sum(axis=1) > 0).sum())
     assert after.cycles - before.cycles == more * working
-    assert working >= len(program.decode) - 2
+    assert working >= len(program.decode.steps) - 2
 
 
 def test_a_repaint_costs_what_the_software_says() -> None:
@@ -111,7 +111,7 @@ def test_a_repaint_costs_what_the_software_says() -> None:
 
 def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> None:
     program, fabric = compiled()
-    shifts = np.flatnonzero(program.decode.steps.kind == Kind.CACHE_SHIFT)
+    shifts = np.flatnonzero(of_kind(program.decode.steps, CacheShift))
     all_pass, none_pass = fabric.decode_cost(12), fabric.decode_cost(11)
     assert all_pass.by_cause[shifts].sum() == none_pass.by_cause[shifts].sum() > 0
     assert all_pass.words[shifts].sum() > none_pass.words[shifts].sum() == 0
@@ -148,9 +148,9 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
     program, fabric = compiled(options=options)
     phase, cost = program.decode, fabric.decode_cost(9)
-    step = int(np.flatnonzero(phase.steps.kind == Kind.LINE)[0])  # the look-up's all-reduce: 7 accumulators a PE
+    step = int(np.flatnonzero(of_kind(phase.steps, AlongLine))[0])  # the look-up's all-reduce: 7 accumulators a PE
     words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
-    pattern = program.patterns[phase.steps.code[step]]
+    pattern = program.patterns[phase.steps.pattern[step]]
     assert cost.words[step] == words * len(pattern.messages) * 6
     spec = tiny_spec(layers=4)
     engine = Engine(program, spec, tensors(spec).__getitem__)

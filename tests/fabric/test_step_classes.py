@@ -15,7 +15,10 @@ from wse.fabric import model
 from wse.fabric.model import Fabric
 from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
-from wse.program.steps import Field, Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.crossing import Crossing
+from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.kinds import of_kind, operand_index
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
@@ -50,13 +53,21 @@ def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: py
 def test_any_number_but_an_address_tells_steps_apart() -> None:
     phase = compiled().decode
     like = step_classes(phase.steps)
-    twins = [int(s) for s in range(len(phase.steps)) if like[s] < s and phase.steps.kind[s] == Kind.LINE]
+    lines = of_kind(phase.steps, AlongLine)
+    twins = [int(s) for s in range(len(phase.steps)) if like[s] < s and lines[s]]
     step = twins[0]
-    for column, apart in ((Field.SOURCE, False), (Field.TARGET, False), (Field.ELEMENTS, True), (0, True), (1, True)):
+    index = operand_index(AlongLine)
+    for column, apart in (
+        (index["source"], False),
+        (index["target"], False),
+        (index["elements"], True),
+        (0, True),
+        (1, True),
+    ):
         fixed = phase.steps.fixed.copy()
         fixed[step, column] += 1000
         assert bool(step_classes(replace(phase.steps, fixed=fixed))[step] == step) is apart
-    for name in ("axis", "view", "code", "stage"):
+    for name in ("axis", "view", "pattern", "stage"):
         changed = getattr(phase.steps, name).copy()
         changed[step] += 1000
         assert step_classes(replace(phase.steps, **{name: changed}))[step] == step
@@ -70,6 +81,6 @@ def test_stages_of_one_shape_differ_in_streams_alone() -> None:
             step_classes(phase.steps, np.arange(2)),
         )
         assert np.array_equal(all_shapes, step_classes(phase.steps))
-        streams = np.isin(phase.steps.kind, (Kind.HAND_OVER, Kind.CROSS))
+        streams = of_kind(phase.steps, HandOver, Crossing)
         assert np.array_equal(one_shape[streams], all_shapes[streams])
         assert len(set(one_shape[~streams].tolist())) < len(set(all_shapes[~streams].tolist()))

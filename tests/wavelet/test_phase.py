@@ -21,6 +21,10 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.program.steps import Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.kinds import of_kind
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size
@@ -101,11 +105,11 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     fast, kind = on_wafer(cost), program.decode.steps.kind
     np.testing.assert_array_equal(ran.links, cost.links)
     np.testing.assert_array_equal(ran.step_cycles[kind == Kind.COMPUTE], fast[kind == Kind.COMPUTE])
-    apart = np.abs(ran.step_cycles - fast)[kind == Kind.CACHE_SHIFT]
+    apart = np.abs(ran.step_cycles - fast)[of_kind(program.decode.steps, CacheShift)]
     assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
-    moving = np.isin(kind, (Kind.LINE, Kind.HAND_OVER))
+    moving = of_kind(program.decode.steps, AlongLine, HandOver)
     deviation = 100 * (fast[moving].sum() - ran.step_cycles[moving].sum()) / ran.step_cycles[moving].sum()
     assert abs(deviation) <= 10, f"patterns and hand-overs alone: {deviation:+.1f} %"
 
@@ -157,7 +161,7 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     _, before = decoded(compiled, length)
     slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 7)
     after = phase_run(program, program.decode, [length], compiled.machine, slower)
-    turns = np.array([program.decode.steps.turns(step) for step in range(len(program.decode))])
+    turns = np.array([program.decode.steps.turns(step) for step in range(len(program.decode.steps))])
     moved = after.step_cycles - before.step_cycles
     assert set(np.unique(moved - 7 * turns)) <= {0, -7}  # nothing for the token that leaves beside other work
     assert (moved > 0).sum() >= len(moved) - 1
@@ -168,7 +172,7 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
     check_size(program, machine)
     region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
     monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region)
-    if (program.decode.steps.kind == Kind.HAND_OVER).any():
+    if (of_kind(program.decode.steps, HandOver)).any():
         with pytest.raises(BadMesh, match=f"at most {region:,}"):
             check_size(program, machine)
     else:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.links.loads import line_loads
 from wse.hardware.spec import WaferSpec
 from wse.program.steps import ROWS
@@ -75,7 +75,7 @@ def test_the_fast_model_is_exact_and_times_no_more_hooks_than_it_has_to(
     times = PatternTimes(LineCosts.of(wafer, GAP))
 
     def slowest(lines: list[int]) -> float:
-        return max(times.time([Transfer(schedule, line, words, ROWS)]).cycles.total for line in lines)
+        return max(times.time([LinePattern(schedule, line, words, ROWS)]).cycles.total for line in lines)
 
     lines = schedule.variants[0]
     assert len(schedule.critical(lines)) <= 5

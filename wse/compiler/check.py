@@ -12,6 +12,7 @@ from wse.errors import WseBug
 from wse.isa.instructions import KERNELS
 from wse.program.program import Buffer
 from wse.program.steps import Kind
+from wse.program.transfers.kinds import TRANSFERS
 
 
 def check(state: State, after: str) -> None:
@@ -104,9 +105,10 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     if state.options.batch == 1:
         return None
     for step in block.steps:
-        counts = step.kind == Kind.CACHE_SHIFT or (step.kind == Kind.COMPUTE and KERNELS[step.code].counters)
+        computes = step.kind == Kind.COMPUTE
+        counts = KERNELS[step.code].counters if computes else TRANSFERS[step.code].by_counters
         if counts and phase.user < 0 and step.loop not in block.over_users:
-            name = KERNELS[step.code].name if step.kind == Kind.COMPUTE else "cache_shift"
+            name = KERNELS[step.code].name if computes else TRANSFERS[step.code].name
             return f"{name} of decode goes by one user's counters outside of a loop over the users"
         for operand in step.operands.values():
             if isinstance(operand, At) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:

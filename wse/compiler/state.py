@@ -115,11 +115,13 @@ class SymStep:
 
     kind: int
     code: int
+    pattern: int
     axis: int
     view: str
     op: int
     loop: int
     overlap: int
+    routed: bool
     operands: dict[int, At | Num]
 
 

@@ -19,7 +19,9 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, I32, ROWS, Field, HostStream, Kind
+from wse.program.steps import COLUMNS, I32, ROWS, Kind
+from wse.program.transfers.host_streams import LogitsOut
+from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks
 
 _Made = dict[str, tuple[str, ...]]
@@ -140,15 +142,17 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) -> list[Part]:
     """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
     found: dict[int, Part] = {}
-    argmax = kernel_named("argmax_fold")
+    argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
         if phase.steps.kind[step] == Kind.COMPUTE and KERNELS[phase.steps.code[step]] is argmax:
             named = argmax.named(a)
             first, n, address, view = named["first"], named["n"], named["logits"], "acc"
-        elif phase.steps.kind[step] == Kind.CROSS and a[Field.WHAT] == HostStream.LOGITS_OUT:
-            first, n, address = a[Field.FIRST], a[Field.ELEMENTS] // tokens, a[Field.SOURCE]
+        elif logits[step]:
+            sent = transfer_of(program, phase, step, slots)
+            assert isinstance(sent, LogitsOut)
+            first, n, address = sent.first, sent.elements // tokens, sent.source
             view = VIEWS[phase.steps.view[step]]
         else:
             continue

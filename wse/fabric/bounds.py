@@ -9,7 +9,6 @@ the steps of several users read counts for each.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from wse.fabric.expert_costs import EVEN, by_column, evenly
 from wse.fabric.group_cost import first_steps
+from wse.fabric.step_cost import most_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
@@ -25,7 +25,10 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, I64, Field, HostStream, Kind
+from wse.program.steps import HOST, I64, Kind
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import LineMessages, Translation
+from wse.program.transfers.transfer import Transfer
 from wse_mappings.schedule import Arrival, LineSchedule
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
@@ -72,7 +75,7 @@ class PhaseBounds:
         unhindered = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-        self._reach: dict[tuple[int, bool], I64] = {}
+        self._reach: dict[tuple[LineSchedule, bool], I64] = {}
 
     def of(self, phase: Phase, slots: int, like: I64) -> F64:
         """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
@@ -87,57 +90,55 @@ class PhaseBounds:
         return most
 
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:
-        kind, turns = phase.steps.kind[step], phase.steps.turns(step)
-        if kind == Kind.COMPUTE:
+        turns = phase.steps.turns(step)
+        if phase.steps.kind[step] == Kind.COMPUTE:
             one, at = evenly(self.program, phase, step)
             kernel = KERNELS[one.steps.code[at]]
             calls = [one.steps.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
             work = [(kernel.macs_of(call), kernel.bytes_read(call, self._bytes)) for call in calls]
             macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
-        if kind == Kind.LINE:
-            return 0.0, 0.0, float(self._links(phase, step, turns) * self.wafer.hop_cycles), 0.0
-        if kind == Kind.CACHE_SHIFT:
-            return 0.0, 0.0, float(turns * self.wafer.hop_cycles), 0.0
-        if kind == Kind.WAFERS:
-            return self._between_wafers(phase, step, phase.steps.operands(step, slots).tolist())
-        return self._stream(phase, step)
+        transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen(phase, step))
+        if transfer.leaves_wafer:
+            return self._off_wafer(transfer, turns)
+        return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
-    def _between_wafers(self, phase: Phase, step: int, a: list[int]) -> Bound:
-        """A pattern between wafers, whose links all work at once: that of the wafer that sends or gets most."""
-        pairs, wafer = self.program.crossings(phase.steps, step), self.wafer
-        if a[Field.CHOSEN]:
-            pairs = self.program.chosen_crossings(phase.steps, step, by_column(self.program, phase, step, EVEN))
-        if not pairs:
+    def _chosen(self, phase: Phase, step: int) -> frozenset[int] | None:
+        """The wafers that hold experts that tokens choose evenly, of a step that goes by them."""
+        if not phase.steps.routed[step]:
+            return None
+        return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
+
+    def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
+        """Bytes over links between wafers, which all work at once, or over the host's link."""
+        wafer = self.wafer
+        if not transfer.crossings or not transfer.awaited:
             return NO_BOUND
-        peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
-        waits = a[Field.LATENCIES] * wafer.wafer_link_latency_s
-        seconds = waits + peers * a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-        return 0.0, 0.0, 0.0, phase.steps.turns(step) * seconds * wafer.clock_hz
+        if any(HOST in pair for pair in transfer.crossings):
+            seconds = transfer.crossing_bytes / wafer.host_bytes_per_s
+        else:
+            waits = transfer.link_latencies * wafer.wafer_link_latency_s
+            seconds = waits + most_peers(transfer.crossings) * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
+        return 0.0, 0.0, 0.0, turns * seconds * wafer.clock_hz
 
-    def _links(self, phase: Phase, step: int, turns: int) -> int:
-        """Links that the words of a LINE step go over, one turn after another."""
-        code, where = int(phase.steps.code[step]), phase.steps.fixed[step]
-        pattern, in_place = self.program.patterns[code], bool(where[Field.SOURCE] == where[Field.TARGET])
+    def _links(self, transfer: Transfer, turns: int) -> int:
+        """Links that the words of a step go over, one turn after another."""
+        messages = transfer.messages
+        if isinstance(messages, LineMessages):
+            return self._pattern_links(messages, turns)
+        if isinstance(messages, Translation):
+            if transfer.in_memory:
+                return 0
+            source, target = transfer.site.placed.rect, self.program.stages[messages.target_stage].rect
+            right = target.col + messages.target_col - source.col - messages.source_col
+            return abs(target.row - source.row) + abs(right)
+        return turns  # a row up
+
+    def _pattern_links(self, messages: LineMessages, turns: int) -> int:
+        pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
-        if (code, in_place) not in self._reach:
+        if (pattern, in_place) not in self._reach:
             used = set(np.unique(pattern.variants).tolist())
             links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
-            self._reach[code, in_place] = np.array(links, np.int64)
-        return int(self._reach[code, in_place][rounds].max(axis=1).sum())
-
-    def _stream(self, phase: Phase, step: int) -> Bound:
-        """A hand-over or a crossing."""
-        a, wafer = phase.steps.fixed[step], self.wafer
-        if phase.steps.kind[step] == Kind.HAND_OVER:
-            if self.program.shares_pes(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE])):
-                return NO_BOUND  # from one place in SRAM to another
-            source, target = (self.program.stages[i].rect for i in (phase.steps.stage[step], a[Field.TARGET_STAGE]))
-            moved = abs(target.col + int(a[Field.TARGET_COL]) - source.col - int(a[Field.SOURCE_COL]))
-            return 0.0, 0.0, float((abs(target.row - source.row) + moved) * wafer.hop_cycles), 0.0
-        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            seconds = wafer.wafer_link_latency_s + float(a[Field.BYTES]) / wafer.wafer_link_bytes_per_s
-            return 0.0, 0.0, 0.0, seconds * wafer.clock_hz
-        if a[Field.WHAT] == HostStream.TOKEN_OUT:
-            return NO_BOUND  # leaves while the next token is under way
-        return 0.0, 0.0, 0.0, float(a[Field.BYTES]) / wafer.host_bytes_per_s * wafer.clock_hz
+            self._reach[pattern, in_place] = np.array(links, np.int64)
+        return int(self._reach[pattern, in_place][rounds].max(axis=1).sum())

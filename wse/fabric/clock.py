@@ -18,7 +18,7 @@ from wse.fabric.model import AlikeTokens, CacheUse, Fabric
 from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.transfers.kinds import crossings_of
 
 
 class _Sums(NamedTuple):
@@ -37,8 +37,8 @@ class _Sums(NamedTuple):
     def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
         """Those of a run; ``in_layers`` tells which ops are in layers."""
         crossed = Counter[tuple[int, int]]()
-        for step in np.flatnonzero(np.isin(phase.steps.kind, (Kind.CROSS, Kind.WAFERS))).tolist():
-            pairs = cost.crossed.get(step, program.crossings(phase.steps, step))
+        for step, all_pairs in crossings_of(program, phase):
+            pairs = cost.crossed.get(step, all_pairs)
             for ends in pairs:
                 crossed[ends] += int(cost.bytes[step]) // len(pairs)
         return cls(

@@ -20,6 +20,8 @@ from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Steps
+from wse.program.transfers.kinds import TRANSFERS
+from wse.program.transfers.transfer import WaferPair
 
 Pairs = Mapping[int, I64]
 """By layer, int64 ``[experts]``: how many tokens of a run of a phase chose each expert."""
@@ -41,7 +43,7 @@ class _Kind(NamedTuple):
 
     cost: _Cost
     moved: Moved | None
-    crossings: tuple[tuple[int, int], ...]
+    crossings: tuple[WaferPair, ...] | None
     steps: list[int]
 
     def rectangles(self) -> I64:
@@ -68,7 +70,7 @@ class RoutedCosts:
         later = np.zeros(len(phase.steps) + 1)  # by how much a step and all after it start later
         by_cause, words, hops = cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
         contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
-        crossed: dict[int, tuple[tuple[int, int], ...]] = {}
+        crossed: dict[int, tuple[WaferPair, ...]] = {}
         chosen: dict[tuple[int, int], I64] = {}
         kinds: dict[tuple[int, int, int], _Kind] = {}
         for step in steps.tolist():
@@ -82,7 +84,7 @@ class RoutedCosts:
             kind = kinds[key]
             kind.steps.append(step)
             later[step + 1] = kind.cost.cycles.total
-            if phase.steps.kind[step] == Kind.WAFERS:
+            if kind.crossings is not None:
                 crossed[step] = kind.crossings
         for kind in kinds.values():
             by_cause[kind.steps] += kind.cost.cycles[1:]
@@ -105,25 +107,25 @@ class RoutedCosts:
 
     def _kind(self, phase: Phase, step: int, like: int, slots: int, columns: I64) -> _Kind:
         """What the steps that are like one do, with so many pairs on each column."""
-        if phase.steps.kind[step] == Kind.WAFERS:
-            crossings = self.program.chosen_crossings(phase.steps, step, columns)
-            moved = self._traffic.between_wafers(phase, step, slots, crossings)
-            return _Kind(self._between(phase, step, like, slots, crossings), moved, crossings, [])
+        moves = phase.steps.kind[step] == Kind.TRANSFER
+        if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
+            chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
+            crossings = self._traffic.transfer(phase, step, slots, chosen=chosen).crossings
+            moved = self._traffic.moved(phase, step, slots, chosen)
+            return _Kind(self._between(phase, step, like, slots, chosen, len(crossings)), moved, crossings, [])
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-        lines = phase.steps.kind[step] == Kind.LINE
         return _Kind(
             self._cost(phase, step, like, slots, most),
-            self._traffic.moved_by_pairs(phase, step, slots, columns) if lines else None,
-            (),
+            self._traffic.moved_by_pairs(phase, step, slots, columns) if moves else None,
+            None,
             [],
         )
 
-    def _between(self, phase: Phase, step: int, like: int, slots: int, pairs: tuple[tuple[int, int], ...]) -> _Cost:
-        """Of a step between those pairs of wafers."""
-        key = (phase.steps, like, -1 - len(pairs))
+    def _between(self, phase: Phase, step: int, like: int, slots: int, chosen: frozenset[int], crossings: int) -> _Cost:
+        """What a step between wafers costs, which follows from the number of its crossings."""
+        key = (phase.steps, like, -1 - crossings)
         if key not in self._known:
-            cycles = self._steps.between_wafers(phase, step, phase.steps.operands(step, slots).tolist(), pairs)
-            self._known[key] = _Cost(cycles=cycles.whole())
+            self._known[key] = _Cost(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, like: int, slots: int, pairs: int) -> _Cost:

@@ -21,7 +21,8 @@ from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
+from wse.program.steps import Steps
+from wse.program.transfers.kinds import by_counters
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
@@ -89,7 +90,7 @@ class Fabric:
             found.setdefault(slots, []).extend(passing)
             often[slots] += 1
         phase, index = self.program.decode, len(self.program.phases) - 1
-        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
+        steps = by_counters(phase.steps)
         costs = []
         for slots, rows in found.items():
             moved = Moved(0, 0, 0, NOTHING)
@@ -105,7 +106,7 @@ class Fabric:
         """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
         phase = self.program.decode
         found = np.zeros((len(phase.steps), 2), np.int64)
-        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
+        steps = by_counters(phase.steps)
         if any(passing) and len(steps):
             moved, which, _ = self._shifted(phase, steps, slots, passing)
             found[steps] = moved[which]
@@ -137,7 +138,7 @@ class Fabric:
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
-        steps = np.flatnonzero(phase.steps.kind == Kind.CACHE_SHIFT)
+        steps = by_counters(phase.steps)
         if not any(passing) or len(steps) == 0:
             return cost
         moved, which, rectangles = self._shifted(phase, steps, slots, passing)

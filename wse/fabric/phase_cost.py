@@ -13,6 +13,7 @@ import numpy.typing as npt
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.routes import Ways
 from wse.program.steps import Steps
+from wse.program.transfers.transfer import WaferPair
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -57,7 +58,7 @@ class PhaseCost:
     words: I64
     hops: I64
     bytes: I64
-    crossed: Mapping[int, tuple[tuple[int, int], ...]]
+    crossed: Mapping[int, tuple[WaferPair, ...]]
     contention: F64
     streams: I64
     rectangles: I64

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.isa.instructions import KERNELS
-from wse.program.steps import OPERAND_COUNT, Field, Kind, Steps
+from wse.program.steps import OPERAND_COUNT, Kind, Steps
+from wse.program.transfers.kinds import ADDRESSES, transfer_steps
 
 I64 = npt.NDArray[np.int64]
 
@@ -19,7 +20,7 @@ def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 
 _OF_KERNEL: Final = np.stack([_addresses(kernel.addresses) for kernel in KERNELS])
-_OF_MOVE: Final = _addresses([Field.SOURCE, Field.TARGET, Field.COUNT])
+_OF_TRANSFER: Final = np.stack([_addresses(sorted(indices)) for indices in ADDRESSES])
 
 
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
@@ -29,15 +30,19 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     go by where regions stand, differ by stage. Without it all stages differ.
     """
     computes = steps.kind == Kind.COMPUTE
-    address = np.where(computes[:, None], _OF_KERNEL[np.where(computes, steps.code, 0)], _OF_MOVE)
+    address = np.where(
+        computes[:, None],
+        _OF_KERNEL[np.where(computes, steps.code, 0)],
+        _OF_TRANSFER[np.where(computes, 0, steps.code)],
+    )
     numbers = [
         np.where(address[:, used], 0, values[:, used]) for values in steps.linear for used in [values.any(axis=0)]
     ]
     turns = np.append(steps.loops[:, 2], 1)[steps.loop]
     overlaps = steps.overlap >= 0
-    streams = (steps.kind == Kind.HAND_OVER) | (steps.kind == Kind.CROSS)
+    streams = transfer_steps(steps, lambda kind: kind.by_place)
     stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
-    what = np.stack([steps.kind, steps.code, steps.axis, steps.view, stage, overlaps, turns], axis=1)
+    what = np.stack([steps.kind, steps.code, steps.pattern, steps.axis, steps.view, stage, overlaps, turns], axis=1)
     rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)

@@ -6,25 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_steps import LineSteps
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.line.pieces import hops_between
 from wse.fabric.links.link_map import I64, most_words_anywhere
-from wse.fabric.links.loads import EAST
-from wse.fabric.links.routes import DIRECTIONS
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, HOST, ROWS, Field, HostStream, Kind
-from wse_mappings.mesh.placement import Rect
-from wse_mappings.schedule import COMBINING
+from wse.program.steps import COLUMNS, HOST, ROWS, Kind
+from wse.program.transfers.messages import LineMessages, RowShift, Translation
+from wse.program.transfers.transfer import Transfer, WaferPair
 
 
 class StepCosts:
@@ -45,8 +40,8 @@ class StepCosts:
         return self._lines.moves(phase, step)
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
-        """(turn, how many turns cost the same): all alike after the first, unless a pattern changes with the round."""
-        patterns = [self.program.patterns[phase.steps.code[s]] for s in group if phase.steps.kind[s] == Kind.LINE]
+        """(turn, how many turns cost the same): all after the first, unless a pattern changes with the round."""
+        patterns = [self.program.patterns[phase.steps.pattern[s]] for s in group if phase.steps.pattern[s] >= 0]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
@@ -55,34 +50,32 @@ class StepCosts:
         """Whole cycles of moving steps that start together, or of one."""
         time = self._lines.time(phase, steps, slots, turn)
         if phase.steps.overlap[steps[0]] < 0:
-            return replace(time, cycles=self._task().plus(launch=self._issue).then(time.cycles).whole())
-        way = {"relays": -float(2 * self._line.ramp + 1), "hops": -float(self._line.hop)}
+            return replace(time, cycles=self._launched().then(time.cycles).whole())
+        way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
-    def cycles(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        """Cycles of one turn of a step."""
-        kind = phase.steps.kind[step]
-        if kind == Kind.COMPUTE:
+    def cycles(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> Cycles:
+        """Cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
+        if phase.steps.kind[step] == Kind.COMPUTE:
             kernel = KERNELS[phase.steps.code[step]]
             launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
             return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn).tolist(), self._pe))
-        if kind == Kind.LINE:
-            return self._line_step(phase, step, slots, turn)
-        words, issue = self._traffic.words(phase, step, slots, turn), self._task().plus(launch=self._issue)
-        stream = words / self._line.words_per_cycle
-        if kind == Kind.CACHE_SHIFT:
-            line = self._traffic.ways.line(int(phase.steps.stage[step]), COLUMNS)
-            farthest, streams = (line.farthest, line.streams) if line else (1, 1)
-            return issue.plus(relays=2 * self._line.ramp + 1, hops=farthest * self._line.hop + stream * streams)
-        if kind == Kind.WAFERS:
-            pairs = self.program.crossings(phase.steps, step)
-            return self.between_wafers(phase, step, phase.steps.operands(step, slots, turn).tolist(), pairs)
-        return self._stream_cycles(phase, step, issue, stream, words)
+        transfer = self._traffic.transfer(phase, step, slots, turn, chosen)
+        if not transfer.awaited:
+            return NO_CYCLES
+        messages = transfer.messages
+        if isinstance(messages, LineMessages) and not transfer.leaves_wafer:
+            return self._line_step(phase, step, slots, turn, messages)
+        if transfer.in_memory:
+            return self._task().plus(compute=self._pe.vector(transfer.elements, self._pe.act))
+        if isinstance(messages, RowShift):
+            return self._shift(transfer)
+        return self._stream(transfer)
 
     @property
     def sync(self) -> int:
         """Cycles of starting and awaiting a group of transfers: no less than a word takes from a neighbour."""
-        return max(self.software.transfer_sync_cycles, 2 * self._line.ramp + 1 + self._line.hop)
+        return max(self.software.transfer_sync_cycles, self._ramps + self._line.hop)
 
     @property
     def _issue(self) -> int:
@@ -92,78 +85,77 @@ class StepCosts:
         """Activating the task of a step."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
-    def _line_step(self, phase: Phase, step: int, slots: int, turn: int) -> Cycles:
-        pattern = self.program.patterns[phase.steps.code[step]]
+    def _line_step(self, phase: Phase, step: int, slots: int, turn: int, messages: LineMessages) -> Cycles:
+        pattern = messages.schedule
         if not len(pattern.messages):
             return NO_CYCLES  # a line of one PE
-        elements = int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS])
+        elements = self._traffic.transfer(phase, step, slots, turn).elements
         if not pattern.travels:
             return self._task().plus(compute=self._pe.vector(elements, self._pe.acc))
         if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.stored):
             return self.at_once(phase, [step], slots, turn).cycles
         rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
-        return self._task().plus(launch=self._issue).then(rounds.first if turn == 0 else rounds.period)
+        return self._launched().then(rounds.first if turn == 0 else rounds.period)
 
-    def between_wafers(self, phase: Phase, step: int, a: list[int], pairs: Sequence[tuple[int, int]]) -> Cycles:
-        """Cycles of a WAFERS step with operands ``a`` whose messages go between those pairs of wafers.
+    def _shift(self, transfer: Transfer) -> Cycles:
+        """Cycles of a shift of rows: one hop, however many rows take part."""
+        line = self._traffic.ways.line(transfer.site.stage, COLUMNS)
+        farthest, streams = (line.farthest, line.streams) if line else (1, 1)
+        hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
+        return self._launched().plus(relays=self._ramps, hops=hops)
 
-        Their links all work at once: the cycles are those of the wafer that sends or gets most. A message goes to the
-        edge, over the link, and on to its PE, which adds it to what came before.
+    def _stream(self, transfer: Transfer) -> Cycles:
+        """Cycles of words from one region to another, to another wafer, or to and from the host.
+
+        1. Each message is issued, and enters and leaves a PE's router once a round.
+        2. Its first word goes over the hops of the longest way; the words of the busiest link follow it.
+        3. Links between wafers all work at once: the wafer that sends or receives most decides. Its messages wait for
+           latencies of the link, and their bytes go at its rate; a PE adds up what it receives.
+        4. The host's link has a rate and round trips of its own.
         """
-        issue = self._task().plus(launch=self._issue)
-        if not pairs:
-            return issue
-        peers = max(max(Counter(side).values()) for side in zip(*pairs, strict=True))
-        rounds, width = a[Field.ROUNDS], self.program.stages[phase.steps.stage[step]].rect.cols
-        line = self._traffic.ways.line(int(phase.steps.stage[step]), ROWS)
-        places, streams = (line.places, line.streams) if line else (None, 1)
-        words = self._traffic.part_words(phase, step, a[Field.PART])
-        seconds = a[Field.LATENCIES] * self.wafer.wafer_link_latency_s
-        seconds += peers * a[Field.BYTES] / self.wafer.wafer_link_bytes_per_s
-        way = hops_between(places, a[Field.SOURCE_COL], width - 1) + hops_between(places, 0, a[Field.TARGET_COL])
-        hops = rounds * (way * self._line.hop + streams * peers * words / self._line.words_per_cycle)
-        sums = np.isin(self.program.patterns[phase.steps.code[step]].messages[:, 2], COMBINING).any()
-        add = (peers + 1) * self._pe.vector(a[Field.PART], self._pe.acc) if sums else 0.0
-        relays = rounds * (2 * self._line.ramp + 1)
-        return issue.plus(hops=hops, relays=relays, compute=add, crossing=seconds * self.wafer.clock_hz)
+        if transfer.leaves_wafer and not transfer.crossings:
+            return self._launched()
+        stretches, wafer = self._traffic.stretches(transfer), self.wafer
+        cycles = self._launched()  # 1
+        if stretches:
+            distance = sum(map(self._traffic.ways.farthest, stretches)) * self._line.hop  # 2
+            stream = self._busiest_words(transfer, stretches) / self._line.words_per_cycle
+            cycles = cycles.plus(relays=transfer.rounds * self._ramps, hops=transfer.rounds * distance + stream)
+        if not transfer.leaves_wafer:
+            return cycles
+        if any(HOST in pair for pair in transfer.crossings):
+            seconds = transfer.crossing_bytes / wafer.host_bytes_per_s  # 4
+            seconds += transfer.host_round_trips * wafer.host_round_trip_s
+            return cycles.plus(host=seconds * wafer.clock_hz)
+        peers = most_peers(transfer.crossings)  # 3
+        seconds = transfer.link_latencies * wafer.wafer_link_latency_s
+        seconds += peers * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
+        add = (peers + 1) * self._pe.vector(transfer.added_elements, self._pe.acc) if transfer.added_elements else 0.0
+        return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
-    def _stream_cycles(self, phase: Phase, step: int, issue: Cycles, stream: float, words: int) -> Cycles:
-        """Cycles of a hand-over or a crossing."""
-        a = phase.steps.fixed[step]
-        ends = 2 * self._line.ramp + 1
-        wafer, ways = self.wafer, self._traffic.ways
-        if phase.steps.kind[step] == Kind.HAND_OVER:
-            if self.program.shares_pes(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE])):
-                return self._task().plus(compute=self._pe.vector(int(a[Field.ELEMENTS]), self._pe.act))
-            moved = self._traffic.hand_over(phase, step, words)
-            sharing = ways.sharing(int(phase.steps.stage[step]), int(a[Field.TARGET_STAGE]))
-            distance, most = ways.farthest(moved), most_words_anywhere(moved) * sharing
-            return issue.plus(relays=ends, hops=distance * self._line.hop + most / self._line.words_per_cycle)
-        width = int(a[Field.COLS])
-        rect, sender = self.program.stages[phase.steps.stage[step]].rect, int(a[Field.FROM_WAFER])
-        if HOST not in (a[Field.FROM_WAFER], a[Field.TO_WAFER]):
-            seconds = wafer.wafer_link_latency_s + a[Field.BYTES] / wafer.wafer_link_bytes_per_s
-            target = self.program.stages[a[Field.TARGET_STAGE]].rect
-            edges = self._to_edge(sender, rect, width) + self._to_edge(int(a[Field.TO_WAFER]), target, width)
-            hops = stream * width + edges
-            return issue.plus(relays=ends, hops=hops, crossing=seconds * wafer.clock_hz)
-        seconds = float(a[Field.BYTES]) / wafer.host_bytes_per_s
-        if a[Field.WHAT] == HostStream.LOGITS_OUT:
-            return issue.plus(
-                relays=ends, hops=stream * width + self._to_edge(sender, rect, width), host=seconds * wafer.clock_hz
-            )
-        if a[Field.WHAT] == HostStream.TOKEN_OUT:
-            return NO_CYCLES  # leaves while the next token is under way
-        if a[Field.WHAT] == HostStream.TOKENS_IN and phase.begins:
-            seconds += wafer.host_round_trip_s / 2  # later chunks' ids arrive while earlier ones are worked on
-        if a[Field.WHAT] == HostStream.DRAWN_IN:
-            seconds += wafer.host_round_trip_s
-        return issue.plus(host=seconds * wafer.clock_hz)
+    def _busiest_words(self, transfer: Transfer, stretches: Sequence[I64]) -> int:
+        """Words of the busiest link of streams, of those that share one; at the edge of a wafer all of them do."""
+        messages, stage = transfer.messages, transfer.site.stage
+        if not transfer.leaves_wafer:
+            assert isinstance(messages, Translation)
+            shared = self._traffic.ways.contention(stage, messages.target_stage)
+            return max(map(most_words_anywhere, stretches)) * shared
+        words = Counter[tuple[int, bool]]()
+        for edge in transfer.edges:
+            words[edge.wafer, edge.leaving] += edge.words * edge.cols
+        line = self._traffic.ways.line(stage, ROWS)
+        return max(words.values()) * (line.streams if line else 1)
 
-    def _to_edge(self, wafer: int, rect: Rect, width: int) -> int:
-        """Cycles of the way of a region's farthest column to its edge on a wafer, where so many columns send."""
-        way: I64 = np.array(
-            [[wafer * DIRECTIONS + EAST, rect.row, rect.row + rect.rows, rect.col, rect.col + max(0, width - 1), 0]],
-            np.int64,
-        )
-        return self._traffic.ways.farthest(way) * self._line.hop
+    def _launched(self) -> Cycles:
+        """Activating the task of a step that sends, and issuing its operation."""
+        return self._task().plus(launch=self._issue)
+
+    @property
+    def _ramps(self) -> int:
+        """Cycles of a word out of a PE and into another one."""
+        return 2 * self._line.ramp + 1
+
+
+def most_peers(crossings: Sequence[WaferPair]) -> int:
+    """The most wafers that one wafer sends to, or receives from; 0 without crossings."""
+    return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)

@@ -17,7 +17,7 @@ from wse.isa.operands import VIEWS
 from wse.number_formats import CODINGS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
-from wse.program.steps import I32, I64, Field, Kind, Steps
+from wse.program.steps import I32, I64
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -243,29 +243,8 @@ class Program:
             held[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
         return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(held)]
 
-    def crossings(self, steps: Steps, step: int) -> tuple[tuple[int, int], ...]:
-        """From which wafer to which a step sends bytes, equally many each; the host is -1.
-
-        Where ``Field.CHOSEN`` is set those that may: see `chosen_crossings`.
-        """
-        if steps.kind[step] == Kind.CROSS:
-            return ((int(steps.fixed[step, Field.FROM_WAFER]), int(steps.fixed[step, Field.TO_WAFER])),)
-        if steps.kind[step] != Kind.WAFERS:
-            return ()
-        stage = self.stages[steps.stage[step]]
-        ends = self.patterns[steps.code[step]].messages[:, :2] // stage.rect.cols + stage.wafer
-        return tuple(dict.fromkeys((a, b) for a, b in ends.tolist() if a != b))
-
-    def chosen_crossings(self, steps: Steps, step: int, columns: I64) -> tuple[tuple[int, int], ...]:
-        """Those of a step that goes by the choice of experts, int64 ``[cols]`` of which pairs come to each column."""
-        end, here = (
-            2 - int(steps.fixed[step, Field.CHOSEN]),
-            self.chosen_wafers(int(steps.stage[step]), columns),
-        )
-        return tuple(pair for pair in self.crossings(steps, step) if pair[end] in here)
-
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
-        """The wafers of a stage to which pairs of tokens and experts come, ``columns`` as in `chosen_crossings`."""
+        """The wafers of a stage to which pairs of tokens and experts come: int64 ``[cols]`` pairs on each column."""
         held = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, held.tolist(), strict=True) if count)
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,55 +37,19 @@ class Kind(IntEnum):
     """What a step is."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
-    LINE = 1  # a pattern along rows or columns of a region
-    CACHE_SHIFT = 2  # rows pass their oldest cache entry up
-    HAND_OVER = 3  # a stream from one region to another of the same wafer
-    CROSS = 4  # a stream between wafers, or to or from the host
-    WAFERS = 5  # a pattern between the wafers of one stage, over their links
+    TRANSFER = 1  # words that move, in one of the ways of `wse.program.transfers.kinds`
 
 
 ROWS, COLUMNS = 0, 1
-"""Axis of a LINE step: along rows (east-west) or along columns (north-south)."""
+"""Axis of a pattern's lines: along rows (east-west) or along columns (north-south)."""
 
 SKEWED = 2
 """Besides, an axis of a tile's outer index: PE (i, j) of a square holds block ``skew(i, P)[j]`` of
 `wse_mappings.mesh.ring`."""
 
 
-class Field(IntEnum):
-    """Operands of the steps that move words. A COMPUTE step has those of its kernel's record instead."""
-
-    SOURCE = 3  # address in elements of the step's view
-    TARGET = 4
-    ELEMENTS = 5
-    TARGET_STAGE = 6  # HAND_OVER, CROSS between wafers
-    SOURCE_COL = 7  # first column that sends; WAFERS: the one of each wafer that does
-    TARGET_COL = 8
-    COLS = 9  # columns that send
-    FROM_WAFER = 10  # CROSS
-    TO_WAFER = 11
-    BYTES = 12  # CROSS: payload without padding; WAFERS: that from one wafer to another
-    WHAT = 13  # CROSS with the host: see HostStream
-    FIRST = 14  # CROSS of logits: local vocabulary index of the first
-    COUNT = 15  # LINE with elements by pair: address (float32) of the pairs on a column
-    PART = 16  # WAFERS: elements of one message
-    ROUNDS = 17  # WAFERS: messages from one wafer to another, each after the one before
-    LATENCIES = 18  # WAFERS: those of the link that are waited for
-    CHOSEN = 19  # WAFERS where only wafers with chosen experts take part: 1 as they get, 2 as they send
-
-
-class HostStream(IntEnum):
-    """What a CROSS step with the host carries."""
-
-    NONE = 0
-    TOKENS_IN = 1  # the prompt
-    TOKEN_OUT = 2
-    LOGITS_OUT = 3
-    DRAWN_IN = 4  # the id that the host drew from the logits
-
-
-OPERAND_COUNT = max(FIRST_OPERAND + max(len(kernel.operands) for kernel in KERNELS), max(Field) + 1)
-"""Operands of a step, of which most use fewer."""
+OPERAND_COUNT = FIRST_OPERAND + max(len(kernel.operands) for kernel in KERNELS)
+"""Operands of a step, of which most use fewer. Kernels have the most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,14 +61,15 @@ class Steps:
 
     Attributes:
         kind: int32 ``[steps]``, a Kind.
-        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; LINE, WAFERS: index into
-            ``Program.patterns``.
-        axis: int32 ``[steps]``: ROWS or COLUMNS of a LINE step.
+        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; TRANSFER: into ``kinds.TRANSFERS``.
+        pattern: int32 ``[steps]``: index into ``Program.patterns`` of a transfer that has one; -1 elsewhere.
+        axis: int32 ``[steps]``: ROWS or COLUMNS of the pattern's lines.
         view: int32 ``[steps]``: index into ``instructions.VIEWS`` of the elements that a step moves.
         stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
+        routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
             docstring.
         most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
@@ -115,6 +79,7 @@ class Steps:
 
     kind: I32
     code: I32
+    pattern: I32
     axis: I32
     view: I32
     stage: I32
@@ -122,6 +87,7 @@ class Steps:
     loop: I32
     overlap: I32
     repaints: I32
+    routed: npt.NDArray[np.bool_]
     fixed: I64
     per_slot: I64
     per_round: I64
@@ -145,12 +111,6 @@ class Steps:
         """The terms of all operands, each ``[steps, OPERAND_COUNT]``."""
         return tuple(getattr(self, name) for name in _OPERANDS)
 
-    @cached_property
-    def routed(self) -> npt.NDArray[np.bool_]:
-        """bool ``[steps]``: whether a step's work depends on which experts were chosen."""
-        chosen = (self.kind == Kind.WAFERS) & (self.fixed[:, Field.CHOSEN] > 0)
-        return np.asarray(self.per_pair.any(axis=1) | chosen)
-
     def of_pairs(self, step: int, pairs: int) -> Steps:
         """One step alone, as it is where the column has so many pairs of tokens and experts."""
         one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
@@ -162,5 +122,5 @@ class Steps:
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
-_OF_STEPS = ("kind", "code", "axis", "view", "stage", "op", "loop", "overlap", "repaints")
+_OF_STEPS = ("kind", "code", "pattern", "axis", "view", "stage", "op", "loop", "overlap", "repaints", "routed")
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")

@@ -57,10 +57,10 @@ class Recorder:
 
     def steps(self, phase_index: int) -> PhaseSteps:
         """The steps of a phase, which chunks of a prompt may share."""
-        steps = self._program.phases[phase_index].steps
-        if steps not in self._steps:
-            self._steps[steps] = PhaseSteps(self._program, steps, self.writer.append_names)
-        return self._steps[steps]
+        phase = self._program.phases[phase_index]
+        if phase.steps not in self._steps:
+            self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
+        return self._steps[phase.steps]
 
     def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
         """The index of a schedule; written once for each ``key`` of phases that have the same steps.

@@ -12,11 +12,13 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.links.link_map import I64
 from wse.fabric.phase_cost import PhaseCost
 from wse.isa.instructions import KERNELS
+from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Steps
+from wse.program.transfers.kinds import TRANSFERS, by_counters, crossings_of, transfer_steps
 
-TRANSFER_NAMES = {Kind.CACHE_SHIFT: "cache_shift", Kind.HAND_OVER: "hand_over", Kind.CROSS: "cross"}
-KIND_CODES = {Kind.COMPUTE: 0, Kind.LINE: 1, Kind.CACHE_SHIFT: 1, Kind.HAND_OVER: 1, Kind.CROSS: 2, Kind.WAFERS: 2}
+COMPUTE, TRANSFER, CROSS = range(3)
+"""What a step is in a trace: the transfers whose words leave a wafer cross."""
 
 Columns = dict[str, npt.NDArray[Any]]
 Busy = list[tuple[int, int, int, int]]
@@ -31,15 +33,13 @@ class PhaseSteps:
     """
 
     def __init__(
-        self, program: Program, steps: Steps, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
+        self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
         """``index_names`` gives the indices of names in the trace."""
-        self.shifting = np.flatnonzero(steps.kind == Kind.CACHE_SHIFT)
+        steps = phase.steps
+        self.shifting = by_counters(steps)
         self._places = _place_columns(program, steps) | {"name": index_names(_names(program, steps))}
-        self._crossings = [
-            (step, program.crossings(steps, step))
-            for step in np.flatnonzero(np.isin(steps.kind, (Kind.CROSS, Kind.WAFERS))).tolist()
-        ]
+        self._crossings = crossings_of(program, phase)
         self._computing = np.flatnonzero(steps.kind == Kind.COMPUTE)
         first = np.array([s.rect.row for s in program.stages])[steps.stage] + steps.fixed[:, 0]
         places = np.column_stack([steps.stage, first, first + steps.fixed[:, 1]])[self._computing]
@@ -83,28 +83,26 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
     """The columns that say where steps are and what they belong to."""
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
-    ranged = np.isin(steps.kind, (Kind.COMPUTE, Kind.LINE))  # of the region's rows, those that take part
+    crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)
     columns = {
         "op": steps.op,
         "stage": steps.stage,
         "layer": np.array(program.op_layers, np.int32)[steps.op],
         "wafer": wafer,
-        "row": row + np.where(ranged, steps.fixed[:, 0], 0),
+        "row": row + np.where(crosses, 0, steps.fixed[:, 0]),
         "col": col,
-        "rows": np.where(ranged, steps.fixed[:, 1], rows),
+        "rows": np.where(crosses, rows, steps.fixed[:, 1]),
         "cols": cols,
     }
-    kinds = np.array([KIND_CODES[kind] for kind in Kind], np.uint8)
-    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds[steps.kind]}
+    kinds = np.where(steps.kind == Kind.COMPUTE, COMPUTE, np.where(crosses, CROSS, TRANSFER)).astype(np.uint8)
+    return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds}
 
 
 def _names(program: Program, steps: Steps) -> list[str]:
     names = []
-    for kind, code in zip(steps.kind.tolist(), steps.code.tolist(), strict=True):
+    for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:
             names.append(KERNELS[code].name)
-        elif kind in (Kind.LINE, Kind.WAFERS):
-            names.append(program.patterns[code].name)
         else:
-            names.append(TRANSFER_NAMES[Kind(kind)])
+            names.append(TRANSFERS[code].name if pattern < 0 else program.patterns[pattern].name)
     return names

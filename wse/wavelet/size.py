@@ -8,7 +8,9 @@ from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Field, Kind
+from wse.program.steps import Kind
+from wse.program.transfers.kinds import transfer_of, transfer_steps
+from wse.program.transfers.messages import Translation
 from wse.wavelet.machine import Machine
 from wse_mappings.mesh.placement import Rect
 
@@ -25,9 +27,11 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
     for stage in program.stages:
         Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
-        for step in np.flatnonzero(phase.steps.kind == Kind.HAND_OVER).tolist():
-            ends = (phase.steps.stage[step], phase.steps.fixed[step][Field.TARGET_STAGE])
-            box = around(*(program.stages[stage].rect for stage in ends))
+        for step in np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist():
+            transfer = transfer_of(program, phase, step, 0)
+            if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
+                continue
+            box = around(transfer.site.placed.rect, program.stages[transfer.messages.target_stage].rect)
             Machine(wafer, box.rows, box.cols, 1)
 
 
@@ -39,7 +43,7 @@ def check_fixed(phase: Phase) -> None:
     Raises:
         BadInput: it is such a phase.
     """
-    if (phase.steps.kind == Kind.WAFERS).any():
+    if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (
             "a region that spans wafers is not carried out by wavelets: use --mapping region or pipeline, or --wafers 1"
         )

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,15 +16,14 @@ import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.pe_costs import PeCosts
-from wse.number_formats import ELEMENT_BYTES
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS, Field
+from wse.program.steps import ROWS
+from wse.program.transfers.messages import LineMessages
+from wse.program.transfers.transfer import Transfer
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse.wavelet.tables import I32
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream
@@ -62,31 +62,29 @@ class StepRuns:
     log: bool = False
     known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
 
-    def words(self, phase: Phase, step: int, slots: int, turn: int) -> int:
-        """32-bit words of a message of one step."""
-        elements = int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS])
-        return ceil_div(elements * ELEMENT_BYTES[self.program.element_types[phase.steps.view[step]]], 4)
-
-    def lines(self, phase: Phase, steps: list[int], slots: int, turn: int, start: I32) -> Ran:
-        """LINE steps that run together, on one region, each with colours and threads of its own."""
-        each: list[tuple[int, ...]] = []
-        for step in steps:
-            a = phase.steps.operands(step, slots, turn)
-            add = math.ceil(self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc))
-            round_ = turn % len(self.program.patterns[phase.steps.code[step]].variants)
-            place = (int(phase.steps.code[step]), int(phase.steps.axis[step]), round_, int(a[0]), int(a[1]))
-            each.append((*place, self.words(phase, step, slots, turn), add, int(a[Field.SOURCE] == a[Field.TARGET])))
+    def lines(self, transfers: Sequence[Transfer], start: I32) -> Ran:
+        """Patterns on lines of one region that run at the same time, each with colours and threads of its own."""
+        each: list[tuple[LineMessages, int, int]] = []
+        for transfer in transfers:
+            assert isinstance(transfer.messages, LineMessages)
+            add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
+            each.append((transfer.messages.in_one_turn, transfer.words, add))
         key = ("lines", start.shape, start.tobytes(), *each)
         if key not in self.known:
-            machine = self._machine(start, max(1, 2 * sum(words for *_, words, _, _ in each)))
+            machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in each)))
             colour, address, adding = 0, 0, np.zeros(start.shape, np.int32)
-            for i, (code, axis, round_, first, rows, words, add, in_place) in enumerate(each):
-                pattern = self.program.patterns[code]
+            for i, (messages, words, add) in enumerate(each):
+                pattern, along_rows = messages.schedule, messages.axis == ROWS
                 lines = self._lines(machine, main=2 * self.wafer.colours * i, add=add if pattern.stored else None)
-                lay = lines.rows if axis == ROWS else lines.columns
-                chosen = slice(first, first + rows) if axis == ROWS else slice(None)
-                target = address if in_place else address + words
-                colour = lay(pattern, words, source=address, target=target, round_=round_, colour=colour, chosen=chosen)
+                colour = (lines.rows if along_rows else lines.columns)(
+                    pattern,
+                    words,
+                    source=address,
+                    target=address if messages.in_place else address + words,
+                    round_=messages.round,
+                    colour=colour,
+                    chosen=slice(messages.first_row, messages.first_row + messages.rows) if along_rows else slice(None),
+                )
                 address += 2 * words
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
             ran = self._run(machine)

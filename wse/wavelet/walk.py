@@ -13,7 +13,10 @@ from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Field, HostStream, Kind
+from wse.program.steps import Kind
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
+from wse.program.transfers.transfer import Transfer
 from wse.wavelet.machine import Port
 from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
@@ -61,7 +64,8 @@ class Walk:
     def together(self, steps: range, turn: int) -> None:
         """Carry out steps that run at the same time."""
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
-        working = [step for step in steps if self._works(step)]
+        transfers = {step: self._transfer(step, turn) for step in steps if phase.steps.kind[step] == Kind.TRANSFER}
+        working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
         repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * repaints
@@ -70,14 +74,17 @@ class Walk:
         begin = self.free[stage].copy()
         lines = []
         for step in working:
-            if not self._moves(step):
+            transfer = transfers.get(step)
+            if transfer is None:
                 self._compute(step, turn, begin)
-            elif phase.steps.kind[step] == Kind.LINE:
-                lines.append(step)
+            elif not isinstance(transfer.messages, LineMessages):
+                self._stream(step, transfer, turn, begin)
+            elif transfer.in_memory:
+                self._copy(transfer, begin)
             else:
-                self._stream(step, turn, begin)
+                lines.append(step)
         if lines:
-            self._lines(lines, turn, begin)
+            self._lines(lines[0], [transfers[step] for step in lines], begin)
         end = max(int(free.max()) for free in self.free)
         self.step_cycles[first] += end - self.end
         self.hops[first] += int(self.links.sum()) - hops
@@ -90,63 +97,54 @@ class Walk:
 
     def overlaps(self, step: int) -> bool:
         """Whether rounds of a step's pattern overlap."""
-        return bool(
-            self.phase.steps.kind[step] == Kind.LINE and self.program.patterns[self.phase.steps.code[step]].overlaps
-        )
+        pattern = int(self.phase.steps.pattern[step])
+        return pattern >= 0 and self.program.patterns[pattern].overlaps
 
-    def _works(self, step: int) -> bool:
-        """Whether a step does anything: a line of one PE does not, and the host takes a token while others are made."""
-        if self.phase.steps.kind[step] == Kind.LINE:
-            return len(self.program.patterns[self.phase.steps.code[step]].messages) > 0
-        return not (self.phase.steps.kind[step] == Kind.CROSS and self._carried(step) == HostStream.TOKEN_OUT)
-
-    def _moves(self, step: int) -> bool:
-        """Whether a step that works sends words over links, rather than to memory alone."""
-        if self.phase.steps.kind[step] == Kind.LINE:
-            return bool(self.program.patterns[self.phase.steps.code[step]].travels)
-        return bool(self.phase.steps.kind[step] != Kind.COMPUTE)
-
-    def _carried(self, step: int) -> HostStream:
-        return HostStream(int(self.phase.steps.fixed[step][Field.WHAT]))
+    def _transfer(self, step: int, turn: int) -> Transfer:
+        return transfer_of(self.program, self.phase, step, self.slots, turn)
 
     def _compute(self, step: int, turn: int, begin: I64) -> None:
-        """A kernel, or the copy of a pattern that stays on its PEs, on some rows."""
-        a = self.phase.steps.operands(step, self.slots, turn)
-        if self.phase.steps.kind[step] == Kind.COMPUTE:
-            cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a.tolist(), self.pe)
-        else:
-            cycles = self.pe.vector(int(a[Field.ELEMENTS]), self.pe.acc)
-        rows = slice(int(a[0]), int(a[0] + a[1]))
-        free = self.free[self.phase.steps.stage[step]]
+        """A kernel on some rows."""
+        a = self.phase.steps.operands(step, self.slots, turn).tolist()
+        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe)
+        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, begin)
+
+    def _copy(self, transfer: Transfer, begin: I64) -> None:
+        """A pattern whose messages all stay on their PEs."""
+        site = transfer.site
+        self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
+
+    def _work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
+        rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
-    def _lines(self, steps: list[int], turn: int, begin: I64) -> None:
-        together = self.phase.steps.overlap[steps[0]] >= 0
-        start, base = _relative(begin - self.way if together else begin + self.issue)
-        ran = self.runs.lines(self.phase, steps, self.slots, turn, start)
-        self._ended(steps[0], int(self.phase.steps.stage[steps[0]]), base, ran)
+    def _lines(self, step: int, transfers: Sequence[Transfer], begin: I64) -> None:
+        """Patterns on lines that run at the same time, of which ``step`` is the first."""
+        overlap = self.phase.steps.overlap[step] >= 0
+        start, base = _relative(begin - self.way if overlap else begin + self.issue)
+        self._ended(step, transfers[0].site.stage, base, self.runs.lines(transfers, start))
 
-    def _stream(self, step: int, turn: int, begin: I64) -> None:
-        """A cache shift, a hand-over or the part of a crossing that is on a mesh."""
-        stage, issue = int(self.phase.steps.stage[step]), self.issue
-        self.free[stage] += issue
-        words = self.runs.words(self.phase, step, self.slots, turn)
-        if self.phase.steps.kind[step] == Kind.CACHE_SHIFT:
-            passing = self.passing[turn]
-            if passing:
-                start, base = _relative(begin + issue)
-                self._ended(step, stage, base, self.runs.cache_shift(passing, words, start))
-        elif self.phase.steps.kind[step] == Kind.HAND_OVER:
-            self._hand_over(step, words, begin + issue)
-        elif self._carried(step) == HostStream.LOGITS_OUT:
-            self._logits_out(step, words, begin + issue)
-        elif HOST not in (self.phase.steps.fixed[step][Field.FROM_WAFER], self.phase.steps.fixed[step][Field.TO_WAFER]):
-            self._cross(step, words, begin + issue)
+    def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
+        """A shift of rows, words from region to region, or the part of a crossing that is on a mesh."""
+        stage, issued = transfer.site.stage, begin + self.issue
+        self.free[stage] += self.issue
+        match transfer.messages:
+            case RowShift():
+                passing = self.passing[turn]
+                if passing:
+                    start, base = _relative(issued)
+                    self._ended(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
+            case Translation() as messages if transfer.leaves_wafer:
+                self._cross(step, transfer, messages, issued)
+            case Translation() as messages:
+                self._hand_over(step, transfer, messages, issued)
+            case _:
+                for edge in transfer.edges:
+                    self._to_edge(step, stage, edge, issued)
 
-    def _hand_over(self, step: int, words: int, begin: I64) -> None:
+    def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Wavelets on the smallest rectangle that holds both regions."""
-        a, stages = self.phase.steps.fixed[step], self.program.stages
-        here, there = int(self.phase.steps.stage[step]), int(a[Field.TARGET_STAGE])
+        stages, here, there = self.program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[here].rect, stages[there].rect
         top, left, rows, cols = around(source, target)
         base = int(min(begin.min(), self.free[there].min()))
@@ -154,26 +152,25 @@ class Walk:
         areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
         for area, times in zip(areas, (begin, self.free[there]), strict=True):
             start[area] = times - base
-        ends = [
-            Rect(r.row - top, r.col - left + int(a[first]), r.rows, int(a[Field.COLS]))
-            for r, first in ((source, Field.SOURCE_COL), (target, Field.TARGET_COL))
-        ]
-        ran = self.runs.translate(ends[0], ends[1], words, start)
+        senders, receivers = (
+            Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
+            for r, first_col in ((source, messages.source_col), (target, messages.target_col))
+        )
+        ran = self.runs.translate(senders, receivers, transfer.words, start)
         self.links[stages[here].wafer, :, top : top + rows, left : left + cols] += ran.link_words
         self._tell(step, base, stages[here].wafer, top, left, ran.moves)
         for stage, area in zip((here, there), areas, strict=True):
             self._free(stage, base, ran.ends[area])
 
-    def _cross(self, step: int, words: int, begin: I64) -> None:
+    def _cross(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
-        a, stages = self.phase.steps.fixed[step], self.program.stages
-        here, there = int(self.phase.steps.stage[step]), int(a[Field.TARGET_STAGE])
-        cut, width = stages[here].rect.cols, int(a[Field.COLS])
+        stages, here, there = self.program.stages, transfer.site.stage, messages.target_stage
+        cut = stages[here].rect.cols
         both = np.concatenate([begin, self.free[there]], axis=1)
         start, base = _relative(both)
-        source = Rect(0, int(a[Field.SOURCE_COL]), len(both), width)
-        target = Rect(0, cut + int(a[Field.TARGET_COL]), len(both), width)
-        ran = self.runs.translate(source, target, words, start)
+        source = Rect(0, messages.source_col, len(both), messages.cols)
+        target = Rect(0, cut + messages.target_col, len(both), messages.cols)
+        ran = self.runs.translate(source, target, transfer.words, start)
         links, col = ran.link_words.copy(), ran.moves[:, 2]
         links[Port.EAST, :, cut - 1] = 0
         crossing = (col == cut - 1) & (ran.moves[:, 4] == Port.EAST)
@@ -184,12 +181,11 @@ class Walk:
             moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
             self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
 
-    def _logits_out(self, step: int, words: int, begin: I64) -> None:
-        """The root row's logits to the east edge of its region."""
-        stage, cols = int(self.phase.steps.stage[step]), int(self.phase.steps.fixed[step][Field.COLS])
-        row = self.program.root_row
+    def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> None:
+        """Columns of one row to the east edge of their region, on their way to the host."""
+        cols, row = edge.cols, edge.first_row
         start, base = _relative(np.append(begin[row, :cols], begin[row, 0])[None, :])
-        ran = self.runs.to_edge(words, start)
+        ran = self.runs.to_edge(edge.words, start)
         rect = self.program.stages[stage].rect
         links = np.zeros((4, rect.rows, rect.cols), np.int64)
         links[Port.EAST, row, : cols - 1] = ran.link_words[Port.EAST, 0, : cols - 1]
@@ -214,6 +210,12 @@ class Walk:
     def _free(self, stage: int, base: int, ends: I32) -> None:
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
+
+
+def _works(transfer: Transfer) -> bool:
+    """Whether a transfer does anything: a line of one PE does not, and the host takes a token while others are made."""
+    messages = transfer.messages
+    return transfer.awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
+COLOURS = 2  # neighbours alternate by parity
+
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     """Along ``lines`` columns of ``length`` PEs, of which the last ``passing`` pass an entry up."""
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
-    return uniform("cache_shift", length, lines, messages, colours=2, channel=[row % 2 for row in senders])
+    return uniform("cache_shift", length, lines, messages, colours=COLOURS, channel=[row % COLOURS for row in senders])

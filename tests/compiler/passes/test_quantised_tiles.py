@@ -162,7 +162,7 @@ def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str
     options = replace(OPTIONS, dtype=coding)
     assert needs_thin(SPEC, options)
     assert not needs_thin(SPEC, replace(options, dtype="float16", activations=None))
-    program = compile_model(SPEC, wafer(6, 6), SOFTWARE, options, cost=lambda program: -len(program.decode))
+    program = compile_model(SPEC, wafer(6, 6), SOFTWARE, options, cost=lambda program: -len(program.decode.steps))
     assert program.prefill_name == THIN_GEMM
     assert f"matmul_{coding}" in kernels_of(program)
     assert "matmul" not in kernels_of(program)  # the head's gemv stays

@@ -14,7 +14,9 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse, Program
-from wse.program.steps import Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.kinds import of_kind
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 
@@ -49,7 +51,7 @@ def test_with_colours_for_all_nothing_is_repainted() -> None:
 def test_with_few_colours_routes_are_rewritten_and_a_token_counts_it() -> None:
     program = compiled((6, 6), 11, "mesh-gemm")
     assert program.decode.steps.repaints.sum() > 0
-    assert np.isin(program.decode.steps.kind[program.decode.steps.repaints > 0], (Kind.LINE, Kind.CACHE_SHIFT)).all()
+    assert of_kind(program.decode.steps, AlongLine, CacheShift)[program.decode.steps.repaints > 0].all()
 
 
 def test_patterns_that_run_together_never_share_a_colour() -> None:
@@ -59,8 +61,8 @@ def test_patterns_that_run_together_never_share_a_colour() -> None:
         by_name[use.pattern, use.axis].append(span(use))
     for phase in program.phases:
         groups = defaultdict(set)
-        for step in np.flatnonzero((phase.steps.overlap >= 0) & (phase.steps.kind == Kind.LINE)):
-            pattern = program.patterns[phase.steps.code[step]]
+        for step in np.flatnonzero((phase.steps.overlap >= 0) & of_kind(phase.steps, AlongLine)):
+            pattern = program.patterns[phase.steps.pattern[step]]
             groups[int(phase.steps.overlap[step])].add((pattern.name, int(phase.steps.axis[step])))
         for group in groups.values():
             spans = [colours for key in group for colours in by_name[key]]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import COLUMNS, ROWS
@@ -25,7 +25,7 @@ WSE2 = load_wafer("wse2")
 COSTS = LineCosts.of(WSE2, 16)
 
 
-def cycles(*transfers: Transfer) -> float:
+def cycles(*transfers: LinePattern) -> float:
     return PatternTimes(COSTS).time(transfers).cycles.total
 
 
@@ -36,8 +36,8 @@ def test_two_shifts_at_once_take_what_one_of_all_their_words_does(
 ) -> None:
     """They share the ramps of every PE, and along one axis the links; a word a cycle leaves a PE."""
     shift = ring_shift(length, 1)
-    both = cycles(Transfer(shift, 0, words, ROWS), Transfer(shift, 0, more, axis))
-    assert both == cycles(Transfer(shift, 0, words + more, ROWS))
+    both = cycles(LinePattern(shift, 0, words, ROWS), LinePattern(shift, 0, more, axis))
+    assert both == cycles(LinePattern(shift, 0, words + more, ROWS))
 
 
 @given(words=st.integers(1, 500), start=st.integers(0, 60), end=st.integers(0, 60))
@@ -48,8 +48,8 @@ def test_streams_on_one_line_take_at_least_the_longest_and_at_most_one_after_the
     if start == end or start in (20, 50) or end in (20, 50):
         return
     one, other = point_to_point(61, 1, ((20, 50),)), point_to_point(61, 1, ((start, end),))
-    both = PatternTimes(COSTS).time([Transfer(point_to_point(61, 1, ((20, 50), (start, end))), 0, words, ROWS)])
-    alone = [cycles(Transfer(schedule, 0, words, ROWS)) for schedule in (one, other)]
+    both = PatternTimes(COSTS).time([LinePattern(point_to_point(61, 1, ((20, 50), (start, end))), 0, words, ROWS)])
+    alone = [cycles(LinePattern(schedule, 0, words, ROWS)) for schedule in (one, other)]
     assert max(alone) <= both.cycles.total <= max(alone) + words
     if not max(20, start) < min(50, end):  # no link in one direction
         assert both.cycles.total == max(alone)
@@ -63,8 +63,8 @@ def test_streams_on_one_line_take_at_least_the_longest_and_at_most_one_after_the
 def test_contention_is_what_an_all_reduce_takes_beyond_its_reduce_and_its_multicast(length: int, words: int) -> None:
     """While words still come to a local root, those that are multicast take its ramp; none where few words go far."""
     times = PatternTimes(COSTS)
-    both = times.time([Transfer(k_tree(length, 1, Arrival.ADD, broadcast=True), 0, words, ROWS)])
-    reduced = times.time([Transfer(k_tree(length, 1, Arrival.ADD, broadcast=False), 0, words, ROWS)])
+    both = times.time([LinePattern(k_tree(length, 1, Arrival.ADD, broadcast=True), 0, words, ROWS)])
+    reduced = times.time([LinePattern(k_tree(length, 1, Arrival.ADD, broadcast=False), 0, words, ROWS)])
     extra = both.contention_cycles - reduced.contention_cycles
     assert both.cycles.hops >= both.contention_cycles
     assert sum(both.cycles[1:]) == pytest.approx(both.cycles.total)
@@ -77,7 +77,7 @@ def test_a_ring_of_two_is_two_exchanges_and_longer_ones_take_as_many_steps(lengt
     times = PatternTimes(LineCosts.of(WSE2, gap))
 
     def ring(places: int, of: int) -> float:
-        return times.time([Transfer(ring_all_reduce(places, 1, Arrival.ADD), 0, of, ROWS)]).cycles.total
+        return times.time([LinePattern(ring_all_reduce(places, 1, Arrival.ADD), 0, of, ROWS)]).cycles.total
 
     half = words  # of 2 * words: both parts alike
     first = 6 + half  # two ramps, a hop and a cycle, then the words
@@ -91,8 +91,8 @@ def test_a_ring_of_two_is_two_exchanges_and_longer_ones_take_as_many_steps(lengt
 
 def test_patterns_in_parts_beside_others_are_timed_alone() -> None:
     ring, flood = ring_all_reduce(8, 1, Arrival.ADD), multicast(8, 1, 0)
-    alone = [cycles(Transfer(schedule, 0, 64, ROWS)) for schedule in (ring, flood)]
-    assert cycles(Transfer(ring, 0, 64, ROWS), Transfer(flood, 0, 64, COLUMNS)) == max(alone)
+    alone = [cycles(LinePattern(schedule, 0, 64, ROWS)) for schedule in (ring, flood)]
+    assert cycles(LinePattern(ring, 0, 64, ROWS), LinePattern(flood, 0, 64, COLUMNS)) == max(alone)
 
 
 def test_a_phase_says_which_steps_wait_for_words_of_others_and_how_many_share_a_link() -> None:
@@ -111,10 +111,10 @@ def test_a_phase_says_which_steps_wait_for_words_of_others_and_how_many_share_a_
 def test_a_schedule_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other words of a pattern that is known need no new plan."""
     times, schedule = PatternTimes(COSTS), ring_shift(30, 1)
-    times.time([Transfer(schedule, 0, 5, ROWS)])
+    times.time([LinePattern(schedule, 0, 5, ROWS)])
 
     def never(*_: object) -> LineSchedule:
         raise AssertionError
 
     monkeypatch.setattr("wse.fabric.line.pattern_times.plan_legs", never)
-    assert times.time([Transfer(schedule, 0, 9, ROWS)]).cycles.total > 0
+    assert times.time([LinePattern(schedule, 0, 9, ROWS)]).cycles.total > 0

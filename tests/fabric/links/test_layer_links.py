@@ -17,7 +17,8 @@ from wse.fabric.links.link_map import I64
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.kinds import of_kind
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
@@ -82,7 +83,7 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
         for (index, slots, passing), times in runs.items():
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
-                if phase.steps.kind[step] == Kind.CACHE_SHIFT:
+                if of_kind(phase.steps, CacheShift)[step]:
                     moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
                 else:
                     moved = [traffic.moved(phase, step, slots)]

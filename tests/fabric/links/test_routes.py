@@ -18,7 +18,7 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.line.rounds import rounds_of
 from wse.fabric.links.layer_links import layer_links
 from wse.fabric.links.routes import Line
@@ -184,8 +184,8 @@ def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[in
     line = Line.of(np.array(hops), max(hops), 1)
     times = PatternTimes(COSTS)
     for variant in range(len(pattern.first) - 1):
-        got = times.time([Transfer(pattern, variant, words, ROWS, line)])
-        want = times.time([Transfer(stretched(pattern, places), variant, words, ROWS)])
+        got = times.time([LinePattern(pattern, variant, words, ROWS, line)])
+        want = times.time([LinePattern(stretched(pattern, places), variant, words, ROWS)])
         assert got == want
 
 
@@ -209,5 +209,8 @@ def test_transfers_that_are_awaited_begin_with_the_whole_way() -> None:
 def test_streams_that_share_a_link_take_turns() -> None:
     line = Line.of(np.ones(19, np.int64), 1, 3)
     times, pattern = PatternTimes(COSTS), multicast(20, 1, 0)
-    shared, alone = times.time([Transfer(pattern, 0, 40, ROWS, line)]), times.time([Transfer(pattern, 0, 120, ROWS)])
+    shared, alone = (
+        times.time([LinePattern(pattern, 0, 40, ROWS, line)]),
+        times.time([LinePattern(pattern, 0, 120, ROWS)]),
+    )
     assert shared == alone

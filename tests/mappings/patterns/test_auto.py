@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.mappings.replay import hops, replay
 from tests.wavelet.lay import WSE2, cycles
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import Operation, auto, families, least_cycles
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
@@ -38,7 +38,7 @@ FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_
 def fast(schedule: LineSchedule, words: int, gap: int) -> float:
     """Cycles of the fast model on WSE-2."""
     times = PatternTimes(LineCosts.of(WSE2, gap))
-    return times.time([Transfer(schedule, 0, words, ROWS)]).cycles.total
+    return times.time([LinePattern(schedule, 0, words, ROWS)]).cycles.total
 
 
 def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:

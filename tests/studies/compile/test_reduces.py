@@ -17,11 +17,13 @@ from tests.models.helpers import write_model
 from wse.cli import main
 from wse.fabric.line.closed_forms import level_cycles, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.program.steps import ROWS, Kind
+from wse.program.steps import ROWS
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.kinds import of_kind
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
@@ -84,14 +86,14 @@ def cycles(prepared: Prepared, pattern: LineSchedule, words: int) -> float:
     """The fast model's, from scratch."""
     software = prepared.software
     costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)
-    return PatternTimes(costs).time([Transfer(pattern, 0, words, ROWS)]).cycles.total
+    return PatternTimes(costs).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
 def combining(program: Program) -> list[int]:
     """The steps of a token that combine words of several PEs."""
     phase = program.decode
-    moving = np.flatnonzero(phase.steps.kind == Kind.LINE).tolist()
-    return [s for s in moving if np.isin(program.patterns[phase.steps.code[s]].messages[:, 2], COMBINING).any()]
+    moving = np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist()
+    return [s for s in moving if np.isin(program.patterns[phase.steps.pattern[s]].messages[:, 2], COMBINING).any()]
 
 
 def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed: Placed) -> None:
@@ -103,11 +105,11 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
         launch = software.task_dispatch_cycles + software.vector_issue_cycles
         repaints = phase.steps.repaints[step] * software.route_rewrite_cycles
         name, along = (
-            program.patterns[phase.steps.code[step]].name,
+            program.patterns[phase.steps.pattern[step]].name,
             "rows" if phase.steps.axis[step] == ROWS else "columns",
         )
         alone = float(cost.by_cause[step].sum()) - launch - repaints
-        charged[name, along, traffic.words(phase, step, slots), alone] += 1
+        charged[name, along, traffic.transfer(phase, step, slots).words, alone] += 1
     told: Counter[tuple[str, str, int, float]] = Counter()
     for row in rows:
         told[row["pattern"], row["along"], row["words"], row["cycles"]] += row["steps"]

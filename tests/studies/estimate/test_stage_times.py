@@ -17,7 +17,9 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.transfers.crossing import Crossing
+from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.kinds import of_kind
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
@@ -97,7 +99,7 @@ def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
 def test_a_stage_works_for_its_own_steps_and_launches_what_leaves_it(*, tied: bool) -> None:
     program, fabric, prefill, decode = placed(tied=tied)
     times, phase = stage_times(fabric, prefill, decode), program.decode
-    moves = np.isin(phase.steps.kind, (Kind.HAND_OVER, Kind.CROSS))
+    moves = of_kind(phase.steps, HandOver, Crossing)
     launch = decode.by_cause[:, CAUSES.index("launch")]
     mine = np.where(moves, launch, decode.by_cause.sum(axis=1))
     work = busy_cycles([times.decode])

@@ -19,7 +19,8 @@ from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.operands import PICO
 from wse.models.graph import Op
-from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.cache_shift import CacheShift
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival
@@ -90,7 +91,7 @@ def append(
     with c.each_user() as one:
         if c.decoding and c.cut.rows > 1:
             for cache, elements in zip(caches, entries, strict=True):
-                b.move(Kind.CACHE_SHIFT, cache, elements=elements)
+                b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
         b.compute(
             "kv_append",
             k=one.of(new[0], entries[0]),

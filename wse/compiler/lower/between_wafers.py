@@ -7,6 +7,7 @@ from wse.compiler.state import At, Num
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.between_wafers import BetweenWafers
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import all_to_all, from_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
@@ -33,15 +34,16 @@ def all_reduce(
         in_parts = 2 * ceil_div(real, wafers) * element_bytes
         if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
             part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
-    c.builder.between_wafers(
-        c.patterns.get(all_to_all, cols, rows, wafers, place, arrival, teams),
+    c.builder.transfer(
+        BetweenWafers,
         at,
-        elements,
-        target=combined,
+        pattern=c.patterns.get(all_to_all, cols, rows, wafers, place, arrival, teams),
         only_row=only_row,
-        leave=place,
-        enter=place,
-        rounds=rounds,
+        target=combined,
+        elements=elements,
+        source_col=place,
+        target_col=place,
+        round_count=rounds,
         latencies=rounds,
         part=part,
         bytes=payload,
@@ -62,8 +64,19 @@ def to_all_wafers(c: Context, at: At, elements: int, place: int, row: int) -> No
     """Bring what one PE has to the PEs at its place on all wafers."""
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
     pattern = c.patterns.get(from_one, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
-    c.builder.between_wafers(
-        pattern, at, elements, target=at, only_row=row, leave=place, enter=place, part=elements, bytes=payload
+    c.builder.transfer(
+        BetweenWafers,
+        at,
+        pattern=pattern,
+        only_row=row,
+        target=at,
+        elements=elements,
+        source_col=place,
+        target_col=place,
+        round_count=1,
+        latencies=1,
+        part=elements,
+        bytes=payload,
     )
 
 

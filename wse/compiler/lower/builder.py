@@ -12,7 +12,10 @@ from wse.errors import WseBug
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
 from wse.models.graph import named_in
-from wse.program.steps import ROWS, Field, Kind
+from wse.program.steps import ROWS, Kind
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.transfers.transfer import Transfer
 from wse_mappings.schedule import LineSchedule
 
 Operand = At | Num | SymBuffer | int
@@ -167,56 +170,45 @@ class PhaseBuilder:
 
         Where elements are by pair of a token and an expert, PEs find how many pairs there are at ``count``.
         """
-        here = _operand(source)
-        if not isinstance(here, At):
-            raise TypeError(source)
-        operands = {
-            Field.SOURCE: here,
-            Field.TARGET: _operand(source if target is None else target),
-            Field.ELEMENTS: _operand(elements),
-        }
-        counted: dict[int, At | Num] = {} if count is None else {Field.COUNT: At(buffer=count)}
-        self._add(Kind.LINE, pattern, axis, here.buffer.view, self._rect(only_row) | operands | counted)
+        operands: dict[str, Any] = {"target": source if target is None else target, "elements": elements}
+        if count is not None:
+            operands["count"] = count
+        self.transfer(AlongLine, source, pattern=pattern, axis=axis, only_row=only_row, **operands)
 
-    def between_wafers(
+    def transfer(
         self,
-        pattern: int,
-        source: SymBuffer | At,
-        elements: int | Num,
+        kind: type[Transfer],
+        source: Operand,
         *,
-        target: SymBuffer | At,
-        only_row: int | None,
-        leave: int,
-        enter: int,
-        rounds: int = 1,
-        latencies: int = 1,
-        **fields: int | Num,
+        pattern: int = -1,
+        axis: int = ROWS,
+        only_row: int | None = None,
+        by_choice: int = 0,
+        **operands: Operand,
     ) -> None:
-        """A pattern between columns ``leave`` and ``enter`` of the stage's wafers.
+        """A transfer of the elements at ``source``, from the whole region or from one of its rows.
 
-        ``fields`` are more operands by the lower-case names of Field.
+        ``operands`` are those of the kind, by name; 0 if not given. Where ``by_choice`` is not 0, only wafers with
+        chosen experts take part.
         """
-        here = _operand(source)
-        assert isinstance(here, At)
-        operands: dict[int, At | Num] = {
-            Field.SOURCE: here,
-            Field.TARGET: _operand(target),
-            Field.ELEMENTS: _operand(elements),
-            Field.SOURCE_COL: Num(fixed=leave),
-            Field.TARGET_COL: Num(fixed=enter),
-            Field.ROUNDS: Num(fixed=rounds),
-            Field.LATENCIES: Num(fixed=latencies),
-        }
-        operands |= {int(Field[name.upper()]): _operand(value) for name, value in fields.items()}
-        self._add(Kind.WAFERS, pattern, ROWS, here.buffer.view, self._rect(only_row) | operands)
-
-    def move(self, kind: Kind, source: SymBuffer | At, **fields: Operand) -> None:
-        """A CACHE_SHIFT, HAND_OVER or CROSS step; ``fields`` by the lower-case names of Field."""
-        here = _operand(source)
-        if not isinstance(here, At):
+        start, index = _operand(source), operand_index(kind)
+        if not isinstance(start, At):
             raise TypeError(source)
-        operands = {int(Field[name.upper()]): _operand(value) for name, value in fields.items()}
-        self._add(kind, 0, 0, here.buffer.view, self._rect(None) | {Field.SOURCE: here} | operands)
+        if by_choice:
+            operands["by_choice"] = by_choice
+        if unknown := sorted(set(operands) - set(index)):
+            message = f"{kind.__name__} takes {sorted(index)}, got {unknown}"
+            raise WseBug(message)
+        indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
+        self._add(
+            Kind.TRANSFER,
+            TRANSFERS.index(kind),
+            axis,
+            start.buffer.view,
+            self._rect(only_row) | indexed,
+            pattern=pattern,
+            routed=bool(by_choice),
+        )
 
     @contextmanager
     def loop(self, turns: int, *, over_users: bool = False) -> Iterator[None]:
@@ -261,7 +253,17 @@ class PhaseBuilder:
         if not self._steps:
             self._first_op = self.op
 
-    def _add(self, kind: int, code: int, axis: int, view: str, operands: dict[int, At | Num]) -> None:
+    def _add(
+        self,
+        kind: int,
+        code: int,
+        axis: int,
+        view: str,
+        operands: dict[int, At | Num],
+        *,
+        pattern: int = -1,
+        routed: bool = False,
+    ) -> None:
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()
@@ -269,11 +271,13 @@ class PhaseBuilder:
             SymStep(
                 kind=kind,
                 code=code,
+                pattern=pattern,
                 axis=axis,
                 view=view,
                 op=self.op - self._first_op,
                 loop=self._loop,
                 overlap=self._overlap,
+                routed=routed or any(isinstance(operand, Num) and operand.per_pair for operand in operands.values()),
                 operands=operands,
             )
         )

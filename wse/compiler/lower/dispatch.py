@@ -14,14 +14,13 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.between_wafers import FROM_CHOSEN, TO_CHOSEN, BetweenWafers
+from wse.program.transfers.hand_over import HandOver
 from wse_mappings.patterns.between_wafers import from_one, to_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
-
-AS_THEY_GET, AS_THEY_SEND = 1, 2
-"""Which end of a message holds the chosen experts that it is sent for: ``Field.CHOSEN``."""
 
 
 def apart(c: Context) -> int | None:
@@ -52,17 +51,19 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
         for buffer, (_, elements) in zip(there, here, strict=True):
             of_tokens = buffer is there[-1]
             row = None if of_tokens else 0
-            c.builder.between_wafers(
-                across,
+            c.builder.transfer(
+                BetweenWafers,
                 buffer,
-                elements,
-                target=buffer,
+                pattern=across,
                 only_row=row,
-                leave=each - 1,
-                enter=0,
+                target=buffer,
+                elements=elements,
+                source_col=each - 1,
+                target_col=0,
+                round_count=1,
                 latencies=int(of_tokens),  # one for all that goes
                 part=elements,
-                chosen=AS_THEY_GET if of_tokens else 0,
+                by_choice=TO_CHOSEN if of_tokens else 0,
                 bytes=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
             )
         with c.builder.loop(1), c.builder.overlap():  # steps run together inside of loops
@@ -88,16 +89,18 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         reduce_ = c.patterns.get(k_tree, cols, rows, Arrival.ADD, broadcast=False, segments=segments, groups=groups)
         c.builder.line(reduce_, ROWS, out, elements)
         whole = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
-        c.builder.between_wafers(
-            c.patterns.get(to_one, cols, rows, wafers, wafer, place),
+        c.builder.transfer(
+            BetweenWafers,
             out,
-            elements,
+            pattern=c.patterns.get(to_one, cols, rows, wafers, wafer, place),
             target=whole,
-            only_row=None,
-            leave=place,
-            enter=place,
+            elements=elements,
+            source_col=place,
+            target_col=place,
+            round_count=1,
+            latencies=1,
             part=elements,
-            chosen=AS_THEY_SEND,
+            by_choice=FROM_CHOSEN,
             bytes=payload,
         )
         _copy(c, whole, result, elements, home, wafer * each + place, place, cols=1)
@@ -123,9 +126,8 @@ def _copy(
     c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
 ) -> None:
     """From the current stage to another on the same PEs."""
-    wafer = c.plans[c.builder.stage].wafer
-    c.builder.move(
-        Kind.HAND_OVER,
+    c.builder.transfer(
+        HandOver,
         source,
         target=target,
         elements=elements,
@@ -133,7 +135,4 @@ def _copy(
         source_col=leave,
         target_col=enter,
         cols=cols,
-        from_wafer=wafer,
-        to_wafer=wafer,
-        bytes=0,
     )

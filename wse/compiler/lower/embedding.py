@@ -11,7 +11,8 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import rounded
-from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.host_streams import TokensIn
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
@@ -55,20 +56,10 @@ def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
     all_reduce(c, ROWS, found, M * d, over_rows=M * c.spec.hidden_size)
 
 
-def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, what: HostStream = HostStream.TOKENS_IN) -> None:
+def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
     """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
     b = c.builder
-    b.move(
-        Kind.CROSS,
-        ids,
-        target=ids,
-        elements=elements,
-        target_stage=b.stage,
-        from_wafer=HOST,
-        to_wafer=c.plans[b.stage].wafer,
-        bytes=payload_bytes,
-        what=int(what),
-    )
+    b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
     if c.cut.span > 1:
         to_all_wafers(c, ids, elements, 0, 0)
     spread(c, ids, elements, only_first_row=True)

@@ -6,7 +6,8 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.steps import Kind
+from wse.program.transfers.crossing import Crossing
+from wse.program.transfers.hand_over import HandOver
 from wse_mappings.mesh.placement import Rect
 
 
@@ -81,9 +82,8 @@ def _move(
     enter: int,
     cols: int,
 ) -> None:
-    kind = Kind.HAND_OVER if _same_wafer(c, source, target) else Kind.CROSS
-    c.builder.move(
-        kind,
+    c.builder.transfer(
+        HandOver if _same_wafer(c, source, target) else Crossing,
         at,
         target=there,
         elements=elements,
@@ -91,7 +91,5 @@ def _move(
         source_col=leave,
         target_col=enter,
         cols=cols,
-        from_wafer=c.plans[source].wafer,
-        to_wafer=c.plans[target].wafer,
         bytes=payload,
     )

@@ -15,7 +15,8 @@ from wse.compiler.state import At
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.steps import COLUMNS, HOST, ROWS, HostStream, Kind
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
 from wse_mappings.cuts.split import balanced_counts, ceil_div
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
@@ -75,7 +76,7 @@ def head(c: Context, op: Op) -> None:
                 )
     ids = c.next_ids()
     if by_host:
-        take_ids(c, ids, M, M * ID_BYTES, HostStream.DRAWN_IN)
+        take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
         all_reduce(c, At(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
@@ -88,7 +89,7 @@ def head(c: Context, op: Op) -> None:
         found = At(buffer=c.temp("found", M, "f32", "buffers"))
         b.compute("pair_indices", only_row=root, pairs=pairs, out=found, n=M)
     b.line(spread, COLUMNS, found, M, target=ids)
-    _to_host(c, ids, M, HostStream.TOKEN_OUT, M * ID_BYTES)
+    b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
 
 
 def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> None:
@@ -101,32 +102,13 @@ def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> No
         for wafer in wafers:
             held = c.cut.vocab[wafer * each : (wafer + 1) * each, first : first + n]
             payload = c.tokens * int((held >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
-            columns = {"wafer": wafer, "source_col": wafer * each, "cols": each, "first": first}
-            _to_host(c, source, elements, HostStream.LOGITS_OUT, payload, **columns)
-
-
-def _to_host(
-    c: Context,
-    source: At,
-    elements: int,
-    what: HostStream,
-    payload_bytes: int,
-    *,
-    wafer: int = 0,
-    cols: int = 1,
-    **fields: int,
-) -> None:
-    """A stream from columns of a wafer of the stage, by default from one PE at the edge."""
-    b = c.builder
-    b.move(
-        Kind.CROSS,
-        source,
-        elements=elements,
-        cols=cols,
-        target_stage=b.stage,
-        from_wafer=c.plans[b.stage].wafer + wafer,
-        to_wafer=HOST,
-        bytes=payload_bytes,
-        what=int(what),
-        **fields,
-    )
+            c.builder.transfer(
+                LogitsOut,
+                source,
+                elements=elements,
+                wafer=c.plans[c.builder.stage].wafer + wafer,
+                bytes=payload,
+                source_col=wafer * each,
+                cols=each,
+                first=first,
+            )

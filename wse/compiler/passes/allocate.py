@@ -16,7 +16,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
-from wse.program.steps import Field, Kind
+from wse.program.steps import Kind
+from wse.program.transfers.kinds import TRANSFERS, operand_index
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
@@ -218,5 +219,6 @@ def _made(step: SymStep) -> frozenset[int]:
     """Operand indices whose buffers the step makes anew."""
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].made
-    source, target = step.operands.get(Field.SOURCE), step.operands.get(Field.TARGET)
-    return frozenset((int(Field.TARGET),)) if target is not None and target != source else frozenset()
+    index = operand_index(TRANSFERS[step.code])
+    source, target = step.operands.get(index["source"]), step.operands.get(index["target"])
+    return frozenset((index["target"],)) if target is not None and target != source else frozenset()

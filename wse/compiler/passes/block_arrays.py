@@ -17,7 +17,7 @@ class BlockArrays:
     """Arrays over the steps of a block, by field of ``wse.program.steps.Steps``, as if its buffers were at address 0.
 
     Attributes:
-        fields: int32 ``[steps]``, or int64 ``[steps, operands]``.
+        fields: int32 ``[steps]``, bool ``[steps]``, or int64 ``[steps, operands]``.
         at: int64 ``[3, n]``: step, operand and buffer of each address.
         turns: int64 ``[4, n]``: step, operand, buffer of even and buffer of odd rounds of addresses that take turns.
     """
@@ -67,6 +67,7 @@ def block_arrays(block: Block) -> BlockArrays:
     columns = {
         "kind": [s.kind for s in steps],
         "code": [s.code for s in steps],
+        "pattern": [s.pattern for s in steps],
         "axis": [s.axis for s in steps],
         "view": [VIEWS.index(s.view) for s in steps],
         "op": [s.op for s in steps],
@@ -74,7 +75,9 @@ def block_arrays(block: Block) -> BlockArrays:
         "overlap": [s.overlap for s in steps],
     }
     return BlockArrays(
-        fields={name: np.array(values, np.int32) for name, values in columns.items()} | operands,
+        fields={name: np.array(values, np.int32) for name, values in columns.items()}
+        | {"routed": np.array([s.routed for s in steps], np.bool_)}
+        | operands,
         at=np.array(at, np.int64).reshape(-1, 3).T,
         turns=np.array(turns, np.int64).reshape(-1, 4).T,
     )

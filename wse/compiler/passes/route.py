@@ -19,12 +19,13 @@ from wse.compiler.options import DECODE
 from wse.compiler.state import State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
-from wse.program.steps import COLUMNS, I32, Kind
+from wse.program.steps import I32, Kind
+from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.schedule import Arrival, LineSchedule
 
-CACHE_SHIFT_COLOURS = 2  # neighbours alternate by parity
 DECODE_WEIGHT = 1000  # a token's patterns count this much more than the prompt's
-Key = tuple[int, int, int]  # kind, pattern, axis: one route
+Key = tuple[int, int, int]  # kind of transfer, pattern, axis: one route
+NO_PATTERN = -1
 
 
 @dataclass(kw_only=True)
@@ -47,11 +48,11 @@ def route(state: State) -> State:
     for number, stage in enumerate(stages):
         _give(stage, available, number)
         for key, colours in stage.given.items():
-            kind, code, axis = key
+            kind, pattern, axis = key
             uses.append(
                 ColourUse(
                     stage=number,
-                    pattern=state.patterns[code].name if kind == Kind.LINE else "cache_shift",
+                    pattern=TRANSFERS[kind].name if pattern == NO_PATTERN else state.patterns[pattern].name,
                     axis=axis,
                     first=colours.start,
                     colours=len(colours),
@@ -76,11 +77,11 @@ def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:
     """The route of a step and the colours that it needs, if any."""
-    if step.kind == Kind.LINE and state.patterns[step.code].colours:
-        return (step.kind, same[step.code], step.axis), state.patterns[step.code].colours
-    if step.kind == Kind.CACHE_SHIFT:
-        return (step.kind, 0, COLUMNS), CACHE_SHIFT_COLOURS
-    return None
+    if step.kind != Kind.TRANSFER:
+        return None
+    has_pattern = step.pattern >= 0
+    colours = TRANSFERS[step.code].colours(state.patterns[step.pattern] if has_pattern else None)
+    return ((step.code, same[step.pattern] if has_pattern else NO_PATTERN, step.axis), colours) if colours else None
 
 
 def _demand(state: State, same: list[int]) -> list[_Stage]:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.line.pattern_times import Transfer, pattern_times
+from wse.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.fabric.line.rounds import Rounds, rounds_of
 from wse.fabric.links.routes import Line
 from wse.fabric.links.traffic import Traffic
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse.program.transfers.messages import LineMessages
 from wse_mappings.schedule import LineSchedule
 
 
@@ -25,8 +26,12 @@ class LineSteps:
         self._rounds: dict[tuple[LineSchedule, int, float, Line | None], Rounds] = {}
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Whether a step is a LINE step that sends words over links."""
-        return bool(phase.steps.kind[step] == Kind.LINE) and self.program.patterns[phase.steps.code[step]].travels
+        """Whether a step sends words over links along the lines of a region."""
+        if phase.steps.kind[step] == Kind.COMPUTE:
+            return False
+        transfer = self.traffic.transfer(phase, step, 0)
+        on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
+        return on_mesh and isinstance(transfer.messages, LineMessages)
 
     def time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
         """What steps that move words take when they run together, in one turn of their loop."""
@@ -34,7 +39,8 @@ class LineSteps:
 
     def rounds(self, phase: Phase, step: int, slots: int, turn: int, add_cycles: float) -> Rounds:
         """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
-        pattern, words = self.program.patterns[phase.steps.code[step]], self.traffic.words(phase, step, slots, turn)
+        pattern = self.program.patterns[phase.steps.pattern[step]]
+        words = self.traffic.transfer(phase, step, slots, turn).words
         line = self.traffic.ways.line(int(phase.steps.stage[step]), int(phase.steps.axis[step]))
         key = (pattern, words, add_cycles, line)
         if key not in self._rounds:
@@ -42,11 +48,11 @@ class LineSteps:
             self._rounds[key] = rounds_of(pattern, carried, add_cycles, self.times.costs, places)
         return self._rounds[key]
 
-    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> Transfer:
+    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> LinePattern:
         """Of the lines of a step, one that takes longest when the step is alone."""
-        pattern = self.program.patterns[phase.steps.code[step]]
-        words, axis = self.traffic.words(phase, step, slots, turn), int(phase.steps.axis[step])
+        pattern = self.program.patterns[phase.steps.pattern[step]]
+        words, axis = self.traffic.transfer(phase, step, slots, turn).words, int(phase.steps.axis[step])
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
         line = self.traffic.ways.line(int(phase.steps.stage[step]), axis)
-        found = [Transfer(pattern, variant, words, axis, line) for variant in variants]
+        found = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
         return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -23,7 +23,7 @@ MOST_PLANS: Final = 512
 """Variants of patterns whose legs and times are kept."""
 
 
-class Transfer(NamedTuple):
+class LinePattern(NamedTuple):
     """A variant of a pattern with some words along lines of an axis, of which one stands for all that are not whole."""
 
     schedule: LineSchedule
@@ -56,9 +56,9 @@ class PatternTimes:
         self.costs = costs
         self._plans: dict[tuple[LineSchedule, int, Line | None], LinePlan] = {}
         self._meetings: dict[tuple[object, ...], list[list[Meeting]]] = {}
-        self._times: dict[tuple[Transfer, ...], LineTime] = {}
+        self._times: dict[tuple[LinePattern, ...], LineTime] = {}
 
-    def time(self, transfers: Sequence[Transfer]) -> LineTime:
+    def time(self, transfers: Sequence[LinePattern]) -> LineTime:
         """The time of some patterns that start at once; those before others in the list have ramps out of PEs first.
 
         A pattern whose words are cut into parts is taken to be alone on its links and ramps.
@@ -71,7 +71,7 @@ class PatternTimes:
             self._times[key] = self._time(key)
         return self._times[key]
 
-    def _time(self, transfers: tuple[Transfer, ...]) -> LineTime:
+    def _time(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
         apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
         alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in apart]
@@ -79,14 +79,14 @@ class PatternTimes:
         met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
         return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
 
-    def _plan(self, transfer: Transfer) -> LinePlan:
+    def _plan(self, transfer: LinePattern) -> LinePlan:
         key = (transfer.schedule, transfer.variant, transfer.line)
         if key not in self._plans:
             messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
             self._plans[key] = plan_legs(messages, channel, transfer.places)
         return self._plans[key]
 
-    def _met(self, later: Transfer, earlier: Transfer) -> list[list[Meeting]]:
+    def _met(self, later: LinePattern, earlier: LinePattern) -> list[list[Meeting]]:
         key = (*later[:2], later.line, *earlier[:2], earlier.line, later.axis == earlier.axis)
         if key not in self._meetings:
             pieces = self._plan(later).pieces, self._plan(earlier).pieces

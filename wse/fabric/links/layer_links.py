@@ -16,7 +16,8 @@ from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Field, Kind, Steps
+from wse.program.steps import Kind, Steps
+from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
@@ -136,7 +137,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
     """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
-    if phase.steps.kind[step] == Kind.WAFERS:
+    if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_reaching(fabric, phase, step, reached))
     columns = by_column(fabric.program, phase, step, pairs)
     return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
@@ -146,10 +147,10 @@ def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
     """The rectangles of a step between wafers over all runs that chose experts there."""
     none = np.zeros(fabric.program.wafers, np.int64)
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
-    end = 2 - int(phase.steps.fixed[step, Field.CHOSEN])
+    wafers = fabric.program.stages[phase.steps.stage[step]].wafers
     parts = [
-        _times(fabric.traffic.between_wafers(phase, step, 0, [pair]).rectangles, int(runs[pair[end]]))
-        for pair in fabric.program.crossings(phase.steps, step)
+        _times(fabric.traffic.moved(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        for wafer in wafers
     ]
     return np.concatenate(parts)
 
@@ -167,7 +168,7 @@ def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
-    if phase.steps.kind[step] == Kind.CACHE_SHIFT:
+    if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows]
     else:
         parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
 from wse.program.steps import ROWS
+from wse.program.transfers.messages import EdgeStream
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -114,14 +115,15 @@ def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
     return np.asarray(found[start != end], np.int64)
 
 
-def edge_streams(rect: Rect, first_row: int, rows: int, cols: int, words: int, *, leaving: bool) -> I64:
-    """What columns 0 to ``cols - 1`` of some rows send to the east edge of a region, or get from its west edge."""
-    found = np.zeros((cols, 6), np.int64)
+def edge_streams(edge: EdgeStream) -> I64:
+    """The words of every column on their way to the east edge of its region, or from its west edge."""
+    rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
+    found = np.zeros((edge.cols, 6), np.int64)
     found[:, PLANE] = EAST
-    found[:, ROW], found[:, END_ROW] = rect.row + first_row, rect.row + first_row + rows
-    found[:, COL] = rect.col + (np.arange(cols) if leaving else 0)
-    found[:, END_COL] = rect.col + (cols - 1 if leaving else np.arange(cols))
-    found[:, WORDS] = words
+    found[:, ROW], found[:, END_ROW] = rect.row + edge.first_row, rect.row + edge.first_row + edge.rows
+    found[:, COL] = columns if edge.leaving else rect.col
+    found[:, END_COL] = rect.col + rect.cols - 1 if edge.leaving else columns
+    found[:, WORDS] = edge.words
     return found
 
 

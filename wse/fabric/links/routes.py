@@ -130,7 +130,7 @@ class Ways:
                 found.append(int(np.diff(whole).max()))
         return max(found)
 
-    def sharing(self, *stages: int) -> int:
+    def contention(self, *stages: int) -> int:
         """The most streams that share a link of the regions of some stages, along either axis."""
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)

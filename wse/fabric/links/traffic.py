@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.fabric.links.link_map import COL, END_COL, I64, PLANE
-from wse.fabric.links.loads import EAST, cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
+from wse.fabric.links.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
 from wse.fabric.links.routes import DIRECTIONS, Ways
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
-from wse.program.steps import ROWS, Field, HostStream, Kind
-from wse_mappings.cuts.split import ceil_div
+from wse.program.steps import ROWS, Kind
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
+from wse.program.transfers.transfer import Transfer
 from wse_mappings.schedule import Arrival, LineSchedule
 
 NOTHING: Final = np.zeros((0, 6), np.int64)
@@ -38,114 +39,91 @@ class Traffic:
 
     def __init__(self, program: Program, ways: Ways | None = None) -> None:
         self.program, self.ways = program, ways or Ways(program)
-        self._view_bytes = [ELEMENT_BYTES[t] for t in program.element_types]
-        self._unit: dict[tuple[int, int, int], I64] = {}
-        self._carried: dict[tuple[int, int, int, range], int] = {}
+        self._unit: dict[tuple[LineSchedule, int, int], I64] = {}
+        self._carried: dict[tuple[LineSchedule, int, int, range], int] = {}
 
-    def words(self, phase: Phase, step: int, slots: int, turn: int = 0) -> int:
-        """32-bit words of one message of a step."""
-        return self.part_words(phase, step, int(phase.steps.operands(step, slots, turn)[Field.ELEMENTS]))
+    def transfer(
+        self, phase: Phase, step: int, slots: int, turn: int = 0, chosen: frozenset[int] | None = None
+    ) -> Transfer:
+        """The transfer of a step, as ``kinds.transfer_of`` has it."""
+        return transfer_of(self.program, phase, step, slots, turn, chosen)
 
-    def part_words(self, phase: Phase, step: int, elements: int) -> int:
-        """32-bit words of so many elements of a step's view."""
-        return ceil_div(elements * self._view_bytes[phase.steps.view[step]], 4)
+    def moved(self, phase: Phase, step: int, slots: int, chosen: frozenset[int] | None = None) -> Moved:
+        """The traffic of a step; that of a shift of rows, whose number differs from token to token, is ``shifted``.
 
-    def moved(self, phase: Phase, step: int, slots: int) -> Moved:
-        """The traffic of a step, but for cache shifts, whose rows differ from token to token."""
-        match phase.steps.kind[step]:
-            case Kind.LINE:
-                return self._line(phase, step, slots)
-            case Kind.HAND_OVER:
-                return self._hand_over(phase, step, slots)
-            case Kind.CROSS:
-                return self._cross(phase, step, slots)
-            case Kind.WAFERS:
-                return self.between_wafers(phase, step, slots, self.program.crossings(phase.steps, step))
-            case _:
-                return Moved(0, 0, 0, NOTHING)
+        Of a step that goes by the choice of experts that of the wafers ``chosen``.
+        """
+        if phase.steps.kind[step] == Kind.COMPUTE:
+            return Moved(0, 0, 0, NOTHING)
+        transfer = self.transfer(phase, step, slots, chosen=chosen)
+        if transfer.leaves_wafer:
+            return self._over_edges(transfer)
+        messages = transfer.messages
+        if isinstance(messages, LineMessages):
+            return self._line(phase, step, transfer, messages)
+        if isinstance(messages, Translation) and not transfer.in_memory:
+            rectangles = self.translation(transfer, messages)
+            carried = transfer.words * transfer.site.placed.rect.rows * messages.cols
+            return Moved(carried, self.ways.hops_of(rectangles), 0, rectangles)
+        return Moved(0, 0, 0, NOTHING)
 
     def moved_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> Moved:
-        """The traffic of a LINE step along columns that have so many pairs of tokens and experts each."""
+        """The traffic of a pattern along columns that have so many pairs of tokens and experts each."""
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
-        parts = [
-            self._line(phase.of_pairs(step, int(columns[start])), 0, slots, range(start, end))
-            for start, end in pairwise(starts)
-        ]
-        found = np.concatenate([part.rectangles for part in parts])
-        return Moved(sum(part.words for part in parts), sum(part.hops for part in parts), 0, found)
+        parts = []
+        for start, end in pairwise(starts):
+            one = phase.of_pairs(step, int(columns[start]))
+            transfer = self.transfer(one, 0, slots)
+            assert isinstance(transfer.messages, LineMessages)
+            parts.append(self._line(one, 0, transfer, transfer.messages, range(start, end)))
+        rectangles = np.concatenate([part.rectangles for part in parts])
+        return Moved(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
-        """The traffic of cache shifts, of users or tokens, in each of which the last ``passing`` rows take part."""
-        stage = self.program.stages[phase.steps.stage[step]]
-        words = self.words(phase, step, slots)
+        """The traffic of shifts of rows, of users or tokens, in each of which the last ``passing`` rows take part."""
+        transfer = self.transfer(phase, step, slots)
+        stage = transfer.site.placed
         region = stage.rect._replace(cols=stage.cols)
-        return self._moved(words * sum(passing) * stage.cols, stage, cache_shift(region, passing, words))
+        rectangles = cache_shift(region, passing, transfer.words)
+        return self._moved(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
-    def _line(self, phase: Phase, step: int, slots: int, columns: range | None = None) -> Moved:
-        stage, axis, turns = (
-            self.program.stages[phase.steps.stage[step]],
-            int(phase.steps.axis[step]),
-            phase.steps.turns(step),
-        )
-        code, words = int(phase.steps.code[step]), self.words(phase, step, slots)
-        first, rows = phase.steps.operands(step, slots)[:2].tolist()
-        lines = range(first, first + rows) if axis == ROWS else columns or range(stage.cols)
-        pattern = self.program.patterns[code]
+    def stretches(self, transfer: Transfer) -> list[I64]:
+        """The rectangles of a transfer's streams, in the order in which words go through them; none in memory."""
+        if transfer.leaves_wafer:
+            ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))
+            return [np.concatenate([_edge(edge) for edge in edges]) for edges in ends if edges]
+        return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
+
+    def translation(self, transfer: Transfer, messages: Translation) -> I64:
+        """The rectangles of words from one region to another of the same wafer."""
+        source, target = transfer.site.placed, self.program.stages[messages.target_stage]
+        columns = (messages.source_col, messages.target_col, messages.cols)
+        return _on(source.wafer, translation(source.rect, target.rect, *columns, transfer.words))
+
+    def _line(
+        self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None
+    ) -> Moved:
+        stage, turns, words = transfer.site.placed, phase.steps.turns(step), transfer.words
+        axis, pattern = messages.axis, messages.schedule
+        rows = range(messages.first_row, messages.first_row + messages.rows)
+        lines = rows if axis == ROWS else columns or range(stage.cols)
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
-        if (code, turns, unit) not in self._unit:
-            self._unit[code, turns, unit] = line_rectangles(line_loads(pattern, turns, unit))
-        if (code, turns, unit, lines) not in self._carried:
-            self._carried[code, turns, unit, lines] = _carried(pattern, unit, turns, lines)
-        rectangles = laid(self._unit[code, turns, unit], stage.rect, axis, times, lines)
-        return self._moved(times * self._carried[code, turns, unit, lines], stage, rectangles)
+        if (pattern, turns, unit) not in self._unit:
+            self._unit[pattern, turns, unit] = line_rectangles(line_loads(pattern, turns, unit))
+        if (pattern, turns, unit, lines) not in self._carried:
+            self._carried[pattern, turns, unit, lines] = _carried(pattern, unit, turns, lines)
+        rectangles = laid(self._unit[pattern, turns, unit], stage.rect, axis, times, lines)
+        return self._moved(times * self._carried[pattern, turns, unit, lines], stage, rectangles)
 
-    def _hand_over(self, phase: Phase, step: int, slots: int) -> Moved:
-        stage, words = self.program.stages[phase.steps.stage[step]], self.words(phase, step, slots)
-        if self.program.shares_pes(int(phase.steps.stage[step]), int(phase.steps.fixed[step, Field.TARGET_STAGE])):
-            return Moved(0, 0, 0, NOTHING)  # from one place in SRAM to another
-        rectangles = self.hand_over(phase, step, words)
-        carried = words * stage.rect.rows * int(phase.steps.fixed[step, Field.COLS])
-        return Moved(carried, self.ways.hops_of(rectangles), 0, rectangles)
+    def _over_edges(self, transfer: Transfer) -> Moved:
+        """A transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
 
-    def hand_over(self, phase: Phase, step: int, words: int) -> I64:
-        """The rectangles of a hand-over."""
-        a = phase.steps.fixed[step]
-        source, target = self.program.stages[phase.steps.stage[step]], self.program.stages[a[Field.TARGET_STAGE]]
-        columns = (int(a[Field.SOURCE_COL]), int(a[Field.TARGET_COL]), int(a[Field.COLS]))
-        return _on(source.wafer, translation(source.rect, target.rect, *columns, words))
-
-    def _cross(self, phase: Phase, step: int, slots: int) -> Moved:
-        """A crossing loads links inside the regions that it leaves and enters."""
-        a, stage = phase.steps.fixed[step], self.program.stages[phase.steps.stage[step]]
-        cols, words, payload = int(a[Field.COLS]), self.words(phase, step, slots), int(a[Field.BYTES])
-        if a[Field.WHAT] == HostStream.LOGITS_OUT:
-            leaving = edge_streams(stage.rect, self.program.root_row, 1, cols, words, leaving=True)
-            found = _on(int(a[Field.FROM_WAFER]), leaving)
-            return Moved(words * cols, self.ways.hops_of(found), payload, found)
-        if a[Field.WHAT] != HostStream.NONE:
-            return Moved(0, 0, payload, NOTHING)
-        target = self.program.stages[a[Field.TARGET_STAGE]]
-        leaving = edge_streams(stage.rect, 0, stage.rect.rows, cols, words, leaving=True)
-        entering = edge_streams(target.rect, 0, target.rect.rows, cols, words, leaving=False)
-        parts = [_on(stage.wafer, leaving), _on(target.wafer, entering)]
-        rectangles = np.concatenate(parts)
-        return Moved(words * cols * stage.rect.rows, self.ways.hops_of(rectangles), payload, rectangles)
-
-    def between_wafers(self, phase: Phase, step: int, slots: int, pairs: Sequence[tuple[int, int]]) -> Moved:
-        """The traffic of a WAFERS step whose messages go between those pairs of wafers.
-
-        It loads links from the PEs that send to the edge, and from the edge to those that get.
+        Its words are those that leave a wafer.
         """
-        a, stage = phase.steps.operands(step, slots), self.program.stages[phase.steps.stage[step]]
-        words = int(a[Field.ROUNDS]) * self.part_words(phase, step, int(a[Field.PART]))
-        row, col, end_col = stage.rect.row + int(a[0]), stage.rect.col, stage.rect.col + stage.rect.cols - 1
-        ways = ((0, (col + int(a[Field.SOURCE_COL]), end_col)), (1, (col, col + int(a[Field.TARGET_COL]))))
-        found = np.array(
-            [(pair[end] * DIRECTIONS + EAST, row, row + int(a[1]), *way, words) for pair in pairs for end, way in ways],
-            np.int64,
-        ).reshape(-1, 6)
-        hops = self.ways.hops_of(found)
-        return Moved(words * int(a[1]) * len(pairs), hops, int(a[Field.BYTES]) * len(pairs), found)
+        rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
+        words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
+        payload = transfer.crossing_bytes * len(transfer.crossings)
+        return Moved(words, self.ways.hops_of(rectangles), payload, rectangles)
 
     def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
         """The rectangles of a region whose columns are counted through all of its wafers."""
@@ -165,6 +143,11 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     found[:, END_COL] = np.minimum(found[:, END_COL], low + cols) - wafer * cols
     found[:, PLANE] += wafer * DIRECTIONS
     return found
+
+
+def _edge(edge: EdgeStream) -> I64:
+    """The rectangles of a stream to the edge of a wafer, or from it."""
+    return _on(edge.wafer, edge_streams(edge))
 
 
 def _on(wafer: int, rectangles: I64) -> I64:

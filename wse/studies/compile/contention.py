@@ -35,7 +35,7 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
     rows: dict[tuple[str, str, int], ContentionResult] = {}
     for phase, cost in costs:
         for step in np.flatnonzero(cost.contention).tolist():
-            pattern, axis = program.patterns[phase.steps.code[step]].name, int(phase.steps.axis[step])
+            pattern, axis = program.patterns[phase.steps.pattern[step]].name, int(phase.steps.axis[step])
             along: Literal["rows", "columns"] = "rows" if axis == ROWS else "columns"
             key = (phase.name, pattern, axis)
             row = rows.get(key) or ContentionResult(

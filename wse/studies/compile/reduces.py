@@ -17,11 +17,13 @@ import numpy as np
 from wse.fabric.expert_costs import evenly
 from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
-from wse.program.steps import ROWS, Kind
+from wse.program.steps import ROWS
+from wse.program.transfers.along_line import AlongLine
+from wse.program.transfers.kinds import of_kind
 from wse.report.result import Doc, Result
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
@@ -114,14 +116,14 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
     """What is combined, and in how many steps of a token."""
     phase, traffic, known = program.decode, Traffic(program), cache(stretch_of)
     steps: Counter[Line] = Counter()
-    for step in np.flatnonzero(phase.steps.kind == Kind.LINE).tolist():
-        pattern, axis = program.patterns[phase.steps.code[step]], int(phase.steps.axis[step])
+    for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
+        pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
         stretch = known(pattern)
         if stretch is None:
             continue
         at, place = evenly(program, phase, step)
         for turn in range(phase.steps.turns(step)):
-            words = traffic.words(at, place, slots, turn)
+            words = traffic.transfer(at, place, slots, turn).words
             steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
     return steps
 
@@ -166,4 +168,4 @@ def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict
 
 def _cycles(times: PatternTimes, axis: int, words: int, pattern: LineSchedule) -> float:
     """Cycles of a pattern all of whose lines do the same."""
-    return times.time([Transfer(pattern, 0, words, axis)]).cycles.total
+    return times.time([LinePattern(pattern, 0, words, axis)]).cycles.total

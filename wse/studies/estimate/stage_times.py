@@ -22,7 +22,10 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Field, Kind, Steps
+from wse.program.steps import HOST, Steps
+from wse.program.transfers.kinds import transfer_steps
+from wse.program.transfers.messages import Translation
+from wse.program.transfers.transfer import Transfer
 from wse.serving.route import Route, Visit
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
@@ -122,7 +125,7 @@ class _Reader:
                 continue
             launch = Visit(here, float(launches[first]))
             stream = self._stream(phase, first, total - launch.busy_cycles)
-            if phase.steps.fixed[first, Field.FROM_WAFER] == HOST and phase.steps.kind[first] == Kind.CROSS:
+            if self._from_host(phase, first):
                 _add(visits, stream, launch)
             else:
                 _add(visits, launch, stream)
@@ -133,13 +136,20 @@ class _Reader:
 
         A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
         """
-        between = phase.steps.fixed[:, Field.TARGET_STAGE].clip(0, len(self._of_stage) - 1)
-        leaves = self._of_stage[phase.steps.stage] != self._of_stage[between]
-        crosses = phase.steps.kind == Kind.CROSS
-        comes = crosses & (phase.steps.fixed[:, Field.FROM_WAFER] == HOST)
-        to_host = crosses & (phase.steps.fixed[:, Field.TO_WAFER] == HOST)
-        moves = crosses | (phase.steps.kind == Kind.HAND_OVER)
-        return np.flatnonzero(comes | (moves & leaves & ~to_host))
+        places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
+        return np.array([step for step in places if self._is_stream(phase, step)], np.int64)
+
+    def _is_stream(self, phase: Phase, step: int) -> bool:
+        messages = self._transfer(phase, step).messages
+        if isinstance(messages, Translation):
+            return bool(self._of_stage[phase.steps.stage[step]] != self._of_stage[messages.target_stage])
+        return self._from_host(phase, step)
+
+    def _transfer(self, phase: Phase, step: int) -> Transfer:
+        return self._fabric.traffic.transfer(phase, step, 0)
+
+    def _from_host(self, phase: Phase, step: int) -> bool:
+        return any(sender == HOST for sender, _ in self._transfer(phase, step).crossings)
 
     def _stream(self, phase: Phase, step: int, cycles: float) -> Visit:
         """A stream of so many cycles: how long its links are busy, and the rest as latency."""
@@ -150,22 +160,22 @@ class _Reader:
         return Visit(self._link(phase, step), busy, cycles - busy)
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
-        wafer, a = self._fabric.wafer, phase.steps.fixed[step]
+        wafer, transfer = self._fabric.wafer, self._transfer(phase, step)
         words = most_words_anywhere(self._fabric.traffic.moved(phase, step, 0).rectangles)
         cycles = words / wafer.stream_words_per_cycle
-        if phase.steps.kind[step] == Kind.CROSS:
-            rate = wafer.host_bytes_per_s if a[Field.FROM_WAFER] == HOST else wafer.wafer_link_bytes_per_s
-            cycles = max(cycles, float(a[Field.BYTES]) / rate * wafer.clock_hz)
+        if transfer.leaves_wafer:
+            rate = wafer.host_bytes_per_s if self._from_host(phase, step) else wafer.wafer_link_bytes_per_s
+            cycles = max(cycles, transfer.crossing_bytes / rate * wafer.clock_hz)
         return math.ceil(cycles)
 
     def _link(self, phase: Phase, step: int) -> int:
-        a, source = phase.steps.fixed[step], int(phase.steps.stage[step])
-        wafer = self._program.stages[source].wafer
-        if phase.steps.kind[step] == Kind.HAND_OVER:
-            ends = (source, int(a[Field.TARGET_STAGE]))
+        transfer, source = self._transfer(phase, step), int(phase.steps.stage[step])
+        wafer, messages = self._program.stages[source].wafer, transfer.messages
+        if isinstance(messages, Translation) and not transfer.leaves_wafer:
+            ends = (source, messages.target_stage)
             regions = tuple(int(self._of_stage[stage]) for stage in ends)
             return self._number((LINK, *regions), Server(LINK, wafer, ends))
-        kind = HOST_LINK if a[Field.FROM_WAFER] == HOST else WAFER_LINK
+        kind = HOST_LINK if self._from_host(phase, step) else WAFER_LINK
         return self._number((kind, wafer), Server(kind, wafer, ()))
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
-from wse.program.steps import Field, HostStream, Kind
+from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.report.result import Doc, Result
 
 
@@ -145,8 +147,6 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 def cut_bytes_per_token(program: Program) -> int:
     """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
-    steps = program.decode.steps
-    moves = (steps.kind == Kind.HAND_OVER) | (
-        (steps.kind == Kind.CROSS) & (steps.fixed[:, Field.WHAT] == HostStream.NONE)
-    )
-    return int(steps.fixed[moves, Field.BYTES].sum())
+    phase = program.decode
+    moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
+    return sum(transfer_of(program, phase, step, 0).handed_bytes for step in moves)

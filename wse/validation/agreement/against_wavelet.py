@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -89,12 +89,12 @@ def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
 
 
-def _slowest(laid: Laid, times: PatternTimes) -> Transfer:
+def _slowest(laid: Laid, times: PatternTimes) -> LinePattern:
     """Of the lines of a pattern, the one that takes longest."""
     schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
     axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
-    choice = [Transfer(schedule, variant, laid.words, axis) for variant in schedule.critical(variants)]
+    choice = [LinePattern(schedule, variant, laid.words, axis) for variant in schedule.critical(variants)]
     return max(choice, key=lambda transfer: times.time([transfer]).cycles)
 
 

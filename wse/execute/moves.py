@@ -1,0 +1,142 @@
+"""Moves: the calls that carry out a transfer's messages, one way for each form that messages have.
+
+Kernels count the words that they send over links of the mesh as they move them; words of transfers that leave their
+wafer are counted by `wse.execute.streams`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.execute.calls import Call, launch
+from wse.execute.routing import Routing
+from wse.execute.streams import Streams
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import COLUMNS
+from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
+from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
+from wse.program.transfers.transfer import Transfer
+
+I64 = npt.NDArray[np.int64]
+
+
+class Moves:
+    """Makes the calls of one Program's transfers.
+
+    ``views`` has the element views of each stage's arena, ``control`` each user's counters.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arenas: list[Arena],
+        views: list[list[npt.NDArray[Any]]],
+        control: list[npt.NDArray[np.int32]],
+        streams: Streams,
+        routing: Routing,
+    ) -> None:
+        self._program, self._arenas, self._views, self._control = program, arenas, views, control
+        self._streams, self._routing = streams, routing
+
+    def calls(self, phase: Phase, step: int, slots: int, turn: int, user: int) -> list[Call]:
+        """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
+        transfer = transfer_of(self._program, phase, step, slots, turn if phase.steps.loop[step] >= 0 else user)
+        match transfer.messages:
+            case HostWords():
+                users = range(self._program.batch) if phase.user < 0 else range(phase.user, phase.user + 1)
+                element_type = self._program.element_types[transfer.site.view]
+                return [self._streams.host_call(self._arenas[transfer.site.stage], element_type, transfer, users)]
+            case RowShift():
+                return [self._row_shift(transfer, user)]
+            case Translation() as messages:
+                return self._with_count(transfer, self._translation(transfer, messages))
+            case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
+                return [(self._chosen, (phase, step, slots, turn))]
+            case LineMessages() as messages if phase.steps.per_pair[step].any():
+                return [self._counted_line(phase, step, transfer, messages)]
+            case LineMessages() as messages:
+                return self._with_count(transfer, self._line(transfer, messages))
+
+    def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
+        return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
+
+    def _row_shift(self, transfer: Transfer, user: int) -> Call:
+        site, n = transfer.site, transfer.elements
+        arena = self._arenas[site.stage]
+        operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
+        arguments = (self._view(transfer), arena.links, self._control[user], np.array(operands, np.int64))
+        return launch("cache_shift", n * arena.rows * arena.cols), arguments
+
+    def _translation(self, transfer: Transfer, messages: Translation) -> Call:
+        """Kernel ``hand_over``; it counts words on a mesh alone."""
+        here, there = transfer.site.placed, self._program.stages[messages.target_stage]
+        on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
+        blocks = self._arenas[transfer.site.stage].blocks_per_row
+        operands = np.array(
+            [
+                *(transfer.site.rows, blocks, blocks, transfer.source, transfer.target, transfer.elements),
+                *(messages.source_col, messages.target_col, messages.cols),
+                *(transfer.words if on_mesh else 0, here.rect.row, here.rect.col, there.rect.row, there.rect.col),
+            ],
+            np.int64,
+        )
+        target_view = self._views[messages.target_stage][transfer.site.view]
+        arguments = (self._view(transfer), target_view, self._streams.links[here.wafer], operands)
+        return launch("hand_over", 0), arguments
+
+    def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
+        arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
+        operands = self._line_operands(transfer, messages, n, 0 if transfer.leaves_wafer else transfer.words)
+        name = "along_columns" if messages.axis == COLUMNS else "along_rows"
+        work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        arguments = (self._view(transfer), arena.links, schedule.messages, schedule.first, variant, operands)
+        return launch(name, work), arguments
+
+    def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
+        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        index = operand_index(TRANSFERS[phase.steps.code[step]])
+        assert len(schedule.first) == 2, "one variant"
+        per_pair = int(phase.steps.per_pair[step, index["elements"]])
+        operands = self._line_operands(transfer, messages, per_pair, view.itemsize)
+        pairs_at = phase.steps.operands(step, 0)[index["count"]]
+        operands = np.append(operands, (pairs_at, phase.steps.most_pairs[step]))
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        arguments = (
+            *(view, arena.view("float32"), arena.links),
+            *(schedule.messages, schedule.first, variant, operands),
+        )
+        return launch("along_columns_counted", transfer.elements * arena.blocks * arena.lanes), arguments
+
+    def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int, words: int) -> I64:
+        arena = self._arenas[transfer.site.stage]
+        return np.array(
+            [
+                *(messages.first_row, messages.rows, arena.blocks_per_row, transfer.source, transfer.target, elements),
+                *(words, len(messages.schedule.first) > 2, arena.cols),
+            ],
+            np.int64,
+        )
+
+    def _chosen(self, phase: Phase, step: int, slots: int, turn: int) -> None:
+        """Only the messages of wafers with experts that the layer's router has just chosen."""
+        stage = int(phase.steps.stage[step])
+        mixture = self._program.mixtures[stage]
+        assert mixture is not None
+        pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
+        chosen = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
+        transfer = transfer_of(self._program, phase, step, slots, turn, chosen)
+        assert isinstance(transfer.messages, LineMessages)
+        function, arguments = self._line(transfer, transfer.messages)
+        function(*arguments)
+        self._streams.count(transfer)
+
+    def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
+        return self._views[transfer.site.stage][transfer.site.view]
