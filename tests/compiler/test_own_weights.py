@@ -190,8 +190,8 @@ def test_decodes_steps_do_not_depend_on_the_weights_of_prefill() -> None:
     own = compiled(5).decode
     choice = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
     shared = compile_choice(ONE_HEAD, wafer(5, 5, 1 << 20), SOFTWARE, OPTIONS, choice).decode
-    for name in ("kind", "axis", "view", "op", "loop", "together"):
-        assert np.array_equal(getattr(own, name), getattr(shared, name)), name
+    for name in ("kind", "axis", "view", "op", "loop", "overlap"):
+        assert np.array_equal(getattr(own.steps, name), getattr(shared.steps, name)), name
 
 
 def tried(options: Options, side: tuple[int, int] = (6, 6)) -> list[str]:

@@ -1,0 +1,74 @@
+"""Allocate: code first, then what is always live, then the rest, where nothing that lives at the same time stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from compiler_states import before, begin
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.check import check
+from wse.compiler.options import REPORT
+from wse.compiler.passes.allocate import SramOverflow, aligned, allocate, reserved_bytes
+from wse.compiler.state import State
+from wse.program.program import Buffer
+
+
+def allocated(state: State) -> State:
+    result = allocate(before("allocate", state))
+    check(result, after="allocate")
+    return result
+
+
+def bytes_of(buffer: Buffer) -> tuple[int, int]:
+    return buffer.address, buffer.address + buffer.bytes
+
+
+def clash(a: Buffer, b: Buffer) -> bool:
+    """Whether both are needed in one step; a buffer without spans is always needed."""
+    spans = [(x, y) for x in a.live for y in b.live]
+    together = not a.live or not b.live or any(x[0] == y[0] and x[1] <= y[2] and y[1] <= x[2] for x, y in spans)
+    (a_start, a_end), (b_start, b_end) = bytes_of(a), bytes_of(b)
+    return together and a_start < b_end and b_start < a_end
+
+
+def test_code_comes_first_then_what_is_kept_then_what_passes() -> None:
+    state = allocated(begin((3, 4)))
+    code, *others = state.buffers
+    reserved = reserved_bytes(wafer(3, 4), SOFTWARE)
+    assert (code.use, code.address, code.bytes) == ("code", 0, reserved)
+    kept, passing = ([b for b in others if bool(b.live) == lives] for lives in (False, True))
+    assert min(b.address for b in kept) == reserved == state.stages[0].sram_base_byte
+    assert max(b.address + b.bytes for b in kept) <= min(b.address for b in passing)
+
+
+@pytest.mark.parametrize("mesh", [(1, 1), (3, 4), (6, 5)])
+def test_what_is_needed_in_one_step_stands_apart(mesh: tuple[int, int]) -> None:
+    state = allocated(begin(mesh))
+    assert not [(a.name, b.name) for a, b in combinations(state.buffers, 2) if clash(a, b)]
+    assert max(b.address + b.bytes for b in state.buffers) <= state.stages[0].sram_top_byte
+
+
+def test_what_is_never_needed_in_one_step_shares_bytes() -> None:
+    passing = [b for b in allocated(begin((3, 4))).buffers if b.live]
+    top, base = max(b.address + b.bytes for b in passing), min(b.address for b in passing)
+    assert top - base < sum(b.bytes for b in passing)
+
+
+def test_every_buffer_has_an_aligned_address() -> None:
+    state = allocated(begin((3, 4), dtype="float16"))
+    assert state.addresses is not None
+    assert all(b.address == aligned(b.address) for b in state.buffers)
+    assert {tile.buffer for tile in state.tiles} <= {*state.addresses}
+
+
+def test_too_much_is_refused_with_the_bytes_unless_it_is_only_to_be_told() -> None:
+    spec = tiny_spec(ffn=4000)
+    state = before("allocate", begin((1, 1), spec, sram_bytes=49152))
+    with pytest.raises(SramOverflow, match=r"needs ([0-9,]+) of 49,152 bytes, .* the largest is layers\.") as refusal:
+        allocate(state)
+    told = allocate(replace(state, options=replace(state.options, capacity=REPORT)))
+    assert told.stages[0].sram_top_byte == refusal.value.needed > refusal.value.available == 49152

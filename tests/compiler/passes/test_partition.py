@@ -1,0 +1,78 @@
+"""Partition: every layer on one stage, in order, as evenly as whole layers allow, on regions that fit the mesh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compiler_states import CHOICE, begin
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tiny_spec
+
+from wse.compiler.passes.partition import partition
+from wse.compiler.state import StagePlan
+from wse.errors import BadMesh
+
+pytestmark = pytest.mark.smoke
+
+
+def layers(plans: tuple[StagePlan, ...]) -> list[tuple[int, int]]:
+    return [(plan.first_layer, plan.last_layer) for plan in plans]
+
+
+def test_one_region_holds_everything() -> None:
+    (plan,) = partition(begin((3, 5))).plans
+    assert (plan.wafer, plan.band, plan.rows, plan.cols, plan.span) == (0, 0, 3, 5, 1)
+    assert (plan.first_layer, plan.last_layer, plan.has_embedding, plan.has_head) == (0, 2, True, True)
+
+
+def test_layers_follow_each_other_over_wafers_bands_and_regions() -> None:
+    choice = replace(CHOICE, bands=2, per_band=2)
+    plans = partition(begin((8, 12), tiny_spec(layers=8), choice=choice, mapping="pipeline", wafers=2)).plans
+    assert [(plan.wafer, plan.band) for plan in plans] == [(0, 0)] * 2 + [(0, 1)] * 2 + [(1, 0)] * 2 + [(1, 1)] * 2
+    assert layers(plans) == [(i, i + 1) for i in range(8)]
+    assert {plan.rows for plan in plans} == {4}
+    assert all(first.cols + second.cols == 12 for first, second in zip(plans[::2], plans[1::2], strict=True))
+
+
+@pytest.mark.parametrize(("tied", "head"), [(True, 0), (False, 1)])
+def test_the_head_is_where_its_table_is(tied: bool, head: int) -> None:  # noqa: FBT001
+    plans = partition(begin((4, 4), tiny_spec(tied=tied), wafers=2)).plans
+    assert [plan.has_embedding for plan in plans] == [True, False]
+    assert [index for index, plan in enumerate(plans) if plan.has_head] == [head]
+
+
+def test_a_large_table_counts_as_layers_do() -> None:
+    """The embedding of 4,000 entries is as large as some ten layers, so that the second wafer has most of these."""
+    plans = partition(begin((8, 8), tiny_spec(layers=6, vocab=4000), wafers=2)).plans
+    assert layers(plans) == [(0, 1), (1, 6)]
+
+
+def test_a_product_on_a_square_gets_squares() -> None:
+    choice = replace(CHOICE, prefill="mesh-gemm", prefill_chunk=9, per_band=2)
+    plans = partition(begin((3, 8), choice=choice, mapping="pipeline")).plans
+    assert [(plan.rows, plan.cols) for plan in plans] == [(3, 3), (3, 3)]
+
+
+def test_one_stage_spans_all_wafers_where_ops_are_split_over_them() -> None:
+    (plan,) = partition(begin((3, 4), mapping="tensor", wafers=3)).plans
+    assert (plan.wafer, plan.span, plan.cols, plan.last_layer) == (0, 3, 4, 2)
+
+
+def test_experts_spread_over_wafers_are_a_stage_of_their_own() -> None:
+    plans = partition(begin((3, 4), mixture_spec(MIXTURES["shared"]), mapping="expert", wafers=2)).plans
+    assert [plan.experts for plan in plans] == [False, False, True]
+    assert (plans[-1].span, plans[-1].first_layer, plans[-1].last_layer) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("choice", "region", "message"),
+    [
+        (replace(CHOICE, bands=5), None, "region of 0 rows: 5 of them one below the other do not fit the 4 rows"),
+        (CHOICE, (5, 2), "region of 5 rows: 1 of them one below the other do not fit the 4 rows"),
+        (CHOICE, (2, 7), "region of 7 columns: 1 of them side by side do not fit the 6 columns"),
+    ],
+)
+def test_regions_that_the_mesh_has_no_room_for_are_refused(choice: object, region: object, message: str) -> None:
+    with pytest.raises(BadMesh, match=message):
+        partition(begin((4, 6), choice=choice, region=region))  # type: ignore[arg-type]

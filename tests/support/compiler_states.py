@@ -1,0 +1,41 @@
+"""States of the compiler before and between its passes, of a tiny model on a small mesh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import PIPELINE, beginning
+from wse.compiler.state import State
+from wse.models.spec import ModelSpec
+
+OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
+CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+SRAM_BYTES = 1 << 20
+
+
+def begin(
+    mesh: tuple[int, int],
+    spec: ModelSpec | None = None,
+    *,
+    sram_bytes: int = SRAM_BYTES,
+    choice: Choice = CHOICE,
+    **options: Any,
+) -> State:
+    """The state that the first pass starts from; ``options`` replace those of `OPTIONS`."""
+    machine = wafer(*mesh, sram_bytes)
+    return beginning(spec or tiny_spec(), machine, SOFTWARE, replace(OPTIONS, **options), choice)
+
+
+def before(name: str, state: State) -> State:
+    """The state that the pass of that name is given."""
+    for step in PIPELINE:
+        if step.__name__ == name:
+            return state
+        state = step(state)
+    message = f"no pass is called {name}"
+    raise ValueError(message)
