@@ -126,6 +126,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("arguments", "says"), COMMANDS, ids=[" ".join(a) for a, _ in COMMANDS])
 def test_a_command_that_cannot_be(wse: Wse, tmp_path: Path, arguments: list[str], says: list[str]) -> None:
     line = refused(wse, tmp_path, *arguments)

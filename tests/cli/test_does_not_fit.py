@@ -14,18 +14,20 @@ NUMBERS = re.compile(
     r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \((\w+)\) with"
 )
 CASES = [
-    ["--mesh", "4x4"],
     ["--mesh", "7x5"],
     ["--mesh", "1x1"],
-    ["--mesh", "4x4", "--mapping", "pipeline"],
     ["--mesh", "5x5", "--wafers", "2"],
-    ["--mesh", "4x4", "--region", "4x4"],
     ["--mesh", "12x12", "--region", "4x4"],
     ["--mesh", "8x8", "--software", "academic"],
     ["--mesh", "7x7", "--new-tokens", "500"],
     ["--mesh", "5x5", "--dtype", "float16", "--new-tokens", "400"],
     ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
     ["--mesh", "2x2", "--dtype", "int8"],
+]
+LIKE_OTHERS = [
+    ["--mesh", "4x4"],
+    ["--mesh", "4x4", "--mapping", "pipeline"],
+    ["--mesh", "4x4", "--region", "4x4"],
 ]
 
 
@@ -35,7 +37,9 @@ def remedies(line: str) -> list[list[str]]:
     return [remedy.split() for remedy in listed[1].split(", ")] if len(listed) == 2 else []
 
 
-@pytest.mark.parametrize("options", CASES, ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [*CASES, *(pytest.param(c, marks=pytest.mark.slow) for c in LIKE_OTHERS)], ids=" ".join
+)
 def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: Path, options: list[str]) -> None:
     model = shared / "models/stories260k"
     line = wse("compile", model, *options).refusal()

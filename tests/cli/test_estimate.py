@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_config
 
@@ -25,6 +27,7 @@ latency.ttft_s latency.tpot_s inputs.prompt_len inputs.new_tokens inputs.context
 """
 
 
+@pytest.mark.smoke
 def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
     outcome = wse(

@@ -14,7 +14,7 @@ from tests.models.helpers import write_model
 
 CONTROLS = "\n\r\t\x1b[2J\x07\x08\x7f\x85\u2028\u2029\u202e\u200b\ufeff"
 HOSTILE = st.text(st.sampled_from(CONTROLS + "a-é/.:'\"[]{}%\\ \udcff\U0001f600"), max_size=40)
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUICK
@@ -56,7 +56,18 @@ def is_number_list(text: str) -> bool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names are not allowed")
-@pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred\x1b[0m", "[bold]x", "\udcff\udcfe", "x" * 200, "-r", "é\u202e"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("a\nb", marks=pytest.mark.smoke),
+        "\x1b[31mred\x1b[0m",
+        "[bold]x",
+        "\udcff\udcfe",
+        "x" * 200,
+        "-r",
+        "é\u202e",
+    ],
+)
 def test_a_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name: str) -> None:
     file = name[:20].replace("/", "")
     folder = tmp_path / "in" / name

@@ -62,6 +62,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked on this system")
 def test_killed_at_twenty_random_points(tiny: Path, tmp_path: Path) -> None:
     for number in range(20):

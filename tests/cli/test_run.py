@@ -36,7 +36,7 @@ def at(report: dict[str, Any], path: str) -> Any:
 @pytest.mark.parametrize(
     "options",
     [
-        [],
+        pytest.param([], marks=pytest.mark.smoke),
         ["--mapping", "pipeline", "--mesh", "2x2"],
         ["--wafers", "2"],
         ["--mapping", "tensor", "--wafers", "3"],

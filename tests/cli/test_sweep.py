@@ -164,6 +164,7 @@ def all_have_ended(group: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no groups of processes")
 def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Path) -> None:
     write_config(empty)

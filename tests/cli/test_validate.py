@@ -72,6 +72,7 @@ def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_pat
     assert facts["summary"]["predicted"] == 3
 
 
+@pytest.mark.slow
 def test_what_comes_with_wse(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WSE_SHARED", raising=False)
     outcome = wse("validate", "--rows", "none")

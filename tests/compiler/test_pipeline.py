@@ -89,6 +89,7 @@ def test_buffers_that_are_never_live_together_share_space() -> None:
     assert spread < 0.65 * sum(b.bytes for b in passing)
 
 
+@pytest.mark.smoke
 def test_the_same_input_gives_the_same_program_and_another_gives_another() -> None:
     first, second, other = compiled((5, 5), 1, 1), compiled((5, 5), 1, 1), compiled((5, 6), 1, 1)
     assert first.digest() == second.digest() != other.digest()

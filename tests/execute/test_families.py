@@ -33,8 +33,14 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return golden, write_checkpoint(tmp_path_factory.mktemp(request.param), golden)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize(
+    ("machine", "index"),
+    [
+        pytest.param(machine, index, id=f"{machine}-{index}", marks=() if (i + index) % 2 else pytest.mark.slow)
+        for i, machine in enumerate(MACHINES)
+        for index in (0, 1)
+    ],
+)
 def test_tokens_and_logits_are_those_of_transformers(
     family: tuple[dict[str, Any], Path], machine: str, index: int
 ) -> None:

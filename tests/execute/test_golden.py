@@ -34,9 +34,16 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
     return session(folder, mesh, prompt=case["prompt_ids"], new_tokens=count, sram_bytes=sram, **options)
 
 
-@pytest.mark.parametrize("wafers", [1, 2, 3])
-@pytest.mark.parametrize("mapping", ["region", "pipeline"])
-@pytest.mark.parametrize("mesh", MESHES, ids=lambda m: f"{m[0]}x{m[1]}")
+@pytest.mark.parametrize(
+    ("mesh", "mapping", "wafers"),
+    [
+        pytest.param(mesh, mapping, wafers, id=f"{mesh[0]}x{mesh[1]}-{mapping}-{wafers}", marks=marks)
+        for i, mesh in enumerate(MESHES)
+        for j, mapping in enumerate(["region", "pipeline"])
+        for wafers in (1, 2, 3)
+        for marks in [() if (i + j + wafers) % 3 == 1 else pytest.mark.slow]
+    ],
+)
 def test_stories260k_gives_its_golden_tokens_whatever_the_mapping(
     shared: Path, mesh: tuple[int, int], mapping: str, wafers: int
 ) -> None:
@@ -75,7 +82,7 @@ def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: 
     assert worst <= 1e-4, f"largest difference {worst:.2e}, allowed 1e-4"
 
 
-@pytest.mark.parametrize("side", [48, 64])
+@pytest.mark.parametrize("side", [48, pytest.param(64, marks=pytest.mark.slow)])
 def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(shared: Path, side: int) -> None:
     """48x48 is the smallest square that the stock wse2 preset allows for it."""
     folder = shared / "models" / "stories15m"
@@ -108,11 +115,11 @@ def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
     ("name", "mesh", "index"),
     [
         ("stories260k", (16, 16), 0),
-        ("stories260k", (16, 16), 1),
-        ("stories260k", (16, 16), 2),
+        pytest.param("stories260k", (16, 16), 1, marks=pytest.mark.slow),
+        pytest.param("stories260k", (16, 16), 2, marks=pytest.mark.slow),
         ("stories260k", (33, 20), 0),
-        ("stories15m", (48, 48), 0),
-        ("stories15m", (48, 48), 1),
+        pytest.param("stories15m", (48, 48), 0, marks=pytest.mark.slow),
+        pytest.param("stories15m", (48, 48), 1, marks=pytest.mark.slow),
     ],
 )
 def test_float16_keeps_the_top_token_and_the_likelihood(

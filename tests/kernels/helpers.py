@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.isa.instructions import kernel_named
-from wse_kernels.library import compiled
 from wse_kernels.oracle import compute, elementwise, experts, latent, norm, quantised
 from wse_kernels.oracle.memory import Sram
 
@@ -221,14 +220,6 @@ def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) ->
             wrong.append(f"{name}: {np.count_nonzero(mine != theirs)} bytes")
         mine[:] = theirs[:] = 0
     return wrong if np.array_equal(left, right) else [*wrong, "bytes between buffers"]
-
-
-def builds(kernel: str, types: tuple[str, str]) -> list[Callable[..., None]]:
-    """The serial kernel; for one combination of types the parallel one, alone where others look at the serial one."""
-    made = compiled(kernel)
-    if types != PARALLEL_TYPES or BOUNDS:
-        return [made.serial]
-    return [made.parallel] if len(types_of(kernel)) > 1 else [made.serial, made.parallel]
 
 
 PARALLEL_TYPES = ("float16", "float32")

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.kernels.helpers import differing, make_case, run_kernel, run_oracle
+from tests.kernels.helpers import JIT, differing, make_case, run_kernel, run_oracle
 from tests.kernels.shapes import SIZES, allowed_error, shape_of
 from wse_kernels import (
     _jit,
@@ -24,6 +24,8 @@ from wse_kernels import (
     router,
     vocabulary,
 )
+
+pytestmark = pytest.mark.skipif(JIT, reason="interpreted kernels show it in seconds: NUMBA_DISABLE_JIT=1")
 
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),

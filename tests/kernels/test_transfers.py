@@ -25,7 +25,11 @@ from tests.kernels.helpers import (
 from wse_kernels.library import TRANSFER, compiled
 from wse_kernels.oracle import transfers as oracle
 
-ELEMENTS = ["float32", "float16", "bfloat16"]
+ELEMENTS = [
+    pytest.param("float32", marks=pytest.mark.slow),
+    "float16",
+    pytest.param("bfloat16", marks=pytest.mark.slow),
+]
 REPLACE, ADD, LARGER_PAIR, MULTICAST, KEEP = 0, 1, 3, 4, 5
 
 

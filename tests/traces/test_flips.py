@@ -30,7 +30,14 @@ def outcomes(trace, scratch, *, seed, flips):
     return found
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: f"{p.parent.name}/{p.stem}")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=name, marks=() if name in ("v1/story", "v2/story-two-wafers") else pytest.mark.slow)
+        for path in GOLDEN
+        for name in [f"{path.parent.name}/{path.stem}"]
+    ],
+)
 def test_flips_in_golden_traces(path, tmp_path):
     found = outcomes(path, tmp_path / "t.h5", seed=1, flips=FLIPS // len(GOLDEN))
     assert found["not_opened"] > 3

@@ -9,6 +9,8 @@ import pytest
 from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
 from wse_traces.layers import layer_link_words
 
+pytestmark = pytest.mark.smoke
+
 
 def test_sample_conforms_to_the_schema(sample):
     assert problems(sample) == []

@@ -17,6 +17,7 @@ def request(model: str, wafers: int | None = None) -> EstimateRequest:
     return EstimateRequest(model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
 
 
+@pytest.mark.slow
 def test_70b_takes_four_wafers_with_little_padding() -> None:
     program = best(prepare_estimate(request("llama-3.1-70b", 4))).program
     assert program.fits

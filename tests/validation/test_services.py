@@ -150,6 +150,7 @@ def test_why_a_row_is_not_predicted(columns: dict[str, str], reason: str) -> Non
     assert reason in found.reason
 
 
+@pytest.mark.slow
 def test_a_small_model_on_a_wafer_end_to_end(tmp_path: Path) -> None:
     """The rate with drafts is above the one without, by less than the tokens of a pass."""
     columns = {"model": "SmolLM2-135M", "chips": "1", "context": "32", "spec_decode": "yes", "value": "1000"}

@@ -6,7 +6,9 @@ queues between two routers hold a few words each, and while they fill and empty 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,9 @@ from wse.validation.agreement.cases import PATTERNS, cases
 from wse.validation.agreement.layers import layers, prefill_layers
 
 EACH = 3
+FIRST = "chain"
+"""The pattern that the smoke tests look at."""
+
 EXACT = {
     "chain", "star", "ring_all_reduce", "cache_shift", "edge_stream", "multicast", "diagonal_multicast",
     "diagonal_stream", "ring_shift", "ring_align", "snake",
@@ -40,13 +45,18 @@ def compared(pattern: str) -> list[Agreement]:
     return found
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+def with_smoke(patterns: Iterable[str]) -> list[Any]:
+    """The patterns as parameters, `FIRST` a smoke test."""
+    return [pytest.param(name, marks=[pytest.mark.smoke] if name == FIRST else []) for name in patterns]
+
+
+@pytest.mark.parametrize("pattern", with_smoke(PATTERNS))
 def test_link_loads_are_equal(pattern: str) -> None:
     for row in compared(pattern):
         assert row.loads_equal, told(row)
 
 
-@pytest.mark.parametrize("pattern", sorted(EXACT))
+@pytest.mark.parametrize("pattern", with_smoke(sorted(EXACT)))
 def test_cycles_are_equal_where_no_streams_take_turns(pattern: str) -> None:
     for row in compared(pattern):
         assert row.fast_cycles == row.wavelet_cycles, told(row)
@@ -80,7 +90,9 @@ def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> No
 
 
 @pytest.mark.parametrize("wafer", WAFERS)
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "profile", [PROFILES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in PROFILES[1:])]
+)
 def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
     for wanted in prefill_layers(3, 11 + PROFILES.index(profile)):

@@ -37,10 +37,10 @@ FIVE_STAGES = Choice(bands=5, prefill="thin-gemm", prefill_chunk=5, head_chunk=4
 CASES = [
     ("region", 1, (8, 8), None),
     ("region", 1, (7, 5), None),
-    ("region", 1, (24, 24), None),
-    ("region", 1, (48, 48), None),
+    pytest.param(("region", 1, (24, 24), None), marks=pytest.mark.slow),
+    pytest.param(("region", 1, (48, 48), None), marks=pytest.mark.slow),
     ("region", 2, (16, 16), None),
-    ("pipeline", 1, (16, 16), FOUR_STAGES),
+    pytest.param(("pipeline", 1, (16, 16), FOUR_STAGES), marks=pytest.mark.slow),
     ("pipeline", 1, (15, 13), FIVE_STAGES),
     ("pipeline", 3, (6, 9), None),
 ]

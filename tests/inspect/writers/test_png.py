@@ -46,7 +46,7 @@ def pixel(picture: Any, row: int, col: int, rows: int, cols: int) -> Any:
     return picture[y, export_png.LEFT + int((col + 0.25) * scale), :3]
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(ROWS, COLS), (300, 1000)])
+@pytest.mark.parametrize(("rows", "cols"), [(ROWS, COLS), pytest.param(300, 1000, marks=pytest.mark.slow)])
 def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Path) -> None:
     pictures = draw(trace_of(tmp_path / "t.h5", rows, cols), tmp_path / "out")
     assert set(pictures) == {f"wafer-0-{k}" for k in ("sram", "busy", "links", "north", "east", "south", "west")}
