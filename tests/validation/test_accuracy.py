@@ -114,9 +114,9 @@ def test_why_a_model_is_not_predicted(tmp_path: Path, line: str, reason: str) ->
 
 
 def test_whether_all_layers_fit_is_told_beside_the_time_of_one(tmp_path: Path) -> None:
-    row = predicted(tmp_path, model("TinyLlama-1.1B", "decode", "660,660")).as_row()
+    row = predicted(tmp_path, model("TinyLlama-1.1B", "decode", "660,660")).as_row().to_dict()
     assert row["sram"] == {"fits": True}
-    assert predicted(tmp_path, model("LLaMA3-8B", "decode", "420,420")).as_row()["sram"] == {"fits": False}
+    assert predicted(tmp_path, model("LLaMA3-8B", "decode", "420,420")).as_row().to_dict()["sram"] == {"fits": False}
 
 
 def test_what_does_not_fit_can_be_refused(tmp_path: Path) -> None:

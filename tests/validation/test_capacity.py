@@ -9,7 +9,7 @@ from wse.errors import DoesNotFit
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import best
-from wse.validation.predictors.capacity import capacity_facts, needed
+from wse.validation.predictors.capacity import capacity_of, needed
 from wse.validation.predictors.services import asked_of
 
 
@@ -31,7 +31,7 @@ def test_8b_takes_one_wafer() -> None:
 
 
 def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.validation.predictors.capacity.needed", lambda request: [])
+    monkeypatch.setattr("wse.validation.predictors.capacity.needed", lambda request: ())
     rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
     assert asked_of(rows[0]) is not None
-    assert [(f["model"], f["wafers"], f["dtype"]) for f in capacity_facts(rows)] == [("llama-3.1-70b", 4, "bfloat16")]
+    assert [(c.model, c.wafers, c.dtype) for c in capacity_of(rows)] == [("llama-3.1-70b", 4, "bfloat16")]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wse.errors import WseError
 from wse.validation.measured.measurements import LARGEST, TABLES, Measurement, parse, read
 from wse.validation.predictors.predict import predict
-from wse.validation.validate import BUNDLED, compare, report
+from wse.validation.validate import BUNDLED, compare, validation_of
 
 GOOD = {
     "source": "a log",
@@ -198,7 +198,7 @@ def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st
         assert "m.csv" in found
     else:
         assert all(
-            (r["predicted"] is None) != (r["reason"] is None) for r in report(compare(found, lambda *_: None))["rows"]
+            (r.predicted is None) != (r.reason is None) for r in validation_of(compare(found, lambda *_: None)).rows
         )
 
 

@@ -16,14 +16,14 @@ from wse.validation.predictors.predict import PREDICTORS, predict
 from wse.validation.predictors.services import Asked, asked_of
 from wse.validation.predictors.stencils import tiled
 from wse.validation.summary import Compared, summarise
-from wse.validation.validate import BUNDLED, compare, default_files, report, validate
+from wse.validation.validate import BUNDLED, compare, default_files, validation_of
 
 Rows = list[Compared]
 
 
 @pytest.fixture(scope="module")
 def bundled() -> Rows:
-    return validate(sorted(BUNDLED.glob("*.csv")), lambda *_: None)
+    return compare([m for path in sorted(BUNDLED.glob("*.csv")) for m in read(path)], lambda *_: None)
 
 
 def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
@@ -93,8 +93,8 @@ def test_every_row_has_one_answer(shared: Path) -> None:
         assert bool(r.prediction.method) == (r.prediction.value is not None)
         assert r.prediction.reason.isprintable()
     summary = summarise(every)
-    assert sum(reason["rows"] for reason in summary["reasons"]) == summary["rows"] - summary["predicted"]
-    assert sum(group["rows"] for group in summary["by_source_and_kernel"]) == summary["rows"]
+    assert sum(reason.rows for reason in summary.reasons) == summary.rows - summary.predicted
+    assert sum(group.rows for group in summary.by_source_and_kernel) == summary.rows
 
 
 def test_only_the_last_predictor_answers_everything() -> None:
@@ -105,7 +105,7 @@ def test_only_the_last_predictor_answers_everything() -> None:
 
 def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
     rows = [Compared(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
-    facts = json.loads(as_json(report(rows)))
+    facts = json.loads(as_json(validation_of(rows).to_dict()))
     assert facts.keys() == {"rows", "summary"}
     first, second = facts["rows"]
     assert first["file"] == "m.csv"

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from wse.hardware.load import load_software, load_wafer
-from wse.validation.agreement.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, Agreement, compare, compare_layers
+from wse.validation.agreement.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, compare, compare_layers
 from wse.validation.agreement.cases import PATTERNS, cases
 from wse.validation.agreement.layers import layers, prefill_layers
+from wse.validation.agreement.result import AgreementRow
 
 EACH = 3
 FIRST = "chain"
@@ -29,13 +30,13 @@ EXACT = {
 MEDIAN_PCT, WORST_PCT, LAYERS_PCT = 1.0, 5.0, 2.0
 
 
-def told(row: Agreement) -> str:
+def told(row: AgreementRow) -> str:
     what = f"{row.pattern} on {row.rows}x{row.cols}, {row.words} words, {row.detail}, {row.wafer} {row.software}"
     return f"{what}: wavelets {row.wavelet_cycles}, fast {row.fast_cycles:.1f}, {row.error_pct:+.2f} %"
 
 
 @cache
-def compared(pattern: str) -> list[Agreement]:
+def compared(pattern: str) -> list[AgreementRow]:
     found = []
     for i, wafer in enumerate(WAFERS):
         machine = load_wafer(wafer)

@@ -66,44 +66,41 @@ def validate(
     from wse.validation.page import write_page
     from wse.validation.rows_csv import write_csv
     from wse.validation.table import check_rows_option, print_validation
-    from wse.validation.validate import check_capacity_option, report
-    from wse.validation.validate import validate as compared
+    from wse.validation.validate import validate as validated
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     check_rows_option(rows)
-    check_capacity_option(capacity)
     if against is not None:
         _against(against, with_measurements=bool(files or page or csv), json=json)
         return
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
-    with progress_on(sys.stderr, PREDICTING) as heard:
-        found = compared(files, heard, capacity)
-    facts = report(found)
+    with progress_on(sys.stderr, PREDICTING) as on_progress:
+        validation = validated(files, capacity=capacity, on_progress=on_progress)
     if page_path is not None:
-        write_page(facts, page_path)
+        write_page(validation, page_path)
     if csv_path is not None:
-        write_csv(facts, csv_path)
+        write_csv(validation, csv_path)
     if json:
-        sys.stdout.write(as_json(facts))
+        sys.stdout.write(as_json(validation.to_dict()))
     else:
-        print_validation(facts, sys.stdout, rows=rows)
+        print_validation(validation, sys.stdout, rows=rows)
 
 
 def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
     from wse.report.as_json import as_json
     from wse.report.progress import COMPARING, progress_on
-    from wse.validation.agreement.against_wavelet import EACH, SEED, agreements, report
+    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement
     from wse.validation.agreement.table import check_against_option, print_agreement
 
     check_against_option(reference)
     if with_measurements:
         msg = f"--against {reference} compares two models, no measurements: leave out --data, --page and --csv"
         raise BadInput(msg)
-    with progress_on(sys.stderr, COMPARING) as heard:
-        facts = report(agreements(EACH, SEED, heard), EACH, SEED)
+    with progress_on(sys.stderr, COMPARING) as on_progress:
+        result = agreement(EACH, SEED, on_progress)
     if json:
-        sys.stdout.write(as_json(facts))
+        sys.stdout.write(as_json(result.to_dict()))
     else:
-        print_agreement(facts, sys.stdout)
+        print_agreement(result, sys.stdout)

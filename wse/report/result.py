@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from wse.report.html_table import tables_as_html
 from wse.report.table import Table
 
 
 class Doc(NamedTuple):
-    """What a field of a result is: one line for the reference, and the unit where the value is a number with one."""
+    """What a field of a result is: one line for the reference, and the unit where the value is a number with one.
+
+    A key ``or_null`` is there in any case, as null where there is no value.
+    """
 
     text: str
     unit: str = ""
+    or_null: bool = False
 
 
 R = TypeVar("R", bound="Result")
@@ -32,7 +37,9 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: the same keys and values as the command line's ``--json``."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name.removesuffix("_"): plain(value) for name, value in values if value is not None}
+        kind: type = type(self)
+        nulls = _nulls(kind)
+        return {name.removesuffix("_"): plain(value) for name, value in values if value is not None or name in nulls}
 
     def extended(self, kind: type[R], **more: Any) -> R:
         """The result as one of a ``kind`` that has its fields and ``more``."""
@@ -46,6 +53,14 @@ class Result:
         """The result in a notebook: its tables, or nothing, so that Python's own text is shown."""
         tables = self.tables()
         return tables_as_html(tables) if tables else None
+
+
+@cache
+def _nulls(result: type) -> frozenset[str]:
+    """The fields of a result that are null, and not left out, where they have no value."""
+    hints = get_type_hints(result, include_extras=True)
+    docs = ((name, [d for d in get_args(hint)[1:] if isinstance(d, Doc)]) for name, hint in hints.items())
+    return frozenset(name for name, found in docs if found and found[0].or_null)
 
 
 def plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,35 +10,34 @@ from wse.report.output_file import write_output
 from wse.report.terminal import count, several, shown
 from wse.validation.measured.measurements import TABLES
 from wse.validation.plot import with_a_place, write_plot
+from wse.validation.result import Errors, GroupErrors, ModelCapacity, Validation, ValidationRow
 from wse.validation.table import number, plain, signed, what
 from wse.validation.text import CALIBRATED, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
 
-Facts = dict[str, Any]
 
-
-def write_page(facts: Facts, path: Path) -> None:
+def write_page(validation: Validation, path: Path) -> None:
     """Write the page to ``path``, and its plot to the same name with ``.png``.
 
     Raises:
         BadInput: one of the two cannot be written.
     """
     plot = path.with_suffix(".png")
-    write_output("--page", path, _page(facts, plot.name).encode())
-    write_plot(facts, plot)
+    write_output("--page", path, _page(validation, plot.name).encode())
+    write_plot(validation, plot)
 
 
-def _page(facts: Facts, plot: str) -> str:
-    summary = facts["summary"]
-    without_place = summary["predicted"] - len(with_a_place(facts["rows"]))
+def _page(validation: Validation, plot: str) -> str:
+    summary = validation.summary
+    without_place = summary.predicted - len(with_a_place(validation.rows))
     parts = [
         "# Validation",
         "Predictions of this emulator against published measurements, made by `wse validate --page "
         "docs/validation.md`. An error is 100 (predicted - measured) / measured in the row's own metric: cycles where "
         "the source gives cycles. Every row of every file is counted below, with its prediction or with the reason "
         "why there is none.",
-        f"{several(summary['rows'], 'row')}, {count(summary['predicted'])} predicted"
+        f"{several(summary.rows, 'row')}, {count(summary.predicted)} predicted"
         + _errors(
             ". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or", summary
         )
@@ -45,14 +45,14 @@ def _page(facts: Facts, plot: str) -> str:
         "## Errors by method",
         _table(
             ("method", "rows", "median", "worst"),
-            [(m["method"], count(m["rows"]), *_errors("{median}|{worst}", m).split("|")) for m in summary["by_method"]],
+            [(m.method, count(m.rows), *_errors("{median}|{worst}", m).split("|")) for m in summary.by_method],
         ),
         f"![Predicted against measured]({plot})",
         f"The solid lines are no error, the dashed ones ten percent. Predicted rows without a place on "
         f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",
         "## Errors by source and kernel",
-        _groups(summary["by_source_and_kernel"]),
-        *_capacity(facts.get("capacity", [])),
+        _groups(summary.by_source_and_kernel),
+        *_capacity(validation.capacity or ()),
         "## What is calibrated",
         CALIBRATED,
         "## What is predicted",
@@ -60,9 +60,9 @@ def _page(facts: Facts, plot: str) -> str:
         "## What the models do not capture",
         NOT_CAPTURED,
         "## Rows that are not predicted",
-        _table(("rows", "reason"), [(count(r["rows"]), r["reason"]) for r in summary["reasons"]]),
+        _table(("rows", "reason"), [(count(r.rows), r.reason) for r in summary.reasons]),
         "## Rows that are predicted",
-        *_rows(facts["rows"]),
+        *_rows(validation.rows),
         "## Columns of a file for `wse validate --data`",
         "A CSV file in UTF-8 with the columns of one of these tables, in any order. Cells may be empty, but for "
         "`metric`, which names a unit, and `value`, a number or a range such as `10-20`. `grid_w` x `grid_h` are "
@@ -72,13 +72,13 @@ def _page(facts: Facts, plot: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _capacity(capacity: list[Facts]) -> list[str]:
+def _capacity(capacity: Sequence[ModelCapacity]) -> list[str]:
     """The wafers that models need beside the code of each software."""
     if not capacity:
         return []
-    softwares = capacity[0]["needed"]
-    header = ("model", "type", "stated", *(f"{s['software']}: {s['code_bytes_per_pe']:,} B" for s in softwares))
-    rows = [(c["model"], c["dtype"], c["wafers"], *(n["wafers"] for n in c["needed"])) for c in capacity]
+    softwares = capacity[0].needed
+    header = ("model", "type", "stated", *(f"{s.software}: {s.code_bytes_per_pe:,} B" for s in softwares))
+    rows = [(c.model, c.dtype, c.wafers, *(n.wafers for n in c.needed)) for c in capacity]
     return [
         "## Capacity",
         "Wafers that rows state for a model, and the fewest that hold it with the cache of a prompt and its answer "
@@ -87,46 +87,46 @@ def _capacity(capacity: list[Facts]) -> list[str]:
     ]
 
 
-def _groups(groups: list[Facts]) -> str:
+def _groups(groups: Sequence[GroupErrors]) -> str:
     rows = [
         (
-            g["source"],
-            g["kernel"],
-            f"{count(g['predicted'])} of {count(g['rows'])}",
+            g.source,
+            g.kernel,
+            f"{count(g.predicted)} of {count(g.rows)}",
             *_errors("{median}|{worst}", g).split("|"),
         )
         for g in groups
-        if g["predicted"]
+        if g.predicted
     ]
     return _table(("source", "kernel", "predicted", "median", "worst"), rows)
 
 
-def _errors(form: str, group: Facts) -> str:
-    median, worst = group["median_abs_error_pct"], group["worst_abs_error_pct"]
+def _errors(form: str, group: Errors) -> str:
+    median, worst = group.median_abs_error_pct, group.worst_abs_error_pct
     if median is None:
         return form.format(median="", worst="")
     return form.format(median=f"{median:.1f} %", worst=f"{worst:.1f} %")
 
 
-def _rows(rows: list[Facts]) -> list[str]:
+def _rows(rows: Sequence[ValidationRow]) -> list[str]:
     """One folded table a source and kernel."""
-    groups: dict[tuple[str, str, str], list[Facts]] = {}
+    groups: dict[tuple[str, str, str], list[ValidationRow]] = {}
     for row in rows:
-        if row["reason"] is None:
-            groups.setdefault((row["source"], row["kernel"], Path(row["file"]).name), []).append(row)
+        if row.reason is None:
+            groups.setdefault((row.source, row.kernel, Path(row.file).name), []).append(row)
     parts = []
     for (source, kernel, file), group in groups.items():
-        two = any("predicted_plain" in row for row in group)
+        two = any(row.predicted_plain is not None for row in group)
         cells = [
             (
-                row["line"],
-                what(row["input"]),
-                row["input"]["metric"],
-                number(row["measured"]),
-                number(row["predicted"]),
-                signed(row["error_pct"]),
+                row.line,
+                what(row.input),
+                row.input["metric"],
+                number(row.measured),
+                number(row.predicted),
+                signed(row.error_pct),
                 *(plain(row) if two else ()),
-                ", ".join(part for part in (row["method"], row["software"]) if part),
+                ", ".join(part for part in (row.method, row.software) if part),
             )
             for row in group
         ]

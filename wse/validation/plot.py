@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
+from wse.validation.result import GroupErrors, Validation, ValidationRow
 
 MOST_GROUPS: Final = 13
 BAND: Final = 0.1  # the lines beside the diagonal
@@ -15,25 +16,23 @@ MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X")
 WIDEST_SOURCE: Final = 30
 WIDEST_KERNEL: Final = 30
 
-Facts = dict[str, Any]
 
-
-def group_name(group: Facts) -> str:
+def group_name(group: GroupErrors) -> str:
     """Source and kernel of a summary's group, short enough for a legend."""
-    source = group["source"].split(" (")[0].removeprefix("github:").removeprefix("github ")
-    return f"{_short(source, WIDEST_SOURCE)}: {_short(group['kernel'], WIDEST_KERNEL)}"
+    source = group.source.split(" (")[0].removeprefix("github:").removeprefix("github ")
+    return f"{_short(source, WIDEST_SOURCE)}: {_short(group.kernel, WIDEST_KERNEL)}"
 
 
 def _short(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def with_a_place(rows: Sequence[Facts]) -> list[Facts]:
+def with_a_place(rows: Sequence[ValidationRow]) -> list[ValidationRow]:
     """The rows that are predicted and have a place on logarithmic axes."""
-    return [row for row in rows if row["predicted"] and row["measured"]]
+    return [row for row in rows if row.predicted and row.measured]
 
 
-def write_plot(facts: Facts, path: Path) -> None:
+def write_plot(validation: Validation, path: Path) -> None:
     """Write the plot of a report as PNG.
 
     Raises:
@@ -44,18 +43,18 @@ def write_plot(facts: Facts, path: Path) -> None:
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    placed = with_a_place(facts["rows"])
-    groups = [g for g in facts["summary"]["by_source_and_kernel"] if g["predicted"]]
-    groups.sort(key=lambda g: -g["predicted"])
+    placed = with_a_place(validation.rows)
+    groups = [g for g in validation.summary.by_source_and_kernel if g.predicted]
+    groups.sort(key=lambda g: -g.predicted)
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 7.5), layout="constrained")
     for number, group in enumerate(groups[:MOST_GROUPS]):
         rows = [row for row in placed if _is_of(row, group)]
-        label = f"{group_name(group)} ({group['predicted']}, median {group['median_abs_error_pct'] or 0:.1f} %)"
+        label = f"{group_name(group)} ({group.predicted}, median {group.median_abs_error_pct or 0:.1f} %)"
         _scatter((left, right), rows, label, number)
     rest = [row for row in placed if any(_is_of(row, group) for group in groups[MOST_GROUPS:])]
     if rest:
         _scatter((left, right), rest, f"others ({len(rest)})", MOST_GROUPS)
-    values = [row[key] for row in placed for key in ("measured", "predicted")]
+    values = [value for row in placed for value in (row.measured or 0, row.predicted or 0)]
     ends = (min(values, default=1.0) / 2, max(values, default=10.0) * 2)
     _against(left, ends)
     _errors(right, ends)
@@ -92,16 +91,16 @@ def _errors(axes: Any, ends: tuple[float, float]) -> None:
     axes.grid(visible=True, linewidth=0.3)
 
 
-def _is_of(row: Facts, group: Facts) -> bool:
-    return (row["source"], row["kernel"]) == (group["source"], group["kernel"])
+def _is_of(row: ValidationRow, group: GroupErrors) -> bool:
+    return (row.source, row.kernel) == (group.source, group.kernel)
 
 
-def _scatter(both: tuple[Any, Any], rows: Sequence[Facts], label: str, number: int) -> None:
-    measured = [row["measured"] for row in rows]
-    for axes, key in zip(both, ("predicted", "error_pct"), strict=True):
+def _scatter(both: tuple[Any, Any], rows: Sequence[ValidationRow], label: str, number: int) -> None:
+    measured = [row.measured for row in rows]
+    for axes, heights in zip(both, ([row.predicted for row in rows], [row.error_pct for row in rows]), strict=True):
         axes.scatter(
             measured,
-            [row[key] for row in rows],
+            heights,
             s=14,
             alpha=0.7,
             linewidths=0,

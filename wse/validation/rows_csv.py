@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wse.report.output_file import write_output
+from wse.validation.result import Validation
 
 COLUMNS: Final = (
     "file",
@@ -26,10 +27,8 @@ COLUMNS: Final = (
 )
 """Cells are empty where a row has no such value. ``predicted_plain`` is without speculative decoding."""
 
-Facts = dict[str, Any]
 
-
-def write_csv(facts: Facts, path: Path) -> None:
+def write_csv(validation: Validation, path: Path) -> None:
     """Write the rows of a report.
 
     Raises:
@@ -38,6 +37,6 @@ def write_csv(facts: Facts, path: Path) -> None:
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")
     writer.writeheader()
-    for row in facts["rows"]:
-        writer.writerow({**row, "metric": row["input"]["metric"]})
+    for row in validation.rows:
+        writer.writerow(row.to_dict() | {"metric": row.input["metric"]})
     write_output("--csv", path, out.getvalue().encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors.prediction import Prediction
+from wse.validation.result import GroupErrors, MethodErrors, ReasonCount, SramFit, ValidationRow, ValidationSummary
 
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 """Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
@@ -39,57 +41,55 @@ class Compared:
         error = 100 * (predicted / measured - 1)
         return error if math.isfinite(error) else None
 
-    def as_row(self) -> dict[str, Any]:
-        """For JSON."""
+    def as_row(self) -> ValidationRow:
+        """The row of the result."""
         m, p = self.measurement, self.prediction
-        return {
-            "file": m.file,
-            "line": m.line,
-            "input": dict(m.input),
-            "source": m.source,
-            "kernel": m.kernel,
-            "measured": m.measured,
-            "predicted": p.value,
-            "error_pct": self.error_pct,
-            **({} if p.plain is None else {"predicted_plain": p.plain, "error_plain_pct": self.plain_error_pct}),
-            "reason": p.reason or None,
-            "method": p.method or None,
-            "software": p.software or None,
-            **({} if p.sram_fits is None else {"sram": {"fits": p.sram_fits}}),
-        }
+        return ValidationRow(
+            file=m.file,
+            line=m.line,
+            input=dict(m.input),
+            source=m.source,
+            kernel=m.kernel,
+            measured=m.measured,
+            predicted=p.value,
+            error_pct=self.error_pct,
+            predicted_plain=p.plain,
+            error_plain_pct=self.plain_error_pct,
+            reason=p.reason or None,
+            method=p.method or None,
+            software=p.software or None,
+            sram=None if p.sram_fits is None else SramFit(fits=p.sram_fits),
+        )
 
 
-def summarise(rows: Iterable[Compared]) -> dict[str, Any]:
-    """Counts of all rows and errors of measurements, of each method, of each source and kernel; how often each reason.
+def summarise(rows: Iterable[Compared]) -> ValidationSummary:
+    """Counts of all rows and errors of measurements, by method, by source and kernel; counts of each reason.
 
     Errors over all leave out what is no prediction of a measurement: see `CALIBRATED`.
     """
     every = list(rows)
     groups: dict[tuple[str, str], list[Compared]] = {}
-    reasons: dict[str, int] = {}
     for row in every:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
-        if row.prediction.reason:
-            reasons[row.prediction.reason] = reasons.get(row.prediction.reason, 0) + 1
     methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
-    return {
-        **_errors([row for row in every if row.prediction.method not in CALIBRATED]),
-        "rows": len(every),
-        "predicted": sum(row.prediction.value is not None for row in every),
-        "by_method": [
-            {"method": method, **_errors([row for row in every if row.prediction.method == method])}
+    reasons = Counter(row.prediction.reason for row in every if row.prediction.reason)
+    measured = _errors([row for row in every if row.prediction.method not in CALIBRATED])
+    counts = {"rows": len(every), "predicted": sum(row.prediction.value is not None for row in every)}
+    return ValidationSummary(
+        **measured | counts,
+        by_method=tuple(
+            MethodErrors(method=method, **_errors([row for row in every if row.prediction.method == method]))
             for method in methods
-        ],
-        "by_source_and_kernel": [
-            {"source": source, "kernel": kernel, **_errors(group)} for (source, kernel), group in groups.items()
-        ],
-        "reasons": [
-            {"reason": reason, "rows": count} for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
-        ],
-    }
+        ),
+        by_source_and_kernel=tuple(
+            GroupErrors(source=source, kernel=kernel, **_errors(group)) for (source, kernel), group in groups.items()
+        ),
+        reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
+    )
 
 
 def _errors(rows: list[Compared]) -> dict[str, Any]:
+    """The fields of `Errors`."""
     errors = [abs(row.error_pct) for row in rows if row.error_pct is not None]
     return {
         "rows": len(rows),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import product
 from statistics import median
 from typing import Any, Final
@@ -20,6 +20,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.validation.agreement.cases import PATTERNS, Case, Laid, cases
 from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
+from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
@@ -35,39 +36,12 @@ SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """One configuration, as both readers see it.
-
-    ``words`` are those of a message, 0 for whole layers; ``contention_cycles`` those of the fast model's in which words
-    wait for words of other messages on one link or ramp, ``streams`` the most messages there in one window.
-    """
-
-    pattern: str
-    wafer: str
-    software: str
-    rows: int
-    cols: int
-    words: int
-    detail: str
-    fast_cycles: float
-    wavelet_cycles: int
-    contention_cycles: float
-    streams: int
-    loads_equal: bool
-
-    @property
-    def error_pct(self) -> float:
-        """Of the fast model, against the wavelets."""
-        return 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
-
-
-def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
     """Time one configuration by both readers."""
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     fast = _fast(case, costs)
     wavelet = _wavelet(case, wafer, software)
-    return Agreement(
+    return AgreementRow(
         pattern=case.pattern,
         wafer=wafer.name,
         software=software.name,
@@ -142,34 +116,34 @@ def _loads(case: Case) -> I64:
     return found
 
 
-Heard = Callable[[int, int, str], None]
-"""Told of (done, all, pattern) before each configuration and at the end."""
+OnProgress = Callable[[int, int, str], None]
+"""Called with (done, all, pattern) before each configuration and at the end."""
 
 
-def agreements(each: int, seed: int, heard: Heard) -> list[Agreement]:
-    """Both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
+def agreement(each: int, seed: int, on_progress: OnProgress = lambda done, cases, pattern: None) -> Agreement:
+    """Compare both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
     wafers = {name: load_wafer(name) for name in WAFERS}
-    found: list[Agreement] = []
+    rows: list[AgreementRow] = []
     plan = list(product([*PATTERNS, *LAYERS], WAFERS, PROFILES))
     total = each * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
         if pattern in LAYERS:
             for wanted in LAYERS[pattern](each, seed + i):
-                heard(len(found), total, pattern)
-                found.append(compare_layers(wanted, machine, software))
+                on_progress(len(rows), total, pattern)
+                rows.append(compare_layers(wanted, machine, software))
         else:
             for case in cases(pattern, each, seed + i):
-                heard(len(found), total, pattern)
-                found.append(compare(case, machine, software))
-    heard(total, total, "")
-    return found
+                on_progress(len(rows), total, pattern)
+                rows.append(compare(case, machine, software))
+    on_progress(total, total, "")
+    return Agreement(each=each, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows))
 
 
-def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> Agreement:
+def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
     """Time a decoded token, or a prefill, by both readers."""
     cost, ran = both(wanted, wafer, software)
-    return Agreement(
+    return AgreementRow(
         pattern="prefill layers" if wanted.prefill else "decode layers",
         wafer=wafer.name,
         software=software.name,
@@ -185,21 +159,15 @@ def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) 
     )
 
 
-def report(found: Sequence[Agreement], each: int, seed: int) -> dict[str, Any]:
-    """The JSON report: ``rows``, ``summary`` over all and by pattern, and what makes it again."""
-    names = list(dict.fromkeys(row.pattern for row in found))
-    by_pattern = [{"pattern": name, **_errors([row for row in found if row.pattern == name])} for name in names]
-    rows = [{**asdict(row), "error_pct": row.error_pct} for row in found]
-    return {
-        "each": each,
-        "seed": seed,
-        "judged_above_cycles": JUDGED_CYCLES,
-        "rows": rows,
-        "summary": {**_errors(found), "by_pattern": by_pattern},
-    }
+def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
+    """Errors over all configurations and by pattern."""
+    patterns = dict.fromkeys(row.pattern for row in rows)
+    by_pattern = (PatternErrors(pattern=p, **_errors([row for row in rows if row.pattern == p])) for p in patterns)
+    return AgreementSummary(**_errors(rows), by_pattern=tuple(by_pattern))
 
 
-def _errors(rows: Sequence[Agreement]) -> dict[str, Any]:
+def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
+    """The fields of `AgreementErrors`."""
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {
         "rows": len(rows),
