@@ -31,7 +31,7 @@ def test_totals_are_the_sums_over_all_runs() -> None:
     assert clock.cycles == sum(cost.cycles for cost in prompt + tokens)
     for totals, costs in ((clock.prefill, prompt), (clock.decode, tokens)):
         assert totals.runs == len(costs)
-        links = fabric.ways.words(totals.rectangles())
+        links = fabric.routes.words(totals.rectangles())
         assert totals.hops == sum(int(cost.hops.sum()) for cost in costs) == links.sum()
         assert np.array_equal(links, sum(cost.links for cost in costs))
         assert np.allclose(totals.by_cause, sum(cost.by_cause.sum(axis=0) for cost in costs))

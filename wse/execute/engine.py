@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,15 @@ class Engine:
             )
             raise BadModel(message)
         return list(self.streams.host_tokens.tolist())
+
+    @property
+    def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """By layer, int64 ``[experts]``: how many tokens of the last phase chose each expert."""
+        return self.routing.pairs
+
+    def cache_slots(self, user: int) -> int:
+        """Cache slots that a user has in use on the fullest row."""
+        return self.caches[user].slots
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
 from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
-from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Moved
 from wse.fabric.model import AlikeTokens, CacheUse, Fabric
 from wse.fabric.phase_cost import CostClass, PhaseCost
@@ -68,7 +68,7 @@ class PhaseTotals:
     words: int = 0
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
-    _ways: Ways | None = None
+    _routes: Routes | None = None
     _moved: dict[CostClass | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
     _last: _Sums | None = None  # chunks of a prompt often cost the same
 
@@ -82,7 +82,7 @@ class PhaseTotals:
 
         A plane is a wafer times four and a direction.
         """
-        return [] if self._ways is None else self._ways.busiest_links(self.rectangles())
+        return [] if self._routes is None else self._routes.busiest_links(self.rectangles())
 
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
@@ -99,7 +99,7 @@ class PhaseTotals:
         self.hops += last.hops * runs
         for ends, payload in last.crossed.items():
             self.crossed[ends] += payload * runs
-        self._ways = cost.ways
+        self._routes = cost.routes
         self._add_links(cost.cost_class, cost.rectangles, runs)
         self._add_links(last.shifts, cost.shifts, runs)
 
@@ -130,7 +130,7 @@ class Clock:
     def links_on(self, wafer: int) -> I64:
         """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
         found = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
-        return self.fabric.ways.words_on(wafer, found[found[:, PLANE] // DIRECTIONS == wafer])
+        return self.fabric.routes.words_on(wafer, found[found[:, PLANE] // DIRECTIONS == wafer])
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""

@@ -13,7 +13,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS
-from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Moved, Traffic
 from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
 from wse.fabric.step_classes import step_classes
@@ -52,8 +52,8 @@ class Fabric:
         self, program: Program, wafer: WaferSpec, software: SoftwareProfile, meshes: Sequence[LogicalMesh] = ()
     ) -> None:
         self.program, self.wafer, self.software = program, wafer, software
-        self.ways = Ways(program, meshes)
-        self.traffic = Traffic(program, self.ways)
+        self.routes = Routes(program, meshes)
+        self.traffic = Traffic(program, self.routes)
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._alike: dict[Steps, I64] = {}
@@ -157,7 +157,7 @@ class Fabric:
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, like, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
-        words, hops, payload, rectangles = self._moved(phase, slots, like if self.ways.whole else self.like(phase))
+        words, hops, payload, rectangles = self._moved(phase, slots, like if self.routes.whole else self.like(phase))
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
@@ -170,7 +170,7 @@ class Fabric:
             streams=cost.streams,
             rectangles=rectangles,
             shifts=NOTHING,
-            ways=self.ways,
+            routes=self.routes,
         )
 
     def like_anywhere(self, phase: Phase) -> I64:

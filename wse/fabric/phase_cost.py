@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.links.routes import Ways
+from wse.fabric.links.routes import Routes
 from wse.program.steps import Steps
 from wse.program.transfers.transfer import WaferPair
 
@@ -49,7 +49,7 @@ class PhaseCost:
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction. One array for all tokens with as many cache slots in use.
         shifts: int64 ``[n, 6]``: those of cache shifts, and of steps that depend on the choice of experts, besides.
-        ways: The physical links that those are.
+        routes: The physical links that those are.
     """
 
     cost_class: CostClass
@@ -63,12 +63,12 @@ class PhaseCost:
     streams: I64
     rectangles: I64
     shifts: I64
-    ways: Ways
+    routes: Routes
 
     @cached_property
     def links(self) -> I64:
         """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first asked for."""
-        return self.ways.words(np.concatenate([self.rectangles, self.shifts]))
+        return self.routes.words(np.concatenate([self.rectangles, self.shifts]))
 
     @property
     def cycles(self) -> float:

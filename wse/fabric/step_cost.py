@@ -36,7 +36,7 @@ class StepCosts:
         self._lines = LineSteps(program, traffic, self._line)
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Whether a step is a LINE step that sends words over links."""
+        """Whether a step sends words over links along the lines of a region."""
         return self._lines.moves(phase, step)
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
@@ -99,7 +99,7 @@ class StepCosts:
 
     def _shift(self, transfer: Transfer) -> Cycles:
         """Cycles of a shift of rows: one hop, however many rows take part."""
-        line = self._traffic.ways.line(transfer.site.stage, COLUMNS)
+        line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
         return self._launched().plus(relays=self._ramps, hops=hops)
@@ -118,7 +118,7 @@ class StepCosts:
         stretches, wafer = self._traffic.stretches(transfer), self.wafer
         cycles = self._launched()  # 1
         if stretches:
-            distance = sum(map(self._traffic.ways.farthest, stretches)) * self._line.hop  # 2
+            distance = sum(map(self._traffic.routes.farthest, stretches)) * self._line.hop  # 2
             stream = self._busiest_words(transfer, stretches) / self._line.words_per_cycle
             cycles = cycles.plus(relays=transfer.rounds * self._ramps, hops=transfer.rounds * distance + stream)
         if not transfer.leaves_wafer:
@@ -138,12 +138,12 @@ class StepCosts:
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
-            shared = self._traffic.ways.contention(stage, messages.target_stage)
+            shared = self._traffic.routes.contention(stage, messages.target_stage)
             return max(map(most_words_anywhere, stretches)) * shared
         words = Counter[tuple[int, bool]]()
         for edge in transfer.edges:
             words[edge.wafer, edge.leaving] += edge.words * edge.cols
-        line = self._traffic.ways.line(stage, ROWS)
+        line = self._traffic.routes.line(stage, ROWS)
         return max(words.values()) * (line.streams if line else 1)
 
     def _launched(self) -> Cycles:

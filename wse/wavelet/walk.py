@@ -1,4 +1,16 @@
-"""How far a phase of a Program has come, cycle by cycle: each step in turn on the PEs and links of its region."""
+"""A phase carried out cycle by cycle: each step in turn on the PEs and links of its region.
+
+The state is the cycle from which each PE of each stage is free. Steps of one overlap group, or one step, go through it:
+
+1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, or the
+   group is started and awaited at one cost.
+2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost.
+3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own.
+4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
+   rectangle that holds both; words to another wafer on the rows of both regions as if these touched, where the link in
+   between and its hop are left out; words to the host as far as the edge of their region.
+5. PEs are free when their last word has come or gone. The group takes the cycles by which the last PE of all is later.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +73,13 @@ class Walk:
         self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
-    def together(self, steps: range, turn: int) -> None:
-        """Carry out steps that run at the same time."""
+    def carry_out(self, steps: range, turn: int) -> None:
+        """Carry out a step, or the steps of an overlap group, in one turn of their loop."""
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, turn) for step in steps if phase.steps.kind[step] == Kind.TRANSFER}
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
+        # 1
         repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * repaints
         if working:
@@ -76,15 +89,16 @@ class Walk:
         for step in working:
             transfer = transfers.get(step)
             if transfer is None:
-                self._compute(step, turn, begin)
+                self._compute(step, turn, begin)  # 2
             elif not isinstance(transfer.messages, LineMessages):
-                self._stream(step, transfer, turn, begin)
+                self._stream(step, transfer, turn, begin)  # 4
             elif transfer.in_memory:
-                self._copy(transfer, begin)
+                self._copy(transfer, begin)  # 2
             else:
                 lines.append(step)
         if lines:
-            self._lines(lines[0], [transfers[step] for step in lines], begin)
+            self._lines(lines[0], [transfers[step] for step in lines], begin)  # 3
+        # 5
         end = max(int(free.max()) for free in self.free)
         self.step_cycles[first] += end - self.end
         self.hops[first] += int(self.links.sum()) - hops

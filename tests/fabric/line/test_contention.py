@@ -8,9 +8,9 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.conflicts import Meeting, Offset
-from wse.fabric.line.contention import Met, Pace, Window, held_cycles, held_up
-from wse.fabric.line.pieces import Over
+from wse.fabric.line.conflicts import Conflict, Offset
+from wse.fabric.line.contention import Contender, Pace, Window, delay_cycles, delays_of
+from wse.fabric.line.pieces import Resource
 
 PACE = Pace(hop=1, relay=5, hop_room=2, relay_room=7)
 HERE = Offset(0, 0)
@@ -26,10 +26,12 @@ class Outcome(NamedTuple):
     others: list[float]
 
 
-def shared(mine: Window, *theirs: Window, over: Over = Over.UP, offsets: Offsets = ((HERE, HERE),)) -> Outcome:
-    meeting = Meeting(other=0, over=over, low=0, high=0, offsets=offsets, in_order=False)
-    held = held_up(mine, [Met(meeting, window, feeds=False, line=None) for window in theirs], PACE)
-    return Outcome(*held_cycles(held.shares), [turns.cycles for _, turns in held.others])
+def shared(
+    mine: Window, *theirs: Window, resource: Resource = Resource.UP, offsets: Offsets = ((HERE, HERE),)
+) -> Outcome:
+    conflict = Conflict(other=0, resource=resource, low=0, high=0, offsets=offsets, in_order=False)
+    delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs], PACE)
+    return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.others])
 
 
 def taken_in_turn(streams: list[list[int]], *, in_order: bool) -> list[int]:
@@ -86,7 +88,7 @@ def test_streams_that_pause_leave_each_other_their_pauses(
 @settings(deadline=None)
 def test_out_of_a_pe_the_first_thread_goes_first(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     one, other = arrivals(*mine), arrivals(*theirs)
-    held = shared(window(one), window(other), over=Over.OUT_OF_PE)
+    held = shared(window(one), window(other), resource=Resource.OUT_OF_PE)
     end = taken_in_turn([other, one], in_order=True)[1]
     if (
         theirs[0] <= mine[0]

@@ -87,7 +87,7 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
                     moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
                 else:
                     moved = [traffic.moved(phase, step, slots)]
-                expected += times * sum(fabric.ways.words(each.rectangles) for each in moved)
+                expected += times * sum(fabric.routes.words(each.rectangles) for each in moved)
         assert np.array_equal(laid(program, found, layer), expected), layer
 
 

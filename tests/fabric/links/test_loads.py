@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from wse.fabric.links import loads
 from wse.fabric.links.link_map import hops_of, link_map, most_words
 from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.messages import EdgeStream
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
@@ -121,10 +122,12 @@ def test_a_translation_loads_every_link_of_every_path(
 @pytest.mark.parametrize("cols", [1, 2, 5])
 def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving: bool) -> None:
     rect = Rect(2, 1, 4, 5)
-    got = link_map(loads.edge_streams(rect, 1, 2, cols, 7, leaving=leaving), 4, 8, 8)
+    first = 5 - cols
+    edge = EdgeStream(wafer=0, rect=rect, first_row=1, rows=2, first_col=first, cols=cols, words=7, leaving=leaving)
+    got = link_map(loads.edge_streams(edge), 4, 8, 8)
     expected = np.zeros_like(got)
-    for col in range(cols):
-        passed = range(col, cols - 1) if leaving else range(col)
+    for col in range(first, 5):
+        passed = range(col, 4) if leaving else range(col)
         for link in passed:
             expected[loads.EAST, 3:5, 1 + link] += 7
     assert np.array_equal(got, expected)

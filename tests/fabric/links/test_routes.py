@@ -21,7 +21,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.line.rounds import rounds_of
 from wse.fabric.links.layer_links import layer_links
-from wse.fabric.links.routes import Line
+from wse.fabric.links.routes import LongestLine
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_wafer
@@ -142,8 +142,8 @@ def test_the_layers_add_up_to_the_physical_links(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -> None:
     program = compiled(name)
-    ways = fabric_of(program, broken_meshes(program)).ways
-    meshes = ways.meshes
+    routes = fabric_of(program, broken_meshes(program)).routes
+    meshes = routes.meshes
     for axis in (ROWS, COLUMNS):
         hops = []
         for stage in program.stages:
@@ -151,7 +151,7 @@ def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -
             ends = (slice(row, row + rows - axis), slice(col, col + cols - 1 + axis))
             hops.append(np.concatenate([meshes[wafer].hops[axis][ends] for wafer in stage.wafers], axis=axis))
         for index, stage in enumerate(program.stages):
-            line = ways.line(index, axis)
+            line = routes.line(index, axis)
             assert line is not None
             alike = [each for each, s in zip(hops, program.stages, strict=True) if s.rect[2:] == stage.rect[2:]]
             assert line.places[stage.rect[3 - axis] - 1] == max(each.sum(axis=1 - axis).max() for each in alike)
@@ -181,7 +181,7 @@ def stretched(schedule: LineSchedule, places: I32) -> LineSchedule:
 def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[int], words: int) -> None:
     places = np.array([0, *accumulate(hops)], np.int32)
     pattern = PATTERNS[name](len(places))
-    line = Line.of(np.array(hops), max(hops), 1)
+    line = LongestLine.of(np.array(hops), max(hops), 1)
     times = PatternTimes(COSTS)
     for variant in range(len(pattern.first) - 1):
         got = times.time([LinePattern(pattern, variant, words, ROWS, line)])
@@ -207,7 +207,7 @@ def test_transfers_that_are_awaited_begin_with_the_whole_way() -> None:
 
 
 def test_streams_that_share_a_link_take_turns() -> None:
-    line = Line.of(np.ones(19, np.int64), 1, 3)
+    line = LongestLine.of(np.ones(19, np.int64), 1, 3)
     times, pattern = PatternTimes(COSTS), multicast(20, 1, 0)
     shared, alone = (
         times.time([LinePattern(pattern, 0, 40, ROWS, line)]),

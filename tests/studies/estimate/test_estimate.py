@@ -147,7 +147,7 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
     for name in ("runs", "cycles", "layer_cycles", "words", "hops", "crossed"):
         assert getattr(together, name) == getattr(alone, name), name
     assert np.array_equal(together.by_cause, alone.by_cause)
-    words = [clocks[0].fabric.ways.words(totals.rectangles()) for totals in (together, alone)]
+    words = [clocks[0].fabric.routes.words(totals.rectangles()) for totals in (together, alone)]
     assert np.array_equal(*words)
     assert together.busiest_links() == alone.busiest_links()
     assert alone.busiest_links()[0].words == words[0].max()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.line.pieces import Over, Piece, hops_between
+from wse.fabric.line.pieces import Piece, Resource, hops_between
 
 Bools = npt.NDArray[np.bool_]
 I64 = npt.NDArray[np.int64]
@@ -23,7 +23,7 @@ class Offset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Conflict:
     """Where a piece shares something with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
 
     ``offsets``: (mine, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on one
@@ -31,14 +31,16 @@ class Meeting:
     """
 
     other: int
-    over: Over
+    resource: Resource
     low: int
     high: int
     offsets: tuple[tuple[Offset, Offset], ...]
     in_order: bool
 
 
-def meetings(mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True) -> list[list[Meeting]]:
+def find_conflicts(
+    mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True
+) -> list[list[Conflict]]:
     """For each piece of ``mine``: the pieces of ``other`` that it may meet; only earlier ones in the ``same`` plan.
 
     Args:
@@ -47,75 +49,77 @@ def meetings(mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links
         same: Whether they are the same: then main threads keep their words apart.
         links: Whether both lie on the same line, or cross it at each of its PEs.
     """
-    found: list[list[Meeting]] = [[] for _ in mine]
+    found: list[list[Conflict]] = [[] for _ in mine]
     if same and len(mine) == 1:
         return found
-    for over in Over:
-        if (over in (Over.UP, Over.DOWN) and not links) or (same and over == Over.OUT_OF_PE):
+    for resource in Resource:
+        if (resource in (Resource.UP, Resource.DOWN) and not links) or (same and resource == Resource.OUT_OF_PE):
             continue
-        (low, high), (start, end) = _spans(mine, over).T, _spans(other, over).T
+        (low, high), (start, end) = _spans(mine, resource).T, _spans(other, resource).T
         touch = (low[:, None] <= end) & (start <= high[:, None]) & (low <= high)[:, None] & (start <= end)
         if same:
-            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(mine, over)
+            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(mine, resource)
         for i, j in np.argwhere(touch).tolist():
             a, b = mine[i], other[j]
             in_order = same and a.channel >= 0 and a.channel == b.channel
-            meeting = _meeting(a, b, j, over, in_order=in_order)
-            if meeting:
-                found[i].append(meeting)
+            conflict = _conflict(a, b, j, resource, in_order=in_order)
+            if conflict:
+                found[i].append(conflict)
     return found
 
 
-def _spans(pieces: Sequence[Piece], over: Over) -> I64:
-    return np.array([piece.spans[over] for piece in pieces], np.int64).reshape(-1, 2)
+def _spans(pieces: Sequence[Piece], resource: Resource) -> I64:
+    return np.array([piece.spans[resource] for piece in pieces], np.int64).reshape(-1, 2)
 
 
-def _serial(pieces: Sequence[Piece], over: Over) -> Bools:
+def _serial(pieces: Sequence[Piece], resource: Resource) -> Bools:
     """Pieces of one plan that a main thread takes one after another."""
     main = np.array([piece.main for piece in pieces])
     both: Bools = main[:, None] & main[None, :]
-    if over != Over.INTO_PE:
+    if resource != Resource.INTO_PE:
         into = np.array([piece.targets[0] for piece in pieces])
         both &= into[:, None] == into[None, :]
     return both
 
 
-def _meeting(mine: Piece, theirs: Piece, number: int, over: Over, *, in_order: bool) -> Meeting | None:
-    (a, b), (c, d) = mine.spans[over], theirs.spans[over]
+def _conflict(mine: Piece, theirs: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:
+    (a, b), (c, d) = mine.spans[resource], theirs.spans[resource]
     low, high = max(a, c), min(b, d)
     if len(mine.sources) == len(theirs.sources) == 1:
         ends = (low, high) if low < high else (low,)
-        offsets = tuple((_at(mine, mine.sources[0], p, over), _at(theirs, theirs.sources[0], p, over)) for p in ends)
-        return Meeting(number, over, low, high, offsets, in_order)
-    both = np.concatenate([_offsets(mine, over, low, high), _offsets(theirs, over, low, high)])
+        offsets = tuple(
+            (_at(mine, mine.sources[0], p, resource), _at(theirs, theirs.sources[0], p, resource)) for p in ends
+        )
+        return Conflict(number, resource, low, high, offsets, in_order)
+    both = np.concatenate([_offsets(mine, resource, low, high), _offsets(theirs, resource, low, high)])
     places = np.flatnonzero((both[0] >= 0) & (both[2] >= 0))
     if not len(places):
         return None
     pairs = np.unique(both[:, places], axis=1).T.tolist()
     found = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
-    return Meeting(number, over, low + int(places[0]), low + int(places[-1]), found, in_order)
+    return Conflict(number, resource, low + int(places[0]), low + int(places[-1]), found, in_order)
 
 
-def _offsets(piece: Piece, over: Over, low: int, high: int) -> I64:
+def _offsets(piece: Piece, resource: Resource, low: int, high: int) -> I64:
     """int64 ``[2, n]``: offsets of the message that uses something of each PE from ``low`` to ``high``; -1 for none."""
     if len(piece.sources) == 1:
         away = np.abs(np.arange(low, high + 1) - piece.sources[0])
         hops = away if piece.places is None else np.abs(piece.places[low : high + 1] - piece.places[piece.sources[0]])
-        return np.stack([hops, away - (over == Over.INTO_PE) if piece.relayed else np.zeros_like(away)])
+        return np.stack([hops, away - (resource == Resource.INTO_PE) if piece.relayed else np.zeros_like(away)])
     found = np.full((2, high - low + 1), -1, np.int64)
     for source, target in zip(piece.sources, piece.targets, strict=True):
-        if over == Over.OUT_OF_PE:
+        if resource == Resource.OUT_OF_PE:
             used = range(source, source + 1)
-        elif over == Over.INTO_PE:
+        elif resource == Resource.INTO_PE:
             used = range(target, target + 1)
         else:
-            used = range(source, target) if over == Over.UP else range(source, target, -1)
+            used = range(source, target) if resource == Resource.UP else range(source, target, -1)
         for place in used:
             if low <= place <= high:
-                found[:, place - low] = _at(piece, source, place, over)
+                found[:, place - low] = _at(piece, source, place, resource)
     return found
 
 
-def _at(piece: Piece, source: int, place: int, over: Over) -> Offset:
-    passed = abs(place - source) - (over == Over.INTO_PE) if piece.relayed else 0
+def _at(piece: Piece, source: int, place: int, resource: Resource) -> Offset:
+    passed = abs(place - source) - (resource == Resource.INTO_PE) if piece.relayed else 0
     return Offset(hops_between(piece.places, source, place), passed)

@@ -1,10 +1,16 @@
-"""Words of several messages over one link, or one ramp, in one window: who waits for how many of whose.
+"""Contention: words of several messages over one link, or one ramp, in one window, and how long each waits for others.
 
-A link and a ramp carry a word a cycle. Colours that want one take it in turn, so while two streams are there each gets
-half of it: a stream is held up by every word that another brings in the time that both are there, which is the smaller
-of what each of them still has to bring when the later one comes (processor sharing). Out of a PE the thread that was
-started first goes first. A stream that cannot do a word a cycle leaves some to the others. On one colour there are no
-turns: switches let one stream pass behind the other.
+A link and a ramp carry a word a cycle. The delay of one stream is worked out in these steps:
+
+1. Words on one colour do not take turns: switches let one stream pass behind the other, which waits until its last word
+   has passed (`wait_on_colour`).
+2. Colours that want one link take it in turn, so while two streams are there each gets half of it: a stream is held up
+   by every word that another brings in the time that both are there, which is the smaller of what each of them still
+   has to bring when the later one comes (processor sharing). This holds at each end of the stretch that both use, and
+   where between them both come at once (`_worst`). Out of a PE the thread that was started first goes first.
+3. A stream that cannot do a word a cycle leaves some to the others (`_interleave`).
+4. A stream that is fed by the one that it conflicts with comes some lag behind it, and is delayed by half of it more.
+5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`).
 """
 
 from __future__ import annotations
@@ -14,22 +20,30 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from wse.fabric.line.conflicts import Meeting, Offset
-from wse.fabric.line.pieces import Over
+from wse.fabric.line.conflicts import Conflict, Offset
+from wse.fabric.line.pieces import Resource
 
-Line = TypeVar("Line")
+Owner = TypeVar("Owner")
 """Whatever the caller keeps a line's pieces in."""
 
 
-class Turns(NamedTuple):
-    """What taking turns with another stream does: cycles of being held up, in which it brings so many words."""
+class Interleaving(NamedTuple):
+    """The effect of taking turns with another stream: cycles of being held up, in which that brings so many words."""
 
     cycles: float
     words: float
 
 
-Shares = dict[Over, list[tuple[int, int, Turns]]]
-"""By what is shared: first and last place of each stretch where a stream meets another, and what that does."""
+class Share(NamedTuple):
+    """A stretch of a line, from place ``low`` to ``high``, where a stream shares a resource, and the effect."""
+
+    low: int
+    high: int
+    effect: Interleaving
+
+
+Shares = dict[Resource, list[Share]]
+"""The stretches that a stream shares, by resource."""
 
 
 class Window(NamedTuple):
@@ -57,20 +71,23 @@ class Window(NamedTuple):
         return self.first + shift + filled / self.rate, self.last + shift
 
 
-class Met(NamedTuple, Generic[Line]):
-    """Another piece that a stream meets: where and when, whether it ``feeds`` this one, and the line that it is on."""
+class Contender(NamedTuple, Generic[Owner]):
+    """Another piece that a stream conflicts with: where and when, and whether it ``feeds`` this one.
 
-    meeting: Meeting
+    ``owner``: what its line is kept in.
+    """
+
+    conflict: Conflict
     window: Window
     feeds: bool
-    line: Line
+    owner: Owner
 
 
-class Held(NamedTuple, Generic[Line]):
-    """What a stream shares, and what it does to others that it meets."""
+class Delays(NamedTuple, Generic[Owner]):
+    """The stretches that a stream shares, and its effect on those that it shares them with."""
 
     shares: Shares
-    others: list[tuple[Met[Line], Turns]]
+    others: list[tuple[Contender[Owner], Interleaving]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,88 +108,102 @@ class Pace:
         return offset.hops * self.hop_room + offset.relays * self.relay_room
 
 
-def held_up(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> Held[Line]:
-    """What sharing adds to a stream that would be at its source's router as ``mine`` says, were it alone."""
+def delays_of(own: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> Delays[Owner]:
+    """What contention does to a stream that would be at its source's router as ``own`` says, were it alone."""
     shares: Shares = {}
-    others: list[tuple[Met[Line], Turns]] = []
-    after = {(each.line, each.meeting.other) for each in met if each.meeting.over == Over.OUT_OF_PE}
-    for each in met:
-        meeting = each.meeting
-        if meeting.in_order:
+    others: list[tuple[Contender[Owner], Interleaving]] = []
+    first_out = {
+        (each.owner, each.conflict.other) for each in contenders if each.conflict.resource == Resource.OUT_OF_PE
+    }
+    for contender in contenders:
+        conflict = contender.conflict
+        if conflict.in_order:  # 1, in wait_on_colour
             continue
-        own, its = _worst(mine, each, pace)
-        if own.cycles > 0:
-            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, own))
-        if its.cycles > 0 and (each.line, meeting.other) not in after:
-            others.append((each, its))
-    return Held(shares, others)
+        effect, effect_on_other = _worst(own, contender, pace)  # 2 to 4
+        if effect.cycles > 0:
+            shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
+        if effect_on_other.cycles > 0 and (contender.owner, conflict.other) not in first_out:
+            others.append((contender, effect_on_other))
+    return Delays(shares, others)
 
 
-def held_cycles(shares: Shares) -> tuple[float, int]:
+def delay_cycles(shares: Shares) -> tuple[float, int]:
     """Cycles that others hold up a stream, and how many streams are where that is worst.
 
     One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
     """
     worst = (0.0, 1)
-    for among in shares.values():
-        for low, _, _ in among:  # the sum is greatest where some stretch begins
-            here = [turns for a, b, turns in among if a <= low <= b]
-            pauses = [turns.words - turns.cycles for turns in here]
-            cycles = sum(turns.words for turns in here) - max(pauses)
-            worst = max(worst, (cycles, 1 + len(here)))
+    for stretches in shares.values():
+        for begin, _, _ in stretches:  # 5: the sum is greatest where some stretch begins
+            effects = [share.effect for share in stretches if share.low <= begin <= share.high]
+            pauses = [effect.words - effect.cycles for effect in effects]
+            cycles = sum(effect.words for effect in effects) - max(pauses)
+            worst = max(worst, (cycles, 1 + len(effects)))
     return worst
 
 
-def passed(mine: Window, met: Sequence[Met[Line]], pace: Pace) -> float:
+def wait_on_colour(own: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> float:
     """Cycles that a stream waits for those before it on its own colour to pass."""
     behind = [
-        theirs.last + pace.at(there) + 1 - mine.first - pace.at(here)
-        for meeting, theirs, _, _ in met
-        if meeting.in_order
-        for here, there in meeting.offsets
+        contender.window.last + pace.at(theirs) + 1 - own.first - pace.at(ours)
+        for contender in contenders
+        if contender.conflict.in_order
+        for ours, theirs in contender.conflict.offsets
     ]
     return max([0.0, *behind])
 
 
-def _worst(mine: Window, other: Met[Line], pace: Pace) -> tuple[Turns, Turns]:
+class _Place(NamedTuple):
+    """First and last word of a stream and of another one at one place of a line, and the lead of the other there."""
+
+    first: float
+    last: float
+    other_first: float
+    other_last: float
+    lag: float
+
+
+def _worst(own: Window, contender: Contender[Owner], pace: Pace) -> tuple[Interleaving, Interleaving]:
     """What two streams do to each other where that is worst.
 
-    A stream that is fed by the one that it meets comes some lag behind it. What holds up the other makes gaps in this
-    one when it comes round, which the other fills while they last, until as many words as take half of the lag are on
-    their way; those still come at half the rate when the other has ended.
+    A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
+    in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
+    are on their way; those still come at half the rate when the other has ended.
     """
-    most = Turns(0.0, 0.0), Turns(0.0, 0.0)
-    theirs = other.window
-    in_order = other.meeting.over == Over.OUT_OF_PE
-    for first, last, their_first, their_last, lag in _places(mine, other, pace):
-        both = max(first, their_first)
-        if both > min(last, their_last):
+    worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
+    other = contender.window
+    in_order = contender.conflict.resource == Resource.OUT_OF_PE
+    for place in _places(own, contender, pace):
+        both = max(place.first, place.other_first)
+        if both > min(place.last, place.other_last):
             continue
-        left, its = mine.rate * (last - both + 1), theirs.rate * (their_last - both + 1)
-        turns = _turns(mine.rate, left, theirs.rate, its, in_order=in_order)
-        if other.feeds:
-            cycles, words = turns[0]
-            behind = min(cycles, lag / 2)
-            turns = Turns(cycles + behind, words + behind), turns[1]
-        most = max(most, turns)
-    return most
+        words, other_words = own.rate * (place.last - both + 1), other.rate * (place.other_last - both + 1)
+        effect, effect_on_other = _interleave(own.rate, words, other.rate, other_words, in_order=in_order)  # 2, 3
+        if contender.feeds:  # 4
+            behind = min(effect.cycles, place.lag / 2)
+            effect = Interleaving(effect.cycles + behind, effect.words + behind)
+        worst = max(worst, (effect, effect_on_other))
+    return worst
 
 
-def _places(mine: Window, other: Met[Line], pace: Pace) -> list[tuple[float, ...]]:
-    """First and last word of both, and the other's lead, where they meet, and between where both come at once."""
-    found: list[tuple[float, ...]] = []
-    for here, there in other.meeting.offsets:
-        lag = mine.first + pace.at(here) - other.window.first - pace.at(there)
-        found.append((*mine.left_after(here, pace), *other.window.left_after(there, pace), lag))
-    for one, two in pairwise(tuple(found)):
-        before, behind = one[0] - one[2], two[0] - two[2]
+def _places(own: Window, contender: Contender[Owner], pace: Pace) -> list[_Place]:
+    """The ends of the stretch that both streams use, and the place between them where both come at once."""
+    other, ends = contender.window, list[_Place]()
+    for ours, theirs in contender.conflict.offsets:
+        lag = own.first + pace.at(ours) - other.first - pace.at(theirs)
+        ends.append(_Place(*own.left_after(ours, pace), *other.left_after(theirs, pace), lag))
+    between = []
+    for one, two in pairwise(ends):
+        before, behind = one.first - one.other_first, two.first - two.other_first
         if before * behind < 0:
             part = before / (before - behind)
-            found.append(tuple(a + part * (b - a) for a, b in zip(one, two, strict=True)))
-    return found
+            between.append(_Place(*(a + part * (b - a) for a, b in zip(one, two, strict=True))))
+    return ends + between
 
 
-def _turns(rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool) -> tuple[Turns, Turns]:
+def _interleave(
+    rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
+) -> tuple[Interleaving, Interleaving]:
     """What two streams do to each other that have so many words left, and bring so many a cycle where they are alone.
 
     While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
@@ -182,5 +213,5 @@ def _turns(rate: float, words: float, other_rate: float, other_words: float, *, 
     both = other_words / other_share
     if share > 0:
         both = min(both, words / share)
-    mine = Turns(both * (1 - share / rate), both * other_share)
-    return mine, Turns(both * (1 - other_share / other_rate), both * share)
+    effect = Interleaving(both * (1 - share / rate), both * other_share)
+    return effect, Interleaving(both * (1 - other_share / other_rate), both * share)

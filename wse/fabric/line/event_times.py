@@ -5,33 +5,37 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Moment(NamedTuple):
+class EventTime(NamedTuple):
     """A time, the total first, so that ``max`` finds the critical one; and what it was spent on.
 
-    ``hops`` has the cycles that sharing adds in it; ``shared`` says how many they are.
+    ``hops`` has the cycles that contention adds in it; ``contention`` says how many they are.
     """
 
     total: float = 0.0
     hops: float = 0.0
     relays: float = 0.0
     launch: float = 0.0
-    shared: float = 0.0
+    contention: float = 0.0
 
-    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> Moment:
-        """So much later."""
-        total, own, passed, launched, shared = self
-        return Moment(total + hops + relays + launch, own + hops, passed + relays, launched + launch, shared)
+    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> EventTime:
+        """The time so much later."""
+        return EventTime(
+            total=self.total + hops + relays + launch,
+            hops=self.hops + hops,
+            relays=self.relays + relays,
+            launch=self.launch + launch,
+            contention=self.contention,
+        )
 
-    def held(self, cycles: float) -> Moment:
-        """So much later for words of others."""
-        total, own, passed, launched, shared = self
-        return Moment(total + cycles, own + cycles, passed, launched, shared + cycles)
+    def delayed(self, cycles: float) -> EventTime:
+        """The time so much later, because of words of others."""
+        return self._replace(total=self.total + cycles, hops=self.hops + cycles, contention=self.contention + cycles)
 
 
-START: Final = Moment()
+START: Final = EventTime()
 
 
-class Passed(NamedTuple):
+class PassedPiece(NamedTuple):
     """A piece that words have come by.
 
     ``ago``: how long ago words that stream on without a stop left its source; ``room``: how many find place on the way
@@ -46,12 +50,15 @@ class Passed(NamedTuple):
 class Stream(NamedTuple):
     """Words at the router of a PE: the first and the last of them, and the way from the memory that they come from."""
 
-    first: Moment
-    last: Moment
-    way: tuple[Passed, ...]
+    first: EventTime
+    last: EventTime
+    way: tuple[PassedPiece, ...]
 
     def later(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
         """Farther by so many cycles, and of software as many for the first word alone, with room for so many words."""
         spent = {"hops": hops, "relays": relays + software}
-        way = tuple(Passed(piece, ago + hops + relays, had + room) for piece, ago, had in self.way)
-        return Stream(self.first.after(**spent), self.last.after(**spent), way)
+        return Stream(self.first.after(**spent), self.last.after(**spent), self.farther_back(hops + relays, room))
+
+    def farther_back(self, cycles: int, room: int) -> tuple[PassedPiece, ...]:
+        """The way, so many cycles and room for so many words farther from here."""
+        return tuple(PassedPiece(passed.piece, passed.ago + cycles, passed.room + room) for passed in self.way)

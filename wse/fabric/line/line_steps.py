@@ -1,4 +1,4 @@
-"""Times of a Program's LINE steps: one alone, or those that run together on the same PEs."""
+"""Times of a Program's patterns on lines: one alone, or those of an overlap group on the same PEs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.fabric.line.rounds import Rounds, rounds_of
-from wse.fabric.links.routes import Line
+from wse.fabric.links.routes import LongestLine
 from wse.fabric.links.traffic import Traffic
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -23,7 +23,7 @@ class LineSteps:
     def __init__(self, program: Program, traffic: Traffic, costs: LineCosts) -> None:
         self.program, self.traffic = program, traffic
         self.times = pattern_times(costs)
-        self._rounds: dict[tuple[LineSchedule, int, float, Line | None], Rounds] = {}
+        self._rounds: dict[tuple[LineSchedule, int, float, LongestLine | None], Rounds] = {}
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step sends words over links along the lines of a region."""
@@ -41,7 +41,7 @@ class LineSteps:
         """What the rounds of a step take whose pattern's rounds overlap; adding a received message takes so long."""
         pattern = self.program.patterns[phase.steps.pattern[step]]
         words = self.traffic.transfer(phase, step, slots, turn).words
-        line = self.traffic.ways.line(int(phase.steps.stage[step]), int(phase.steps.axis[step]))
+        line = self.traffic.routes.line(int(phase.steps.stage[step]), int(phase.steps.axis[step]))
         key = (pattern, words, add_cycles, line)
         if key not in self._rounds:
             carried, places = (words * line.streams, line.places) if line else (words, None)
@@ -53,6 +53,6 @@ class LineSteps:
         pattern = self.program.patterns[phase.steps.pattern[step]]
         words, axis = self.traffic.transfer(phase, step, slots, turn).words, int(phase.steps.axis[step])
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
-        line = self.traffic.ways.line(int(phase.steps.stage[step]), axis)
+        line = self.traffic.routes.line(int(phase.steps.stage[step]), axis)
         found = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
         return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]

@@ -4,15 +4,18 @@ A message is a stream of words. Its first word leaves the sender's router at som
 and the rest follow one a cycle, with a pause where the machine's vector operations make one. A PE does its operations
 in their order:
 
-- an operation begins when its first word is in the PE, one ramp after it came to the router, and the PE is free; it
-  does a word a cycle, and its results are at the router one ramp later: a word sent from memory one ramp and one cycle
-  after the operation begins;
-- a receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one
-  add after it arrived, so a chain costs hop + 2 ramp + 1 a relay (6 on WSE-2) and streams;
-- from the end of one operation of a PE to the start of the next lies a launch gap; words that wait meanwhile do so in
-  the PE's queue and have the ramp behind them: they took it from the stream that was being received;
-- a receive that only stores does not hold up the PE's own sends (another microthread takes it);
-- streams that are on one link or one ramp at the same time share it (``wse.fabric.line.contention``).
+1. An operation begins when its first word is in the PE, one ramp after it came to the router, and the PE is free; it
+   does a word a cycle, and its results are at the router one ramp later: a word sent from memory one ramp and one cycle
+   after the operation begins.
+2. A receive that combines and is followed by a send is one fused operation: the first word leaves two ramps and one add
+   after it arrived, so a chain costs hop + 2 ramp + 1 a relay (6 on WSE-2) and streams.
+3. From the end of one operation of a PE to the start of the next lies a launch gap; words that wait meanwhile do so in
+   the PE's queue and have the ramp behind them: they took it from the stream that was being received.
+4. A receive that only stores does not hold up the PE's own sends: another microthread takes it.
+5. Streams that are on one link or one ramp at the same time share it (`wse.fabric.line.contention`). A stream is worked
+   out when its turn in the pattern comes, with the windows of those before it; it delays stored ones afterwards.
+6. Words that wait at their end fill the queues and wires of their way back to where they come from; only what finds no
+   room there leaves later.
 
 Source of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
 (github.com/pr0f3ss/SpMM_Cerebras) and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888), whose additive
@@ -25,11 +28,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wse.fabric.causes import Cycles
-from wse.fabric.line.conflicts import Meeting
-from wse.fabric.line.contention import Met, Pace, Shares, Turns, Window, held_cycles, held_up, passed
-from wse.fabric.line.event_times import START, Moment, Passed, Stream
+from wse.fabric.line.conflicts import Conflict
+from wse.fabric.line.contention import (
+    Contender,
+    Interleaving,
+    Pace,
+    Share,
+    Shares,
+    Window,
+    delay_cycles,
+    delays_of,
+    wait_on_colour,
+)
+from wse.fabric.line.event_times import START, EventTime, PassedPiece, Stream
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.segments import I32, Leg, LinePlan, plan_legs
+from wse.fabric.line.segments import I32, LinePlan, PathSegment, plan_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,7 @@ class LineTime:
     streams: int = 1
 
 
-Meetings = Mapping[tuple[int, int], list[list[Meeting]]]
+Conflicts = Mapping[tuple[int, int], list[list[Conflict]]]
 
 
 def line_cycles(messages: I32, words: int, costs: LineCosts, channel: I32 | None = None) -> Cycles:
@@ -59,82 +72,82 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, channel: I32 | None
         costs: Constants.
         channel: int32 ``[m]``: their colours, where the pattern fixes them.
     """
-    return lines_time([(plan_legs(messages, channel), words)], costs, {}).cycles
+    return lines_time([(plan_line(messages, channel), words)], costs, {}).cycles
 
 
-def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, meetings: Meetings) -> LineTime:
+def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Conflicts) -> LineTime:
     """Cycles of patterns that run at the same time through the same PEs, the first one's threads before the others'.
 
     Args:
         transfers: (plan, words) of each.
         costs: Constants.
-        meetings: Where pieces of a pattern meet those of an earlier one, by (pattern, earlier pattern).
+        conflicts: Where pieces of a pattern meet those of an earlier one, by (pattern, earlier pattern).
     """
-    lines: list[_Line] = []
+    lines: list[_LineState] = []
     for i, (plan, words) in enumerate(transfers):
-        others = [(line, meetings[i, j]) for j, line in enumerate(lines) if (i, j) in meetings]
-        line = _Line(plan, words, costs, others)
-        for leg in plan.legs:
-            line.leg(leg)
+        others = [(line, conflicts[i, j]) for j, line in enumerate(lines) if (i, j) in conflicts]
+        line = _LineState(plan, words, costs, others)
+        for segment in plan.segments:
+            line.carry_out(segment)
         line.finish()
         lines.append(line)
     end = max((line.end() for line in lines), default=START)
     streams = max((line.streams for line in lines), default=1)
     cycles = Cycles(total=end.total, hops=end.hops, relays=end.relays, launch=end.launch)
-    return LineTime(cycles, end.shared, streams if end.shared else 1)
+    return LineTime(cycles, end.contention, streams if end.contention else 1)
 
 
-class _Line:
+class _LineState:
     def __init__(
-        self, plan: LinePlan, words: int, costs: LineCosts, others: list[tuple[_Line, list[list[Meeting]]]]
+        self, plan: LinePlan, words: int, costs: LineCosts, others: list[tuple[_LineState, list[list[Conflict]]]]
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
         self.pace = Pace(hop=costs.hop, relay=costs.fused, hop_room=costs.hop_room, relay_room=costs.relay_room)
-        self.free: dict[int, Moment] = {}  # when a PE's last operation ended
+        self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
-        self.stored: dict[int, Moment] = {}  # when the words of a piece were in memory beside the main thread
+        self.stored: dict[int, EventTime] = {}  # when the words of a piece were in memory beside the main thread
         self.shares: dict[int, Shares] = {}  # of each piece with those before it
         self.later: dict[int, Shares] = {}  # of stored ones with those that were worked out after them
         self.streams = 1
 
-    def leg(self, leg: Leg) -> None:
-        """Carry out one leg."""
+    def carry_out(self, segment: PathSegment) -> None:
+        """Carry out one segment: its send, its relays, and its arrivals."""
         costs, pieces = self.costs, self.plan.pieces
-        stream = self._send(leg.source)
-        if leg.relays >= 0:
-            stream = self._through((leg.relays,), stream)
-            hops, count = pieces[leg.relays].hops, pieces[leg.relays].relays
+        stream = self._send(segment.source)  # 1, 2
+        if segment.relays >= 0:
+            stream = self._through((segment.relays,), stream)  # 5
+            hops, count = pieces[segment.relays].hops, pieces[segment.relays].relays
             room = hops * costs.hop_room + count * costs.relay_room
             times = {"hops": hops * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
-            stream = self._by(leg.relays, stream).later(room, **times)
-        if leg.target < 0:
-            stream = self._through(leg.pieces, stream)
-        for number in leg.pieces:
+            stream = self._by(segment.relays, stream).later(room, **times)
+        if segment.target < 0:
+            stream = self._through(segment.pieces, stream)
+        for number in segment.pieces:
             count = pieces[number].hops
             arrived = self._by(number, stream).later(count * costs.hop_room, hops=count * costs.hop)
-            if leg.target >= 0:
-                self.waiting.setdefault(leg.target, []).append(arrived)
-            else:
+            if segment.target >= 0:
+                self.waiting.setdefault(segment.target, []).append(arrived)
+            else:  # 4
                 self.stored[number] = arrived.last.after(relays=costs.ramp + 1)
 
     @staticmethod
     def _by(piece: int, stream: Stream) -> Stream:
-        return stream._replace(way=(*stream.way, Passed(piece, 0, 0)))
+        return stream._replace(way=(*stream.way, PassedPiece(piece, 0, 0)))
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
         for pe in list(self.waiting):
             self._operate(pe, self.waiting.pop(pe))
 
-    def end(self) -> Moment:
+    def end(self) -> EventTime:
         """When the last operation ended."""
         stored = dict(self.stored)
         for piece, later in self.later.items():
             before = self.shares.get(piece, {})
-            both = {over: before.get(over, []) + later.get(over, []) for over in {**before, **later}}
-            stored[piece] = stored[piece].held(held_cycles(both)[0] - held_cycles(before)[0])
+            both = {resource: before.get(resource, []) + later.get(resource, []) for resource in {**before, **later}}
+            stored[piece] = stored[piece].delayed(delay_cycles(both)[0] - delay_cycles(before)[0])
         return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> Stream:
@@ -142,29 +155,33 @@ class _Line:
         received = self.waiting.pop(pe, [])
         begin, last = self._operate(pe, received, sends=True)
         fused, room = self.costs.fused, self.costs.relay_room
-        way = tuple(Passed(piece, ago + fused, had + room) for piece, ago, had in received[-1].way) if received else ()
+        way = (
+            tuple(PassedPiece(piece, ago + fused, had + room) for piece, ago, had in received[-1].way)
+            if received
+            else ()
+        )
         out = self.costs.ramp + 1
         return Stream(begin.after(relays=out), last.after(relays=out), way)
 
-    def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[Moment, Moment]:
+    def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[EventTime, EventTime]:
         """The cycles of the first and last word of the PE's last operation: the last receive, or words of its own."""
         costs, begin, last = self.costs, START, START
         for i, stream in enumerate(received):
             ready = stream.first.after(relays=costs.ramp)
-            begin = max(self._free(pe), ready)
+            begin = max(self._free(pe), ready)  # 1
             if sends and i + 1 == len(received):
                 begin = begin.after(relays=costs.relay)
             piece, ago, _ = stream.way[-1]
             before = begin.total - costs.ramp - ago
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
-                begin, before = begin.held(behind), before + behind
+                begin, before = begin.delayed(behind), before + behind
             stall = begin.total - ready.total
-            self._push_back(stream, begin.total, begin.total + self.tail, stall)
-            held = self._held(stream.way, piece, Window(before, before + self.tail, self.words))
-            taken = self._taken(stream, received[i + 1 :], begin)
+            self._push_back(stream, begin.total, begin.total + self.tail, stall)  # 6
+            delay = self._delay(stream.way, piece, Window(before, before + self.tail, self.words))  # 5
+            taken = self._taken(stream, received[i + 1 :], begin)  # 3
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
-            last = max(last, begin.after(hops=self.tail).held(held + taken))
+            last = max(last, begin.after(hops=self.tail).delayed(delay + taken))
             self._push_back(stream, begin.total, last.total, stall)
             self.free[pe] = last.after(relays=1)
         if not received:
@@ -184,7 +201,7 @@ class _Line:
             window = Window(first, last - ramp - ago, self.words, gone, room + self.costs.waiting_words)
             self.windows[piece] = window
 
-    def _taken(self, stream: Stream, later: list[Stream], begin: Moment) -> int:
+    def _taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
@@ -201,7 +218,7 @@ class _Line:
     def _channel(self, stream: Stream) -> int:
         return self.plan.pieces[stream.way[-1].piece].channel
 
-    def _free(self, pe: int) -> Moment:
+    def _free(self, pe: int) -> EventTime:
         """When the PE can start another operation."""
         free = self.free.get(pe)
         return START if free is None else free.after(launch=self.costs.gap)
@@ -211,40 +228,44 @@ class _Line:
         alone = Window(stream.first.total, stream.last.total, self.words)
         behind = max(self._behind(piece, alone) for piece in pieces)
         if behind > 0:
-            stream = stream._replace(first=stream.first.held(behind), last=stream.last.held(behind))
+            stream = stream._replace(first=stream.first.delayed(behind), last=stream.last.delayed(behind))
             alone = Window(stream.first.total, stream.last.total, self.words)
-        cycles = max(self._held(stream.way, piece, alone) for piece in pieces)
-        last = max(stream.last, stream.first.after(hops=self.tail).held(cycles))
+        cycles = max(self._delay(stream.way, piece, alone) for piece in pieces)
+        last = max(stream.last, stream.first.after(hops=self.tail).delayed(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
         return stream._replace(last=last)
 
-    def _behind(self, piece: int, mine: Window) -> float:
+    def _behind(self, piece: int, own: Window) -> float:
         """Cycles for which words on the same colour are still before these."""
-        return passed(mine, self._met(self.plan.meetings[piece], ()), self.pace)
+        return wait_on_colour(own, self._contenders(self.plan.conflicts[piece], ()), self.pace)
 
-    def _held(self, way: tuple[Passed, ...], piece: int, mine: Window) -> float:
-        """Cycles that sharing adds to a piece's words; those that they share with are held up as well."""
-        met = self._met(self.plan.meetings[piece], way)
-        for line, meetings in self.others:
-            met += line._met(meetings[piece], ())
-        if not met:
+    def _delay(self, way: tuple[PassedPiece, ...], piece: int, own: Window) -> float:
+        """Cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
+        contenders = self._contenders(self.plan.conflicts[piece], way)
+        for line, conflicts in self.others:
+            contenders += line._contenders(conflicts[piece], ())
+        if not contenders:
             return 0.0
-        held = held_up(mine, met, self.pace)
-        self.shares[piece] = held.shares
-        cycles, streams = held_cycles(held.shares)
+        delays = delays_of(own, contenders, self.pace)
+        self.shares[piece] = delays.shares
+        cycles, streams = delay_cycles(delays.shares)
         self.streams = max(self.streams, streams)
-        for other, turns in held.others:
-            other.line.hold(other.meeting, turns)
+        for other, effect in delays.others:
+            other.owner.delay(other.conflict, effect)
         return cycles
 
-    def hold(self, meeting: Meeting, turns: Turns) -> None:
+    def delay(self, conflict: Conflict, effect: Interleaving) -> None:
         """Hold up a stored piece, which was worked out without those that it meets there."""
-        if meeting.other in self.stored:
-            shares = self.later.setdefault(meeting.other, {})
-            shares.setdefault(meeting.over, []).append((meeting.low, meeting.high, turns))
+        if conflict.other in self.stored:
+            shares = self.later.setdefault(conflict.other, {})
+            shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
 
-    def _met(self, meetings: list[Meeting], way: tuple[Passed, ...]) -> list[Met[_Line]]:
+    def _contenders(self, conflicts: list[Conflict], way: tuple[PassedPiece, ...]) -> list[Contender[_LineState]]:
         feeding = {passed.piece for passed in way}
-        known = ((m, self.windows[m.other]) for m in meetings)
-        return [Met(m, window, m.other in feeding, self) for m, window in known if window is not None]
+        known = ((conflict, self.windows[conflict.other]) for conflict in conflicts)
+        return [
+            Contender(conflict, window, conflict.other in feeding, self)
+            for conflict, window in known
+            if window is not None
+        ]

@@ -1,9 +1,17 @@
 """Cycles of a pattern whose words are cut into parts, as in a ring: rounds in which every PE sends and receives a part.
 
-Nothing is fused: a PE sends in a thread of its own beside the one that receives, so that everybody may send before it
-receives; a send waits for the operation that wrote its part. All messages of a round are worked out at once, as arrays
-over PEs, in the terms of ``wse.fabric.line.line_time``. Streams of a ring never share a link: each has its own between
-two neighbours, at most two hops apart.
+All messages of a round, in which no PE sends or receives twice, are worked out at once, as arrays over PEs, in the
+terms of `wse.fabric.line.line_time`. Nothing is fused: a PE sends in a thread of its own beside the one that receives,
+so that everybody may send before it receives. For each message of a round:
+
+1. It leaves when its PE has sent the last one, a gap ago, and when the operation is over that wrote or read its part.
+2. Its first word is in the other PE after the hops between them and a ramp at either end.
+3. One that combines is received when the PE has added the last one, a gap ago; one that is stored, when the last stored
+   one is there and its part is no longer in use.
+4. Words beyond those that the queues on the way hold leave when the receiver has taken others in: until then the sender
+   is busy.
+
+Streams of a ring never share a link: each has its own between two neighbours, at most two hops apart.
 """
 
 from __future__ import annotations
@@ -28,11 +36,11 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
     ``places`` has the hops of the line's PEs from the first.
     """
-    mine = slice(*schedule.first[variant : variant + 2])
+    span = slice(*schedule.first[variant : variant + 2])
     messages, _, part = schedule.of_variant(variant)
     assert part is not None
-    size = schedule.carried(words)[mine]
-    line = _Line(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
+    size = schedule.carried(words)[span]
+    line = _PartState(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
     for first, end in _rounds(messages):
         sent = np.arange(first, end)[size[first:end] > 0]
         if len(sent):
@@ -53,7 +61,7 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], len(messages)], strict=True))
 
 
-class _Line:
+class _PartState:
     """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
 
     def __init__(self, places: I64, parts: int, costs: LineCosts) -> None:
@@ -68,14 +76,14 @@ class _Line:
         source, target, arrival = messages.T
         costs, tail = self.costs, self.costs.tails(words)
         gap = _spent(launch=costs.gap)
-        begin = _later(self.sending[:, source] + gap, self.used[:, source, part])
-        hops = np.abs(self.places[target] - self.places[source])
+        begin = _later(self.sending[:, source] + gap, self.used[:, source, part])  # 1
+        hops = np.abs(self.places[target] - self.places[source])  # 2
         ready = begin + _spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop)
-        adds = np.isin(arrival, COMBINING)
+        adds = np.isin(arrival, COMBINING)  # 3
         free = np.where(adds, self.adding[:, target] + gap, _later(self.storing[:, target], self.used[:, target, part]))
         received = _later(free, ready)
         done = received + _spent(hops=tail, relays=1)
-        # Words beyond those that the queues between hold leave when the receiver has taken others in.
+        # 4
         room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
         left = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
         sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), left), begin + _spent(tail, 1))
@@ -90,7 +98,7 @@ class _Line:
 
 
 def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """A stretch of time to be added to moments ``[4, n]``."""
+    """A stretch of time to be added to times ``[4, n]``."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     spent = np.zeros((4, len(hops)))
     spent[HOPS], spent[RELAYS], spent[LAUNCH] = hops, relays, launch

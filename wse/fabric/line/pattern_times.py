@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from wse.fabric.line.conflicts import Meeting, meetings
+from wse.fabric.line.conflicts import Conflict, find_conflicts
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime, lines_time
 from wse.fabric.line.part_time import part_time
 from wse.fabric.line.pieces import Places
-from wse.fabric.line.segments import LinePlan, plan_legs
-from wse.fabric.links.routes import Line
+from wse.fabric.line.segments import LinePlan, plan_line
+from wse.fabric.links.routes import LongestLine
 from wse_mappings.schedule import LineSchedule
 
 MOST_PLANS: Final = 512
-"""Variants of patterns whose legs and times are kept."""
+"""Variants of patterns whose segments and times are kept."""
 
 
 class LinePattern(NamedTuple):
@@ -30,7 +30,7 @@ class LinePattern(NamedTuple):
     variant: int
     words: int
     axis: int
-    line: Line | None = None
+    line: LongestLine | None = None
 
     @property
     def carried(self) -> int:
@@ -54,8 +54,8 @@ class PatternTimes:
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
-        self._plans: dict[tuple[LineSchedule, int, Line | None], LinePlan] = {}
-        self._meetings: dict[tuple[object, ...], list[list[Meeting]]] = {}
+        self._plans: dict[tuple[LineSchedule, int, LongestLine | None], LinePlan] = {}
+        self._conflicts: dict[tuple[object, ...], list[list[Conflict]]] = {}
         self._times: dict[tuple[LinePattern, ...], LineTime] = {}
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
@@ -65,7 +65,7 @@ class PatternTimes:
         """
         key = tuple(transfers)
         if len(self._plans) > MOST_PLANS:
-            for kept in (self._plans, self._meetings, self._times):
+            for kept in (self._plans, self._conflicts, self._times):
                 kept.clear()
         if key not in self._times:
             self._times[key] = self._time(key)
@@ -76,19 +76,19 @@ class PatternTimes:
         apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
         alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in apart]
         plans = [(self._plan(transfer), transfer.carried) for transfer in whole]
-        met = {(i, j): self._met(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
-        return max([lines_time(plans, self.costs, met), *alone], key=lambda time: time.cycles)
+        conflicts = {(i, j): self._conflicts_of(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
+        return max([lines_time(plans, self.costs, conflicts), *alone], key=lambda time: time.cycles)
 
     def _plan(self, transfer: LinePattern) -> LinePlan:
         key = (transfer.schedule, transfer.variant, transfer.line)
         if key not in self._plans:
             messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
-            self._plans[key] = plan_legs(messages, channel, transfer.places)
+            self._plans[key] = plan_line(messages, channel, transfer.places)
         return self._plans[key]
 
-    def _met(self, later: LinePattern, earlier: LinePattern) -> list[list[Meeting]]:
+    def _conflicts_of(self, later: LinePattern, earlier: LinePattern) -> list[list[Conflict]]:
         key = (*later[:2], later.line, *earlier[:2], earlier.line, later.axis == earlier.axis)
-        if key not in self._meetings:
+        if key not in self._conflicts:
             pieces = self._plan(later).pieces, self._plan(earlier).pieces
-            self._meetings[key] = meetings(*pieces, same=False, links=later.axis == earlier.axis)
-        return self._meetings[key]
+            self._conflicts[key] = find_conflicts(*pieces, same=False, links=later.axis == earlier.axis)
+        return self._conflicts[key]

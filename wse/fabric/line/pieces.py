@@ -16,7 +16,7 @@ Places = npt.NDArray[np.int64] | None
 NOTHING: Final = (0, -1)
 
 
-class Over(IntEnum):
+class Resource(IntEnum):
     """What two pieces may share."""
 
     UP = 0  # links toward higher indices
@@ -30,14 +30,14 @@ class Piece:
     """Words on their way along the line, at one pace.
 
     Attributes:
-        sources, targets: Of its messages; more than one where a leg has messages side by side.
+        sources, targets: Of its messages; more than one where a segment has messages side by side.
         relayed: Whether the PEs between receive and send on, and do not just pass.
         main: Whether the receiver takes them in its main thread, which does one operation after another.
         channel: The colour that they come on, -1 for one of their own.
         places: Of the line's PEs.
         hops: Links of the longest message.
         relays: PEs that receive and send on.
-        spans: First and last PE of what it uses, by ``Over``: links are numbered by the PE that they leave. (0, -1)
+        spans: First and last PE of what it uses, by ``Resource``: links are numbered by the PE that they leave. (0, -1)
             where it uses nothing.
     """
 

@@ -2,8 +2,14 @@
 
 The rounds of a reduce whose root moves along the ring do not wait for each other: far PEs are ahead of those near the
 root. What a further round adds is the time from one root's last sum to the next root's, which hangs on the few PEs that
-lie between them; the way along the whole line is paid once. Rounds are worked out one after another on one line, as in
-``wse.fabric.line.line_time`` but with PEs that stay busy, until the time between them is known.
+lie between them; the way along the whole line is paid once.
+
+1. The first round is worked out on the line that takes longest alone.
+2. Few rounds are all worked out, one after another on some lines, as in `wse.fabric.line.line_time` but with PEs that
+   stay busy: a further round adds the mean of what the slowest line's rounds add.
+3. Of many rounds a sample is worked out on the line in the middle, from the start and from the half, because the root
+   goes one way in the first half and the other way in the second; the first rounds of a sample do not count, until PEs
+   are busy as they are later on.
 
 Two ways of passing sums on: fused, words stream through a PE; or stored and forwarded, a PE has received and added a
 whole message before it sends its own, and each of these transfers is started and awaited at the cost of one.
@@ -44,24 +50,25 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
         costs: Constants.
         places: Hops of the line's PEs from the first.
     """
-    first = _Line(words, add_cycles, costs, places, stored=schedule.stored)
+    first = _RoundState(words, add_cycles, costs, places, stored=schedule.stored)
+    # 1
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
-    if count <= MOST_ROUNDS:
-        some = sorted({0, 1 % lines, lines // 2, lines - 1})
-        last = max(_ends(schedule, line, range(count), first)[-1] for line in some)
+    if count <= MOST_ROUNDS:  # 2
+        sample = sorted({0, 1 % lines, lines // 2, lines - 1})
+        last = max(_ends(schedule, line, range(count), first)[-1] for line in sample)
         period = (last - first.end) / max(1, count - 1)
-    else:  # the root goes one way in the first half of the rounds, and the other way in the second
+    else:  # 3
         spans = [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
         ends = [_ends(schedule, lines // 2, span, first) for span in spans]
         period = sum(end[-1] - end[SETTLING_ROUNDS] for end in ends) / 2 / (COUNTED_ROUNDS - 1 - SETTLING_ROUNDS)
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 
-def _ends(schedule: LineSchedule, line: int, turns: range, like: _Line) -> list[float]:
+def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
     """The cycles in which the rounds of a line end, starting with all PEs free."""
-    run = _Line(like.words, like.add, like.costs, like.places, stored=like.stored)
-    return [run.round(schedule.of_line(line, turn)) for turn in turns]
+    state = _RoundState(template.words, template.add, template.costs, template.places, stored=template.stored)
+    return [state.round(schedule.of_line(line, turn)) for turn in turns]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
@@ -69,7 +76,7 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
     return costs.sync + costs.tail(2 * words)
 
 
-class _Line:
+class _RoundState:
     """PEs of a line, with the cycle from which each is free."""
 
     def __init__(self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, stored: bool) -> None:

@@ -1,8 +1,8 @@
-"""The messages of a line as legs, which take one calculation each.
+"""The messages of a line as path segments, which take one calculation each.
 
-A leg is one message; or a run of messages between neighbours whose PEs between do nothing but receive and send on; or
-messages side by side that are the only ones of their PEs and use no link twice. Words, costs and times are not known
-here: a plan is made once for a pattern.
+A segment is one message; or a run of messages between neighbours whose PEs between do nothing but receive and send on;
+or messages side by side that are the only ones of their PEs and use no link twice. Words, costs and times are not known
+here: a plan is made once for a pattern. (The ``segments`` of a pattern are stretches of its line, another matter.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.line.conflicts import Meeting, meetings
+from wse.fabric.line.conflicts import Conflict, find_conflicts
 from wse.fabric.line.pieces import Piece, Places, one_message, side_by_side
 from wse_mappings.schedule import COMBINING, Arrival
 
@@ -20,13 +20,13 @@ I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class PathSegment:
     """One send, and what comes of it.
 
     Attributes:
         source: The PE that sends.
         relays: The run of neighbours that it goes through first, a piece; -1 for none.
-        pieces: The last or only message of the leg, or the two directions of a multicast, as pieces.
+        pieces: The last or only message of the segment, or the two directions of a multicast, as pieces.
         target: The PE that takes the words in its main thread; -1 where they are stored beside it.
     """
 
@@ -38,11 +38,11 @@ class Leg:
 
 @dataclass(slots=True)
 class LinePlan:
-    """What one line does in one round of a pattern: legs in order, their pieces, and where those meet."""
+    """What one line does in one round of a pattern: segments in order, their pieces, and where those meet."""
 
-    legs: list[Leg] = field(default_factory=list)
+    segments: list[PathSegment] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
-    meetings: list[list[Meeting]] = field(default_factory=list)  # of each piece with earlier ones
+    conflicts: list[list[Conflict]] = field(default_factory=list)  # of each piece with earlier ones
 
     def add(self, piece: Piece) -> int:
         """Append a piece; its number."""
@@ -50,8 +50,8 @@ class LinePlan:
         return len(self.pieces) - 1
 
 
-def plan_legs(messages: I32, channel: I32 | None = None, places: Places = None) -> LinePlan:
-    """The legs of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
+def plan_line(messages: I32, channel: I32 | None = None, places: Places = None) -> LinePlan:
+    """The segments of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
 
     ``places`` has the hops of its PEs from the first.
     """
@@ -60,7 +60,7 @@ def plan_legs(messages: I32, channel: I32 | None = None, places: Places = None) 
     if travels.any():
         colours = np.full(len(messages), -1, np.int32) if channel is None else channel
         _Planning(messages[travels], colours[travels], places, plan).all()
-        plan.meetings = meetings(plan.pieces, plan.pieces, same=True)
+        plan.conflicts = find_conflicts(plan.pieces, plan.pieces, same=True)
     return plan
 
 
@@ -106,7 +106,7 @@ class _Planning:
             )
             for n, target in enumerate(self.target[i:end].tolist())
         )
-        self.plan.legs.append(Leg(source, -1, pieces, -1))
+        self.plan.segments.append(PathSegment(source, -1, pieces, -1))
         return end
 
     def _run(self, i: int, last: int) -> int:
@@ -120,7 +120,7 @@ class _Planning:
             before, target, self.places, relayed=False, everywhere=False, main=main, channel=channel
         )
         piece = self.plan.add(last_piece)
-        self.plan.legs.append(Leg(source, relays, (piece,), target if main else -1))
+        self.plan.segments.append(PathSegment(source, relays, (piece,), target if main else -1))
         return last + 1
 
     def _independent(self) -> bool:
@@ -139,4 +139,4 @@ class _Planning:
 
     def _side_by_side(self) -> None:
         piece = self.plan.add(side_by_side(self.source.tolist(), self.target.tolist(), self.places))
-        self.plan.legs.append(Leg(int(self.source[0]), -1, (piece,), -1))
+        self.plan.segments.append(PathSegment(int(self.source[0]), -1, (piece,), -1))

@@ -11,7 +11,7 @@ import numpy as np
 
 from wse.fabric.expert_costs import Pairs, by_column
 from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
-from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
 from wse.program.phase import Phase
@@ -91,7 +91,7 @@ def layer_links(
             moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
             parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
-        yield from _by_wafer(fabric.ways, tuple(layers), np.concatenate(parts), np.concatenate(regions))
+        yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
 def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
@@ -186,11 +186,11 @@ def _times(rectangles: I64, times: int) -> I64:
     return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
 
 
-def _by_wafer(ways: Ways, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         mine, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
-        if not ways.whole:
-            yield _on_fabric(layers, wafer, ways.words_on(wafer, mine))
+        if not routes.whole:
+            yield _on_fabric(layers, wafer, routes.words_on(wafer, mine))
             continue
         around = np.concatenate([mine, there])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))

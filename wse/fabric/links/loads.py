@@ -79,9 +79,9 @@ def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
     low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
     inside = high > low
     unit, low, high = unit[inside], low[inside], high[inside]
-    ways = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
+    directions = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
     found = np.empty_like(unit)
-    found[:, PLANE] = ways[unit[:, PLANE]]
+    found[:, PLANE] = directions[unit[:, PLANE]]
     across, along = ((ROW, END_ROW), (COL, END_COL)) if axis == ROWS else ((COL, END_COL), (ROW, END_ROW))
     corner = (rect.row, rect.col) if axis == ROWS else (rect.col, rect.row)
     found[:, across[0]], found[:, across[1]] = low + corner[0], high + corner[0]

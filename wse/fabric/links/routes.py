@@ -36,7 +36,7 @@ DIRECTIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LongestLine:
     """The longest of the lines along an axis of all regions of one shape, which stands for all of them.
 
     Attributes:
@@ -52,13 +52,13 @@ class Line:
     streams: int
 
     @classmethod
-    def of(cls, hops: I64, farthest: int, streams: int) -> Line:
+    def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
         """A line with so many hops between neighbours."""
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
 
 
-class Ways:
+class Routes:
     """Distances and physical links on the wafers of a Program.
 
     ``meshes`` has where each wafer's PEs are; it is empty where all of them are whole.
@@ -135,12 +135,12 @@ class Ways:
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
-    def line(self, stage: int, axis: int) -> Line | None:
+    def line(self, stage: int, axis: int) -> LongestLine | None:
         """The line that stands for a stage's own; None on a whole wafer, where neighbours are a hop apart."""
         placed = self.program.stages[stage]
         return None if self.whole else self._longest(placed.rect.rows, placed.rect.cols, placed.span, axis)
 
-    def _longest_line(self, rows: int, cols: int, span: int, axis: int) -> Line:
+    def _longest_line(self, rows: int, cols: int, span: int, axis: int) -> LongestLine:
         """The longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
         alike = [s for s in self.program.stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
         regions = [(self.meshes[wafer], stage.rect) for stage in alike for wafer in stage.wafers]
@@ -155,7 +155,7 @@ class Ways:
             farthest = max(farthest, int(lines.max(initial=1)))
         if axis == ROWS:
             longest = np.tile(np.append(longest, 1), span)[:-1]  # no link leads from one wafer's row to the next one's
-        return Line.of(longest, farthest, max(mesh.streams(axis, rect) for mesh, rect in regions))
+        return LongestLine.of(longest, farthest, max(mesh.streams(axis, rect) for mesh, rect in regions))
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
         """Words times physical links, over rectangles of one plane."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.fabric.links.link_map import COL, END_COL, I64, PLANE
 from wse.fabric.links.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
-from wse.fabric.links.routes import DIRECTIONS, Ways
+from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS, Kind
@@ -37,8 +37,8 @@ class Moved(NamedTuple):
 class Traffic:
     """The traffic of a Program's steps. Keeps what a pattern does, whatever the words."""
 
-    def __init__(self, program: Program, ways: Ways | None = None) -> None:
-        self.program, self.ways = program, ways or Ways(program)
+    def __init__(self, program: Program, routes: Routes | None = None) -> None:
+        self.program, self.routes = program, routes or Routes(program)
         self._unit: dict[tuple[LineSchedule, int, int], I64] = {}
         self._carried: dict[tuple[LineSchedule, int, int, range], int] = {}
 
@@ -64,7 +64,7 @@ class Traffic:
         if isinstance(messages, Translation) and not transfer.in_memory:
             rectangles = self.translation(transfer, messages)
             carried = transfer.words * transfer.site.placed.rect.rows * messages.cols
-            return Moved(carried, self.ways.hops_of(rectangles), 0, rectangles)
+            return Moved(carried, self.routes.hops_of(rectangles), 0, rectangles)
         return Moved(0, 0, 0, NOTHING)
 
     def moved_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> Moved:
@@ -123,12 +123,12 @@ class Traffic:
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
         payload = transfer.crossing_bytes * len(transfer.crossings)
-        return Moved(words, self.ways.hops_of(rectangles), payload, rectangles)
+        return Moved(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
         """The rectangles of a region whose columns are counted through all of its wafers."""
         found = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
-        return Moved(words, self.ways.hops_of(found), 0, found)
+        return Moved(words, self.routes.hops_of(found), 0, found)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:

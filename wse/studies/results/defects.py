@@ -79,11 +79,11 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    lines = [fabric.ways.line(stage, axis) for stage in range(len(fabric.program.stages))]
+    lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
     return max(int(line.places[end]) - end for line, end in zip(lines, ends, strict=True) if line is not None)
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    lines = [fabric.ways.line(stage, axis) for stage in range(len(fabric.program.stages))]
+    lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max(line.streams for line in lines if line is not None)

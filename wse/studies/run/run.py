@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wse.compiler.options import DECODE, PREFILL
 from wse.errors import BadInput, BadTrace
+from wse.execute.backend import Backend, MakeBackend
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
@@ -42,6 +43,7 @@ def run(
     trace_policy: str = STOP,
     record: Sequence[int] = (),
     wavelets: bool = False,
+    make_backend: MakeBackend = Engine,
     on_text: OnText = lambda text: None,
     on_warning: Callable[[str], None] = lambda message: None,
     on_ready: OnReady = lambda done, total, name: None,
@@ -55,6 +57,7 @@ def run(
         trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
         record: Indices of ops, ascending; what they make is kept in the trace.
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
+        make_backend: Makes what executes the Program.
         on_text: Hears the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Hears why the run goes on without a trace.
         on_ready: Hears (done, all, name) while kernels compile.
@@ -78,7 +81,7 @@ def run(
     opened = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
     try:
         with TraceKeeper(opened, trace_policy, on_warning) as keeper:
-            engine = Engine(
+            engine = make_backend(
                 program,
                 loaded.spec,
                 checkpoint.rows,
@@ -116,7 +119,7 @@ class _Session:
     """The users' prompts and what follows them."""
 
     def __init__(
-        self, prepared: Prepared, program: Program, engine: Engine, keeper: TraceKeeper, on_text: OnText
+        self, prepared: Prepared, program: Program, engine: Backend, keeper: TraceKeeper, on_text: OnText
     ) -> None:
         self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
@@ -147,7 +150,7 @@ class _Session:
             phase, before = self.program.prefill[index], self.clock.cycles
             pairs = self._routed(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
-            use: CacheUse = (self.engine.caches[phase.user].slots, ())
+            use: CacheUse = (self.engine.cache_slots(phase.user), ())
             self._passed(index, use, cost, pairs, before, time.perf_counter() - began)
             passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
@@ -175,7 +178,7 @@ class _Session:
 
     def _routed(self, phase: str) -> Pairs:
         """Where the tokens of the last pass were routed to."""
-        pairs = dict(self.engine.routing.pairs)
+        pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
         return pairs
 

@@ -1,0 +1,67 @@
+"""Backend: the interface between whatever executes a Program and those who ask for tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.outputs import Values
+from wse.execute.streams import Draw
+from wse.execute.tiles import Source
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+
+
+class Backend(Protocol):
+    """An executor of one Program: its weights in SRAM, and the users' tokens that run through it phase by phase.
+
+    `wse.execute.engine.Engine` is the one on the cores of this machine. Another one, on other processes or on a GPU,
+    must give the same bits: the order of every sum is part of the Program.
+    """
+
+    @property
+    def tokens(self) -> list[int]:
+        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+
+    @property
+    def logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[users, vocabulary]``, those of the last token run, of a Program whose logits go to the host."""
+
+    @property
+    def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """By layer, int64 ``[experts]``: how many tokens of the last phase chose each expert."""
+
+    def cache_slots(self, user: int) -> int:
+        """Cache slots that a user has in use on the fullest row."""
+
+    def make_ready(self, report: Callable[[int, int, str], None]) -> None:
+        """Compile what is needed; ``report`` hears (done, all, name) before each kernel."""
+
+    def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
+
+    def decode(self, tokens: Sequence[int] = ()) -> list[int]:
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+
+    def link_words(self) -> npt.NDArray[np.int64]:
+        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+
+
+class MakeBackend(Protocol):
+    """A maker of backends, such as the class Engine itself, whose docstring has the arguments."""
+
+    def __call__(
+        self,
+        program: Program,
+        spec: ModelSpec,
+        tensor: Callable[[str], Source],
+        draws: Sequence[Draw] = (),
+        *,
+        allow_nonfinite: bool = False,
+        watched: Collection[int] = (),
+        hear: Callable[[int, Values], None] = ...,
+    ) -> Backend:
+        """A backend with the weights of a Program in place."""
