@@ -2,10 +2,11 @@
 
 A step begins when its task is dispatched; steps that run together are started and awaited at one cost instead, which
 holds the way of a word to a neighbour too, and share the links. Between two steps all PEs wait for each other, but in
-the rounds of a loop with a pattern that overlaps. Kernels take the cycles of their records, and what moves words
-runs as wavelets: patterns on lines and shifts of rows on their region, hand-overs on the rectangle that holds two
-regions. What is not on a mesh is left out: the latency and the rate of links between wafers and to the host. The words of a crossing
-do go over the mesh, to the east edge of the region that they leave and from the west edge of the one that they enter.
+the rounds of a loop with a pattern that overlaps. Kernels take the cycles of their records, and what moves words runs
+as wavelets: patterns on lines and shifts of rows on their region, hand-overs on the rectangle that holds two regions.
+What is not on a mesh is left out: the latency and the rate of links between wafers and to the host. The words of a
+crossing do go over the mesh, to the east edge of the region that they leave and from the west edge of the one that they
+enter.
 """
 
 from __future__ import annotations

@@ -1,0 +1,119 @@
+"""Kinds of transfers: what each says of its steps, in Programs that have all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.lower.builder import PhaseBuilder
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.state import SymBuffer
+from wse.errors import WseBug
+from wse.program.program import Program
+from wse.program.steps import HOST, OPERAND_COUNT, Kind
+from wse.program.transfers.between_wafers import FROM_CHOSEN, BetweenWafers
+from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.kinds import ADDRESSES, TRANSFERS, crossings_of, of_kind, operand_index, transfer_of
+from wse.program.transfers.messages import Translation
+from wse.program.transfers.transfer import Transfer
+
+OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
+CHOICE = Choice(bands=1, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+CASES: dict[str, dict[str, Any]] = {
+    "regions of two wafers": {},
+    "logits leave": {"logits_out": "all"},
+    "the host draws": {"sampling": "host"},
+    "regions that span wafers": {"mapping": "tensor"},
+}
+
+
+@cache
+def program_of(case: str) -> Program:
+    options = replace(OPTIONS, **CASES[case])
+    choice = CHOICE if options.mapping == "pipeline" else replace(CHOICE, per_band=1)
+    return compile_choice(tiny_spec(layers=4), wafer(4, 10, 1 << 20), SOFTWARE, options, choice)
+
+
+def transfers(program: Program, kind: type[Transfer] = Transfer) -> list[Transfer]:
+    found = []
+    for phase in program.phases:
+        steps = np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist()
+        found += [transfer_of(program, phase, step, 2) for step in steps]
+    return [transfer for transfer in found if isinstance(transfer, kind)]
+
+
+def test_operands_of_every_kind_have_places_of_their_own() -> None:
+    for kind, addresses in zip(TRANSFERS, ADDRESSES, strict=True):
+        index = operand_index(kind)
+        assert (index["source"], index["target"], index["elements"]) == (3, 4, 5)
+        assert sorted(index.values()) == list(range(3, 3 + len(index)))
+        assert addresses <= set(index.values())
+        assert max(index.values()) < OPERAND_COUNT
+
+
+def test_programs_have_steps_of_every_kind() -> None:
+    assert {type(transfer) for case in CASES for transfer in transfers(program_of(case))} == set(TRANSFERS)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_leaves_a_wafer_crosses_and_nothing_else(case: str) -> None:
+    for transfer in transfers(program_of(case)):
+        assert bool(transfer.crossings) == transfer.leaves_wafer
+        assert bool(transfer.crossing_bytes) == transfer.leaves_wafer
+        assert transfer.leaves_wafer or not transfer.edges
+        senders = {edge.wafer for edge in transfer.edges if edge.leaving}
+        receivers = {edge.wafer for edge in transfer.edges if not edge.leaving}
+        assert senders <= {sender for sender, _ in transfer.crossings}
+        assert receivers <= {receiver for _, receiver in transfer.crossings}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
+    program = program_of(case)
+    for transfer in transfers(program):
+        if isinstance(transfer.messages, Translation):
+            target = program.stages[transfer.messages.target_stage]
+            assert (target.wafer != transfer.site.placed.wafer) == transfer.leaves_wafer
+
+
+def test_crossings_of_a_phase_name_the_host_where_ids_come_and_go() -> None:
+    program = program_of("regions of two wafers")
+    pairs = [pair for _, crossings in crossings_of(program, program.decode) for pair in crossings]
+    assert (0, 1) in pairs
+    assert any(receiver == HOST for _, receiver in pairs)
+
+
+def test_only_wafers_with_chosen_experts_take_part() -> None:
+    spec, options = mixture_spec(MIXTURES["shared"], layers=3), replace(OPTIONS, mapping="expert", wafers=3)
+    choice = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+    program = compile_choice(spec, wafer(4, 3, 1 << 20), SOFTWARE, options, choice)
+    phase = program.decode
+    step = next(
+        step
+        for step in np.flatnonzero(of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
+        if transfer_of(program, phase, step, 2).crossings
+    )
+    everyone = transfer_of(program, phase, step, 2)
+    assert isinstance(everyone, BetweenWafers)
+    end = everyone.chosen_end
+    assert end == (0 if everyone.by_choice == FROM_CHOSEN else 1)
+    for wafer_index in range(3):
+        alone = transfer_of(program, phase, step, 2, chosen=frozenset((wafer_index,)))
+        assert alone.crossings == tuple(pair for pair in everyone.crossings if pair[end] == wafer_index)
+        assert len(alone.edges) == 2 * len(alone.crossings)
+    assert transfer_of(program, phase, step, 2, chosen=frozenset()).edges == ()
+
+
+def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:
+    builder = PhaseBuilder(4)
+    source = SymBuffer(stage=0, name="x", use="activations", view="act", elements=4)
+    with pytest.raises(WseBug, match=r"HandOver takes .*got \['latencies'\]"):
+        builder.transfer(HandOver, source, elements=4, latencies=1)
