@@ -16,8 +16,8 @@ from tiny_model import tensors
 from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.inspect.print.views import print_inspected
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.print.views import print_view
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.report.terminal import percent
 from wse.request.prepare_run import Prepared
 from wse.request.run_request import RunRequest
@@ -91,7 +91,7 @@ def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[
 def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
     report, path = traced
     load = report["experts"]["load"]
-    assert inspected(InspectRequest(trace=path))["experts"]["load"] == load
+    assert inspect_trace(InspectRequest(trace=path)).to_dict()["experts"]["load"] == load
     with open_trace(path) as trace:
         totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
         rows = trace.table("routed")
@@ -138,10 +138,10 @@ def test_people_see_the_busiest_expert(
     load = report["experts"]["load"]
     share = max(max(each["generated"]) / sum(each["generated"]) for each in load)
     idle = sum(each["generated"].count(0) for each in load)
-    facts = inspected(InspectRequest(trace=path))
+    view = inspect_trace(InspectRequest(trace=path))
     for show in (
         lambda: print_run(result, sys.stdout),
-        lambda: print_inspected(facts, sys.stdout, top=None),
+        lambda: print_view(view, sys.stdout, top=None),
     ):
         show()
         text = capsys.readouterr().out
@@ -149,4 +149,4 @@ def test_people_see_the_busiest_expert(
         assert f"{percent(share)} to expert" in text
         assert f"{idle} of {EXPERTS.count * len(EXPERT_LAYERS)} experts got none" in text
         assert max(map(len, text.splitlines())) <= 80
-    assert json.loads(json.dumps(facts["experts"])) == report["experts"]
+    assert json.loads(json.dumps(view.to_dict()["experts"])) == report["experts"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.inspect.test_expert_load import prepared_for
 from wse.hardware.mesh import mesh_on
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 from wse_mappings.cuts.expert_groups import OWN
@@ -38,4 +38,4 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
         tokens = (phases == phases.max()).sum()
         told = report["crossing"]["bytes_per_token"] * tokens
         assert crossings["bytes"][between].sum() == pytest.approx(told)
-    assert inspected(InspectRequest(trace=path))["system"]["mapping"] == "expert"
+    assert inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["mapping"] == "expert"

@@ -10,7 +10,7 @@ import pytest
 from interrupted_run import interrupted_run
 
 from wse.cli import main
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -66,7 +66,7 @@ def test_layers_with_equal_words_share_them(path: Path) -> None:
 
 
 def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = inspected(InspectRequest(trace=path, links=True))["layer_links"]
+    told = inspect_trace(InspectRequest(trace=path, links=True)).to_dict()["layer_links"]
     with open_trace(path) as trace:
         for one in told:
             words = layer_link_words(trace, wafer=one["wafer"], layer=one["layer"])
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> Non
     prepared = prepare(RunRequest(prompt="Once", new_tokens=30))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
-    assert inspected(InspectRequest(trace=partial, links=True))["layer_links"] == []
+    assert inspect_trace(InspectRequest(trace=partial, links=True)).to_dict()["layer_links"] == []
     with open_trace(partial) as trace:
         assert trace.rows("token") > 0
         assert trace.rows("links/words") == trace.rows("pattern") == trace.rows("placed_layer") == 0
@@ -98,6 +98,6 @@ def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, 
         writer.flush()
         (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
     assert problems(tmp_path / "killed.h5.partial") == []
-    facts = inspected(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True))
+    facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
     assert facts["layer_links"] == []
     assert facts["links"]

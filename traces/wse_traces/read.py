@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from wse_traces import schema
-from wse_traces.distinct import distinct_rows
 from wse_traces.errors import TraceError
 from wse_traces.executed import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
+from wse_traces.groups import distinct_rows, group_sums
 from wse_traces.schema import BY_PATH, TABLES
 from wse_traces.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
 
@@ -118,15 +118,12 @@ class Trace(TraceFile):
         costs = {name: steps[name] for name in _SUMS}
         costs.update({name: steps["cycles_by"][:, i] for i, name in enumerate(_BY_CAUSE)})
         sums = {
-            "times": np.zeros(len(places), "<i8"),
-            **{name: np.zeros(len(places), "<i8") for name in costs},
+            "times": group_sums(times, group, len(places)),
+            **{name: group_sums(cost * times, group, len(places)) for name, cost in costs.items()},
         }
-        np.add.at(sums["times"], group, times)
-        for name, cost in costs.items():
-            np.add.at(sums[name], group, cost * times)
         shifts = cache_shifts(self)
         for name in ("words", "hops"):
-            np.add.at(sums[name], group[shifts["row"]], shifts[name])
+            sums[name] += group_sums(shifts[name], group[shifts["row"]], len(places))
         sums[_START] = np.full(len(places), np.iinfo("<i8").max, "<i8")
         np.minimum.at(sums[_START], group, steps[_START] + self._first_starts())
         order = np.argsort(sums[by] if by == _START else -sums[by], kind="stable")[:n]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wse_traces import schema
+from wse_traces.groups import distinct_rows, group_sums, range_sums
 from wse_traces.layers import layer_link_words
 from wse_traces.read import Trace
 from wse_traces.validate_time import first_row, repeated
@@ -76,8 +77,8 @@ def hop_problems(trace: Trace) -> Iterator[str]:
     if (begin > trace.rows("step") - count).any():
         return  # told where schedules are
     times = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
-    until = np.concatenate([[0], np.cumsum(trace.column("steps/hops"))])
-    hops = int(((until[begin + count] - until[begin]) * times).sum() + trace.column("shifts/hops").sum())
+    once = range_sums(trace.column("steps/hops"), begin, begin + count)
+    hops = int((once * times).sum() + trace.column("shifts/hops").sum())
     if words != hops:
         yield f"links/words: {words:,} words on all links, the steps that were executed have {hops:,} hops"
 
@@ -98,12 +99,11 @@ def expert_problems(trace: Trace) -> Iterator[str]:
     sums = []
     for table in ("routed", "expert_load"):
         columns = trace.table(table)
-        kind, at = np.unique(np.stack([columns["layer"], columns["expert"]], axis=1), axis=0, return_inverse=True)
-        tokens = np.zeros(len(kind), "<i8")
-        np.add.at(tokens, at.ravel(), columns["tokens"])
-        sums.append({tuple(k): n for k, n in zip(kind.tolist(), tokens.tolist(), strict=True) if n})
+        experts, group = distinct_rows([columns["layer"], columns["expert"]])
+        tokens = group_sums(columns["tokens"], group, len(experts)).tolist()
+        sums.append({tuple(expert): count for expert, count in zip(experts.tolist(), tokens, strict=True) if count})
     for layer, expert in sorted(sums[0].keys() | sums[1].keys()):
-        routed, load = (each.get((layer, expert), 0) for each in sums)
+        routed, load = (by_expert.get((layer, expert), 0) for by_expert in sums)
         if routed != load:
             yield f"experts/tokens: {load} to expert {expert} of layer {layer}, its passes sent {routed}"
             return

@@ -58,7 +58,7 @@ def compare(
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
     """
-    from wse.inspect.query.compared import check_traces, compare_traces, is_trace
+    from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
     from wse.report.progress import SETTING_BESIDE, progress_on
     from wse.studies.compare.files import check_files, write_files

@@ -75,11 +75,12 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
-    from wse.inspect.print.view_csv import check_csv, view_as_csv
-    from wse.inspect.print.views import print_inspected
-    from wse.inspect.query.request import InspectRequest, inspected
+    from wse.inspect.print.views import print_view
+    from wse.inspect.query.check import CheckView
+    from wse.inspect.query.request import InspectRequest, check_csv, inspect_trace
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path, write_output
+    from wse.report.rows_csv import nested_csv
 
     request = InspectRequest(
         trace=Path(trace),
@@ -104,14 +105,14 @@ def inspect(
     if csv == "-" and json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)
-    facts = inspected(request)
+    view = inspect_trace(request)
     if file is not None:
-        write_output("--csv", file, view_as_csv(facts).encode())
+        write_output("--csv", file, nested_csv(view.table_rows()).encode())
     if csv == "-":
-        sys.stdout.write(view_as_csv(facts))
+        sys.stdout.write(nested_csv(view.table_rows()))
     elif json:
-        sys.stdout.write(as_json(facts))
+        sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_inspected(facts, sys.stdout, top=top)
-    if facts.get("sound") is False:
+        print_view(view, sys.stdout, top=top)
+    if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from wse_traces.read import Trace
+from wse.report.result import Doc, Result
+from wse_traces.groups import group_sums
+from wse_traces.read import Columns, Trace
 from wse_traces.schema import PHASES
 
 I64 = npt.NDArray[np.int64]
 
-OF_PHASE = dict(zip(PHASES, ("prompt", "generated"), strict=True))
+TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated"), strict=True))
+"""What the tokens of a phase are called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerLoadResult(Result):
+    """How many tokens the experts of a layer got."""
+
+    layer: Annotated[int, Doc("index of the layer")]
+    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
+    generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertLoadResult(Result):
+    """The load of experts."""
+
+    load: Annotated[tuple[LayerLoadResult, ...], Doc("by layer with experts")]
 
 
 class ExpertLoad:
-    """Sums of pairs by phase and layer."""
+    """Tokens by phase, layer and expert, added up pass by pass."""
 
     def __init__(self) -> None:
         self.totals: dict[str, dict[int, I64]] = {phase: {} for phase in PHASES}
 
     def add(self, phase: str, pairs: Mapping[int, I64]) -> None:
-        """Count one pass."""
-        held = self.totals[phase]
-        for layer, found in pairs.items():
-            held[layer] = held[layer] + found if layer in held else found.copy()
+        """Count one pass, or some: by layer the tokens of each expert, int64 ``[experts]``."""
+        totals = self.totals[phase]
+        for layer, tokens in pairs.items():
+            totals[layer] = totals[layer] + tokens if layer in totals else tokens.copy()
 
     @property
     def over_run(self) -> dict[int, I64]:
@@ -35,35 +55,36 @@ class ExpertLoad:
         both = {at: first[at] + second[at] for at in first if at in second}
         return dict(sorted((first | second | both).items()))
 
-    def by_layer(self) -> list[dict[str, Any]]:
-        """Rows of ``layer``, and tokens by expert of each phase (``prompt``, ``generated``), by layer."""
-        return [
-            {
-                "layer": layer,
+    def result(self) -> ExpertLoadResult | None:
+        """The load of each layer; None for a model without experts."""
+        layers = [
+            LayerLoadResult(
+                layer=layer,
                 **{
-                    OF_PHASE[phase]: held.get(layer, np.zeros_like(total)).tolist()
-                    for phase, held in self.totals.items()
+                    TOKENS_OF[phase]: tuple(tokens.get(layer, np.zeros_like(total)).tolist())
+                    for phase, tokens in self.totals.items()
                 },
-            }
+            )
             for layer, total in self.over_run.items()
         ]
-
-    def facts(self) -> dict[str, Any]:
-        """``experts``: the load of each layer; nothing for a model without experts."""
-        return {"experts": {"load": self.by_layer()}} if self.over_run else {}
+        return ExpertLoadResult(load=tuple(layers)) if layers else None
 
 
 def load_in(trace: Trace) -> ExpertLoad:
     """The load that a trace holds, as far as it goes."""
     load = ExpertLoad()
-    rows, phase_of = trace.table("routed"), trace.column("schedules/phase")
+    rows = trace.table("routed")
     if not len(rows["expert"]):
         return load
-    schedule = trace.column("passes/schedule")[rows["pass"]]
+    phase = trace.column("schedules/phase")[trace.column("passes/schedule")[rows["pass"]]]
     experts = int(max(rows["expert"].max(), trace.column("experts/expert").max(initial=0))) + 1
-    for code, phase in enumerate(PHASES):
-        for layer in np.unique(rows["layer"]).tolist():
-            mine = (phase_of[schedule] == code) & (rows["layer"] == layer)
-            counts = np.bincount(rows["expert"][mine], rows["tokens"][mine], experts)
-            load.add(phase, {layer: counts.astype(np.int64)})
+    for code, name in enumerate(PHASES):
+        load.add(name, tokens_by_layer({key: column[phase == code] for key, column in rows.items()}, experts))
     return load
+
+
+def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
+    """By layer, ascending, the tokens of each expert, int64 ``[experts]``, of ``layer``, ``expert`` and ``tokens``."""
+    layers, group = np.unique(rows["layer"], return_inverse=True)
+    sums = group_sums(rows["tokens"], group * experts + rows["expert"], len(layers) * experts)
+    return dict(zip(layers.tolist(), sums.reshape(len(layers), experts), strict=True))

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wse.report.csv_text import csv_text
-from wse.report.result import Result
 from wse.report.terminal import shown
 
 
@@ -26,10 +25,10 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def results_csv(results: Sequence[Result]) -> str:
-    """Results as rows, under the keys of their JSON; what is inside of a value has its key after an underscore."""
-    rows = [dict(_flat(result.to_dict())) for result in results]
-    return as_csv(rows, list(dict.fromkeys(name for row in rows for name in row)))
+def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows under all of their keys; what is inside of a value has its key after that of the value and an underscore."""
+    flat = [dict(_flat(row)) for row in rows]
+    return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 
 
 def _flat(row: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,6 +36,7 @@ class Column:
         priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
         folds: Whether a long text may go on in a further line.
         style: The style of its cells on a terminal, as rich writes it.
+        narrowest: Characters that a column which folds has at least, before others are left out.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Column:
     priority: int = 0
     folds: bool = False
     style: str = ""
+    narrowest: int = 12
 
     def text(self, row: Row) -> str | Text:
         """The text of the row's cell; empty where the row has no such value."""

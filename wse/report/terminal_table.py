@@ -12,8 +12,6 @@ from wse.report.terminal import INDENT, heading, plain_table, show
 
 GAP = 2
 """Spaces between two columns."""
-NARROWEST_FOLD = 12
-"""Characters that a column which folds needs at least."""
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -26,8 +24,13 @@ def print_table(console: Console, table: Table) -> None:
     columns = _fitting(table.columns, cells, console.width - INDENT)
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
-        justify = "right" if column.numeric else "left"
-        view.add_column(column.title, justify=justify, no_wrap=not column.folds, overflow="fold", style=column.style)  # type: ignore[arg-type]
+        view.add_column(
+            column.title,
+            justify="right" if column.numeric else "left",
+            no_wrap=not column.folds,
+            overflow="fold" if column.folds else "ellipsis",
+            style=column.style,
+        )
     for index in range(len(table.rows)):
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)
@@ -62,4 +65,4 @@ def _fitting(columns: tuple[Column, ...], cells: dict[str, list[Text]], width: i
 
 def _needed(column: Column, cells: list[Text]) -> int:
     widest = max(len(column.title), *(cell.cell_len for cell in cells))
-    return min(widest, NARROWEST_FOLD) if column.folds else widest
+    return min(widest, column.narrowest) if column.folds else widest

@@ -12,14 +12,14 @@ from full_wafer_trace import write_full_wafer
 from tests.inspect.query.plain import executed_steps, totals
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
 def diff(first: Path, second: Path) -> dict[str, Any]:
-    return inspected(InspectRequest(trace=first, diff=second))
+    return inspect_trace(InspectRequest(trace=first, diff=second)).to_dict()
 
 
 def test_changes_are_those_of_a_plain_count() -> None:

@@ -15,7 +15,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.inspect.query.links import MOST_LINKS
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -40,7 +40,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 @given(top=st.integers(0, 700))
 def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
-    links = inspected(InspectRequest(trace=path, links=True, top=top))["links"]
+    links = inspect_trace(InspectRequest(trace=path, links=True, top=top)).to_dict()["links"]
     words = [link["words"] for link in links]
     assert words == np.sort(planes.ravel())[::-1][:top].tolist()
     places = [(link["wafer"], DIRECTIONS.index(link["direction"]), link["row"], link["col"]) for link in links]
@@ -55,7 +55,7 @@ def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None
     )
     prepared = prepare(request)
     run(prepared, compiled(prepared), trace=tmp_path / "t.h5")
-    links = inspected(InspectRequest(trace=tmp_path / "t.h5", links=True, top=100))["links"]
+    links = inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True, top=100)).to_dict()["links"]
     assert len(links) > 20
     for link in links:
         assert sum(each["words"] for each in link["layers"]) == link["words"]
@@ -68,12 +68,12 @@ def test_links_without_words_are_none(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
         for _ in range(2):
             writer.append_plane("links/words", np.zeros((4, 6, 5), int))
-    assert inspected(InspectRequest(trace=tmp_path / "t.h5", links=True))["links"] == []
+    assert inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True)).to_dict()["links"] == []
 
 
 def test_more_than_can_be_told_at_once() -> None:
     with pytest.raises(BadInput, match=rf"--top {MOST_LINKS + 1}: at most 1,000 links are told at once; give fewer"):
-        inspected(InspectRequest(trace=Path("none.h5"), links=True, top=MOST_LINKS + 1))
+        inspect_trace(InspectRequest(trace=Path("none.h5"), links=True, top=MOST_LINKS + 1)).to_dict()
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])
@@ -81,6 +81,6 @@ def test_layers_that_lie_nowhere_are_not_told(tmp_path: Path, column: str, value
     path = write(tmp_path / "t.h5")
     with h5py.File(path, "r+") as file:
         file[f"links/layers/{column}"][...] = value
-    links = inspected(InspectRequest(trace=path, links=True))["links"]
+    links = inspect_trace(InspectRequest(trace=path, links=True)).to_dict()["links"]
     assert len(links) == 20
     assert all(each["words"] > 0 for link in links for each in link["layers"])

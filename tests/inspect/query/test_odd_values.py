@@ -13,8 +13,8 @@ import pytest
 
 from tests.traces.conftest import write
 from wse.errors import BadTrace
-from wse.inspect.print.views import print_inspected
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.print.views import print_view
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse_traces.schema import BY_PATH
 
 VIEWS: list[dict[str, Any]] = [
@@ -56,7 +56,7 @@ def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, *, l
     refusals = []
     for view in [*VIEWS, {"diff": good}]:
         try:
-            print_inspected(inspected(InspectRequest(trace=odd, **view)), io.StringIO(), top=None)
+            print_view(inspect_trace(InspectRequest(trace=odd, **view)), io.StringIO(), top=None)
         except BadTrace as error:
             refusals.append(str(error))
     assert all("t.h5: " in refusal for refusal in refusals)
@@ -68,5 +68,5 @@ def test_a_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_pat
     shutil.copy(good, tmp_path / "t.h5")
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file[path][1] = 2**63 - 1
-    problems = inspected(InspectRequest(trace=tmp_path / "t.h5", check=True))["problems"]
+    problems = inspect_trace(InspectRequest(trace=tmp_path / "t.h5", check=True)).to_dict()["problems"]
     assert any(problem.startswith("schedules/first_step[1]: ") for problem in problems)

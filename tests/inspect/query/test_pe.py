@@ -13,8 +13,8 @@ import pytest
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.inspect.query.opened import opened
-from wse.inspect.query.pe import pe_facts, pe_place
+from wse.inspect.query.pe import pe_place, read_pe
+from wse.inspect.query.source import trace_at
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -27,8 +27,8 @@ GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story-two-waf
 
 
 def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
-    with opened(path) as trace:
-        return pe_facts(trace, wafer, row, col)
+    with trace_at(path) as trace:
+        return read_pe(trace, wafer, row, col).to_dict()
 
 
 @pytest.mark.parametrize(("wafer", "row", "col"), [(0, 0, 0), (0, 7, 3), (0, 4, 4), (1, 3, 7), (1, 0, 5)])
@@ -125,11 +125,11 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0
-    with opened(path) as trace:
+    with trace_at(path) as trace:
         rows, cols = trace.header.options["mesh"]  # type: ignore[misc]
         assert rows * cols < trace.header.rows * trace.header.cols
         with pytest.raises(BadInput, match=rf"--pe {rows},{cols}: the mesh of .* is {rows}x{cols}"):
-            pe_facts(trace, 0, rows, cols)
+            read_pe(trace, 0, rows, cols)
 
 
 @pytest.mark.parametrize(("text", "place"), [("0,3", (None, 0, 3)), ("1:12,3", (1, 12, 3)), (" 4,5 ", (None, 4, 5))])
@@ -146,12 +146,12 @@ def test_what_is_no_place(text: str) -> None:
 
 
 def test_pes_that_are_not_there() -> None:
-    with opened(GOLDEN) as trace:
+    with trace_at(GOLDEN) as trace:
         with pytest.raises(BadInput, match=r"--pe: .* has no wafer 2; it has the wafers 0 to 1"):
-            pe_facts(trace, 2, 0, 0)
+            read_pe(trace, 2, 0, 0)
         for row, col in ((8, 0), (0, 8)):
             with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 8x8, with rows 0 to 7 and"):
-                pe_facts(trace, 0, row, col)
+                read_pe(trace, 0, row, col)
 
 
 def test_pieces_put_together_are_the_plane(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_pieces_put_together_are_the_plane(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", header) as writer:
         for plane in planes:
             writer.append_plane("links/words", plane)
-    with opened(tmp_path / "t.h5") as trace:
+    with trace_at(tmp_path / "t.h5") as trace:
         for wafer in range(2):
             found = np.full((4, 300, 270), -1)
             for direction, row, col, values in pieces(trace, "links/words", wafer):

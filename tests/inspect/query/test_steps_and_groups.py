@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.inspect.query.plain import executed_steps, totals
 from tests.traces.conftest import write
 from wse.errors import BadTrace, UnknownName
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.inspect.query.steps import ORDERS
-from wse_traces.distinct import distinct_rows
+from wse_traces.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
@@ -36,7 +36,7 @@ def plain(path: Path) -> list[dict[str, Any]]:
 
 
 def groups(path: Path, by: str, **more: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = inspected(InspectRequest(trace=path, by=by, **more))["groups"]
+    found: list[dict[str, Any]] = inspect_trace(InspectRequest(trace=path, by=by, **more)).to_dict()["groups"]
     return found
 
 
@@ -108,7 +108,7 @@ def test_the_first_few_groups_of_each_phase(path: Path) -> None:
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: str) -> None:
-    steps = inspected(InspectRequest(trace=path, steps=True, sort=order, top=10**6))["steps"]
+    steps = inspect_trace(InspectRequest(trace=path, steps=True, sort=order, top=10**6)).to_dict()["steps"]
     assert sum(step["times"] for step in steps) == len(plain)
     for name in SUMS:
         assert sum(step[name] for step in steps) == sum(step[name] for step in plain)
@@ -128,19 +128,19 @@ def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: st
     cause = order.removesuffix("-cycles")
     values = [step[order] if order in SUMS else step["cycles_by"][cause] for step in steps]
     assert values == sorted(values, reverse=True)
-    few = inspected(InspectRequest(trace=path, steps=True, sort=order, top=3))["steps"]
+    few = inspect_trace(InspectRequest(trace=path, steps=True, sort=order, top=3)).to_dict()["steps"]
     assert few == steps[:3]
 
 
 def test_without_a_number_twenty_steps_are_told() -> None:
-    assert len(inspected(InspectRequest(trace=GOLDEN / "story.h5", steps=True))["steps"]) == 20
+    assert len(inspect_trace(InspectRequest(trace=GOLDEN / "story.h5", steps=True)).to_dict()["steps"]) == 20
 
 
 def test_what_there_is_no_column_or_group_of() -> None:
     with pytest.raises(UnknownName, match=r"--sort: unknown column 'cycle': did you mean 'cycles'\? known: compute, "):
-        inspected(InspectRequest(trace=Path("none.h5"), steps=True, sort="cycle"))
+        inspect_trace(InspectRequest(trace=Path("none.h5"), steps=True, sort="cycle")).to_dict()
     with pytest.raises(UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, layer, "):
-        inspected(InspectRequest(trace=Path("none.h5"), by="ops"))
+        inspect_trace(InspectRequest(trace=Path("none.h5"), by="ops")).to_dict()
 
 
 @given(

@@ -15,7 +15,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -34,7 +34,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
 
 def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) -> None:
     report, path = traced
-    facts = inspected(InspectRequest(trace=path))
+    facts = inspect_trace(InspectRequest(trace=path)).to_dict()
     assert facts["complete"]
     assert facts["report"] == json.loads(json.dumps(report))
     assert facts["prompt_tokens"] == 3
@@ -47,7 +47,7 @@ def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) ->
 
 
 def test_the_tree_holds_every_cycle_once(traced: tuple[dict[str, Any], Path]) -> None:
-    facts = inspected(InspectRequest(trace=traced[1]))
+    facts = inspect_trace(InspectRequest(trace=traced[1])).to_dict()
     assert sum(node["decode"] for node in facts["tree"]) == pytest.approx(facts["decode"]["cycles_per_pass"])
     assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
     for node in facts["tree"]:
@@ -55,16 +55,16 @@ def test_the_tree_holds_every_cycle_once(traced: tuple[dict[str, Any], Path]) ->
 
 
 def test_the_slowest_steps_come_first(traced: tuple[dict[str, Any], Path]) -> None:
-    facts = inspected(InspectRequest(trace=traced[1], top=7))
+    facts = inspect_trace(InspectRequest(trace=traced[1], top=7)).to_dict()
     cycles = [step["cycles"] for step in facts["steps"]]
     assert len(cycles) == 7
     assert cycles == sorted(cycles, reverse=True)
     assert all(sum(step["cycles_by"].values()) == step["cycles"] for step in facts["steps"])
-    assert inspected(InspectRequest(trace=traced[1], top=0))["steps"] == []
+    assert inspect_trace(InspectRequest(trace=traced[1], top=0)).to_dict()["steps"] == []
 
 
 def test_the_busiest_link_is_the_busiest(traced: tuple[dict[str, Any], Path]) -> None:
-    links = inspected(InspectRequest(trace=traced[1]))["links"]
+    links = inspect_trace(InspectRequest(trace=traced[1])).to_dict()["links"]
     with h5py.File(traced[1]) as file:
         assert links[0]["words"] == np.max(file["links/words"])
     assert [link["words"] for link in links] == sorted((link["words"] for link in links), reverse=True)
@@ -106,8 +106,8 @@ def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pyte
     prepared = prepare(RunRequest(model="story", prompt="Once", new_tokens=40))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
-        inspected(InspectRequest(trace=tmp_path / "run.h5"))
-    facts = inspected(InspectRequest(trace=partial))
+        inspect_trace(InspectRequest(trace=tmp_path / "run.h5")).to_dict()
+    facts = inspect_trace(InspectRequest(trace=partial)).to_dict()
     assert not facts["complete"]
     assert 0 < facts["generated_tokens"] < 40
     assert facts["text"].startswith("Once")

@@ -19,7 +19,7 @@ from wse.cli import main
 from wse.errors import BadInput, BadTrace
 from wse.inspect.print.wavelets import MOST_LINES
 from wse.inspect.query import wavelets
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -59,7 +59,7 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
 
 def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
     report, path, moves = logged
-    found = inspected(InspectRequest(trace=path))["wavelets"]
+    found = inspect_trace(InspectRequest(trace=path)).to_dict()["wavelets"]
     assert "replayed" not in found
     assert (found["pass"], found["phase"], found["passes"]) == (2, "decode", [2])
     assert found["moves"] == report["wavelets"]["moves"] == len(moves)
@@ -88,7 +88,7 @@ def test_ranges_that_follow_each_other_replay_the_log(
     starts = [0, *(end + 1 for end in ends)]
     again: list[Move] = []
     for start, end in zip(starts, ends, strict=False):
-        found = inspected(InspectRequest(trace=path, cycles=f"{start}-{end}"))["wavelets"]
+        found = inspect_trace(InspectRequest(trace=path, cycles=f"{start}-{end}")).to_dict()["wavelets"]
         assert found["replayed_cycles"] == [start, end]
         again += values(found["replayed"])
     assert again == sorted(moves)
@@ -97,7 +97,7 @@ def test_ranges_that_follow_each_other_replay_the_log(
 def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
-    assert inspected(InspectRequest(trace=path, cycles="4-8"))["wavelets"]["replayed"] == []
+    assert inspect_trace(InspectRequest(trace=path, cycles="4-8")).to_dict()["wavelets"]["replayed"] == []
     assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
     assert "nothing moves" in capsys.readouterr().out
 
@@ -105,7 +105,7 @@ def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.
 def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(7, 1, 2, 3, 4, 0, 0)])
-    found = inspected(InspectRequest(trace=path))["wavelets"]
+    found = inspect_trace(InspectRequest(trace=path)).to_dict()["wavelets"]
     assert "busiest_link" not in found
     assert found["wavelet_hops"] == 0
     assert found["busiest_pe"] == {"wafer": 1, "row": 2, "col": 3, "words": 1}
@@ -122,7 +122,7 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.Captu
         for index, cycle in ((4, 11), (2, 5)):
             rest = {name: [0] for name in COLUMNS if name != "cycle"}
             writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
-    found = inspected(InspectRequest(trace=path, cycles="0-20"))["wavelets"]
+    found = inspect_trace(InspectRequest(trace=path, cycles="0-20")).to_dict()["wavelets"]
     assert (found["pass"], found["passes"]) == (4, [2, 4])
     assert [move["cycle"] for move in found["replayed"]] == [11]
     assert main(["inspect", str(path)]) == 0
@@ -165,9 +165,9 @@ def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, l
     first, last = min(moves)[0], max(moves)[0]
     for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
         with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
-            inspected(InspectRequest(trace=path, cycles=cycles))
+            inspect_trace(InspectRequest(trace=path, cycles=cycles)).to_dict()
     for cycle in (first, last):
-        assert inspected(InspectRequest(trace=path, cycles=f"{cycle}-{cycle}"))["wavelets"]["replayed"]
+        assert inspect_trace(InspectRequest(trace=path, cycles=f"{cycle}-{cycle}")).to_dict()["wavelets"]["replayed"]
 
 
 def test_more_than_can_be_replayed_at_once_is_refused(
@@ -175,17 +175,19 @@ def test_more_than_can_be_replayed_at_once_is_refused(
 ) -> None:
     _, path, moves = logged
     monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
-    assert len(inspected(InspectRequest(trace=path, cycles="0-999999"))["wavelets"]["replayed"]) == len(moves)
+    assert len(inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()["wavelets"]["replayed"]) == len(
+        moves
+    )
     monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves) - 1)
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
-        inspected(InspectRequest(trace=path, cycles="0-999999"))
+        inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()
 
 
 def test_a_trace_without_a_log_says_how_to_get_one() -> None:
-    assert "wavelets" not in inspected(InspectRequest(trace=GOLDEN / "story.h5"))
+    assert "wavelets" not in inspect_trace(InspectRequest(trace=GOLDEN / "story.h5")).to_dict()
     with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
-        inspected(InspectRequest(trace=GOLDEN / "story.h5", cycles="1-2"))
+        inspect_trace(InspectRequest(trace=GOLDEN / "story.h5", cycles="1-2")).to_dict()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.models.helpers import write_model
 from wse.errors import BadInput, BadTrace
 from wse.fabric.causes import CAUSES
-from wse.inspect.query.compared import check_traces, compare_traces
+from wse.inspect.query.compare import check_traces, compare_traces
 from wse.report.as_json import Report
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest

@@ -16,7 +16,7 @@ from wse.hardware.defects import read_defects
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
-from wse.inspect.query.request import InspectRequest, inspected
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import fewest_live, largest_live, smallest_around
 from wse.request.prepare_run import prepare
@@ -90,7 +90,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
             assert not words[:, mesh.fabric.dead].any()
             assert not words[1, mesh.fabric.east].any()
             np.testing.assert_array_equal(layer_link_words(trace, wafer=wafer), words)
-    seen = inspected(InspectRequest(trace=path))
+    seen = inspect_trace(InspectRequest(trace=path)).to_dict()
     assert seen["decode"]["wavelet_hops_per_pass"] == found["fabric"]["wavelet_hops_per_token"]
     shown = io.StringIO()
     print_run(result, shown)

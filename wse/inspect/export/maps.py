@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from wse.errors import BadTrace, UnknownName
+from wse.inspect.query.quantities import busy_cycles, link_words, sram_bytes
+from wse.inspect.query.stages import Stage, read_stages
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS, USES
 
 KINDS: Final = ("sram", "busy", "links", *DIRECTIONS)
 _PLANES: Final = {"sram": "sram/bytes_per_pe", "busy": "pe/busy_cycles"}
 _LINKS: Final = "links/words"
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A stage's rectangle of PEs."""
-
-    stage: int
-    row: int
-    col: int
-    rows: int
-    cols: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +30,8 @@ class WaferMap:
         unit: What they are counted in.
         values: int64 ``[row, col]``.
         most: The largest value that can be; 0 where nothing limits it.
-        outlines: The stages on the wafer; none on maps of links where PEs are dead, since links are then in rows and
-            columns of the wafer, and stages, as all else, in those of the mesh that programs see.
+        outlines: The stages on the wafer by index; none on maps of links where PEs are dead, since links are then in
+            rows and columns of the wafer, and stages, as all else, in those of the mesh that programs see.
     """
 
     kind: str
@@ -49,7 +40,7 @@ class WaferMap:
     unit: str
     values: Array
     most: int
-    outlines: tuple[Outline, ...]
+    outlines: Mapping[int, Stage]
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
@@ -83,12 +74,13 @@ def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
     Raises:
         TraceError: the trace is damaged.
     """
+    stages = read_stages(trace)
     for wafer in range(trace.header.wafers):
-        outlines = _outlines(trace, wafer)
+        outlines = {index: stage for index, stage in enumerate(stages) if stage.wafer == wafer}
         for kind in kinds:
             if wafer < trace.rows(_plane_of(kind)):
-                elsewhere = kind not in _PLANES and "defects" in trace.header.options
-                yield WaferMap(kind, wafer, *_values(trace, kind, wafer), () if elsewhere else outlines)
+                on_fabric = kind not in _PLANES and "defects" in trace.header.options
+                yield WaferMap(kind, wafer, *_values(trace, kind, wafer), {} if on_fabric else outlines)
 
 
 def _plane_of(kind: str) -> str:
@@ -96,20 +88,17 @@ def _plane_of(kind: str) -> str:
 
 
 def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
-    """Title, unit, values and their limit."""
-    plane = trace.column(_plane_of(kind), wafer, wafer + 1)[0].astype(np.int64)
+    """Title, unit, values and their limit of a kind of map that was recorded."""
     if kind == "sram":
-        used = plane[[use for use, name in enumerate(USES) if name != "free"]].sum(axis=0)
-        size = int(plane.sum(axis=0).max(initial=0))
-        return f"SRAM in use, of {size:,} bytes in a PE", "bytes", used, size
+        uses = np.stack(list(sram_bytes(trace, wafer).values())).astype(np.int64)
+        size, free = int(uses.sum(axis=0).max(initial=0)), uses[USES.index("free")]
+        return f"SRAM in use, of {size:,} bytes in a PE", "bytes", uses.sum(axis=0) - free, size
     if kind == "busy":
-        return "busy cycles over the run", "cycles", plane, 0
+        busy = busy_cycles(trace, wafer)
+        assert busy is not None
+        return "busy cycles over the run", "cycles", busy, 0
+    words = link_words(trace, wafer)
     if kind == "links":
-        return "words that leave on all four links, over the run (wavelet-hops)", "words", plane.sum(axis=0), 0
-    return f"words that leave to the {kind}, over the run", "words", plane[DIRECTIONS.index(kind)], 0
-
-
-def _outlines(trace: Trace, wafer: int) -> tuple[Outline, ...]:
-    stages = trace.table("stage")
-    places = zip(*(stages[name].tolist() for name in ("wafer", "row", "col", "rows", "cols")), strict=True)
-    return tuple(Outline(stage, *place[1:]) for stage, place in enumerate(places) if place[0] == wafer)
+        total = np.sum(list(words.values()), axis=0)
+        return "words that leave on all four links, over the run (wavelet-hops)", "words", total, 0
+    return f"words that leave to the {kind}, over the run", "words", words[kind], 0

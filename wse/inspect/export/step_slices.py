@@ -9,7 +9,8 @@ import numpy as np
 from wse.inspect.export.chosen_passes import LATEST_CYCLE, check_range
 from wse.inspect.export.events import Slice, Track
 from wse.inspect.export.lanes import Lanes
-from wse.inspect.query.opened import named
+from wse.inspect.query.source import name_at
+from wse.inspect.query.stages import layers_text, read_stages
 from wse.report.as_json import Report
 from wse_traces.executed import executed_steps
 from wse_traces.read import Array, Columns, Trace
@@ -46,9 +47,9 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     tracks: dict[tuple[int, int, int], Track] = {}
     host = CAUSES.index("host")
     for step in _rows(steps):
-        op, kernel = named(ops, step["op"]), named(names, step["name"])
+        op, kernel = name_at(ops, step["op"]), name_at(names, step["name"])
         start, cycles = step["start_cycle"], max(0, step["cycles"])
-        facts = {"op": op, "op_kind": named(kinds, step["op"]), "step": kernel, **_facts(step)}
+        facts = {"op": op, "op_kind": name_at(kinds, step["op"]), "step": kernel, **_facts(step)}
         places = [(max(HOST, step["wafer"]), step["stage"])]
         if step["wafer"] >= 0 and step["cycles_by"][host] > 0:
             places.append((HOST, -1))
@@ -56,7 +57,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
             lane = lanes.setdefault((process, stage), Lanes()).place(start, start + cycles)
             track = tracks.get((process, stage, lane))
             if track is None:
-                title = "host" if process == HOST else named(stages, stage) or "between regions"
+                title = "host" if process == HOST else name_at(stages, stage) or "between regions"
                 order = (stage + 1) * _LANES_A_STAGE + lane
                 track = Track(process, f"{title} (at once: {lane + 1})" if lane else title, order)
                 tracks[process, stage, lane] = track
@@ -77,8 +78,8 @@ def _facts(step: Report) -> Report:
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {
-        "kind": named(KINDS, step["kind"]),
-        "phase": named(PHASES, step["phase"]),
+        "kind": name_at(KINDS, step["kind"]),
+        "phase": name_at(PHASES, step["phase"]),
         **({"layer": step["layer"]} if step["layer"] >= 0 else {}),
         "cycles": step["cycles"],
         **by,
@@ -90,12 +91,9 @@ def _facts(step: Report) -> Report:
 
 
 def _stage_names(trace: Trace) -> list[str]:
-    """Each region with its layers and its place."""
-    table, found = trace.table("stage"), []
-    for stage in range(trace.rows("stage")):
-        at = {name: int(column[stage]) for name, column in table.items() if column.ndim == 1}
-        first, last = at["first_layer"], at["last_layer"]
-        layers = "no layer" if first < 0 else f"layer {first}" if first == last else f"layers {first} to {last}"
-        place = f"{at['rows']}x{at['cols']} PEs at row {at['row']}, col {at['col']}"
-        found.append(f"stage {stage}: {layers}, {place}")
-    return found
+    """The name of each stage, with its layers and its place."""
+    names = []
+    for index, stage in enumerate(read_stages(trace)):
+        place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"
+        names.append(f"stage {index}: {layers_text(stage.first_layer, stage.last_layer)}, {place}")
+    return names

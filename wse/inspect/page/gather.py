@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
-from wse.inspect.page.experts import expert_facts
-from wse.inspect.page.memory import memory_facts
+from wse.inspect.page.experts import expert_data
+from wse.inspect.page.memory import memory_data
 from wse.inspect.page.packing import Pack
-from wse.inspect.page.planes import layer_facts, plane_facts
-from wse.inspect.page.timeline import timeline_facts
-from wse.inspect.page.work import work_facts
-from wse.inspect.query.compared import is_trace
-from wse.inspect.query.opened import opened
+from wse.inspect.page.planes import layer_data, plane_data
+from wse.inspect.page.timeline import timeline_data
+from wse.inspect.page.work import work_data
+from wse.inspect.query.compare import is_trace
 from wse.inspect.query.pe import mesh_of
+from wse.inspect.query.source import trace_at
 from wse.report.as_json import Report
 from wse_traces.read import Trace
 
@@ -47,22 +47,22 @@ def view_trace(path: Path, pack: Pack) -> Report:
     Raises:
         BadTrace: there is no such file, or it is no trace, or damaged.
     """
-    with opened(path) as trace:
-        return _facts(trace, pack)
+    with trace_at(path) as trace:
+        return _data(trace, pack)
 
 
-def _facts(trace: Trace, pack: Pack) -> Report:
+def _data(trace: Trace, pack: Pack) -> Report:
     notes: list[str] = []
     if not trace.complete:
         notes.append("The run goes on or was stopped: this is what it had written up to its last flush.")
     return {
         **_header(trace),
-        **memory_facts(trace, notes),
-        **work_facts(trace, pack, notes),
-        **timeline_facts(trace, pack, notes),
-        **plane_facts(trace, pack, notes),
-        **layer_facts(trace, pack, notes),
-        "experts": expert_facts(trace),
+        **memory_data(trace, notes),
+        **work_data(trace, pack, notes),
+        **timeline_data(trace, pack, notes),
+        **plane_data(trace, pack, notes),
+        **layer_data(trace, pack, notes),
+        "experts": expert_data(trace),
         "crossing_bytes": int(trace.column("crossings/bytes").sum()),
         "notes": notes,
     }

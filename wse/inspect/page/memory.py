@@ -8,6 +8,7 @@ import numpy as np
 
 from wse.errors import BadTrace
 from wse.inspect.page.packing import checked
+from wse.inspect.query.buffers import Buffer, read_buffers, tile_name
 from wse.report.as_json import Report
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import USES
@@ -16,7 +17,7 @@ MOST_ROWS: Final = 20_000
 """Buffers and routes of the page at most: those of some hundred stages."""
 
 
-def memory_facts(trace: Trace, notes: list[str]) -> Report:
+def memory_data(trace: Trace, notes: list[str]) -> Report:
     """``stages``, ``buffers`` (with ``live`` as names of ops), ``routes``; each a list of small objects.
 
     Raises:
@@ -40,16 +41,10 @@ def memory_facts(trace: Trace, notes: list[str]) -> Report:
     return {
         "stages": _rows(stages),
         "buffers": [
-            {
-                "stage": int(buffers["stage"][i]),
-                "name": bytes(buffers["name"][i]).decode(errors="replace"),
-                "use": int(buffers["use"][i]),
-                "address": int(buffers["address"][i]),
-                "bytes": int(buffers["bytes"][i]),
-                "dtype": bytes(buffers["dtype"][i]).decode(errors="replace"),
-                "live": [ops[at] for at in (buffers["live_from"][i], buffers["live_to"][i]) if at >= 0],
-            }
-            for i in range(len(buffers["stage"]))
+            {"stage": stage, **_buffer(buffer)}
+            for stage, buffer in zip(
+                buffers["stage"].tolist(), read_buffers(trace, buffers, np.arange(len(buffers["stage"]))), strict=True
+            )
         ],
         "routes": [{**row, "pattern": names[row["pattern"]] if row["pattern"] >= 0 else ""} for row in _rows(routes)],
     }
@@ -65,6 +60,13 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
         size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
         message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
         raise BadTrace(message)
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    """A buffer as the page has it."""
+    live = [op for op in (buffer.live_from, buffer.live_to) if op]
+    place = {"address": buffer.address, "bytes": buffer.bytes, "dtype": buffer.dtype}
+    return {"name": tile_name(buffer.name), "use": USES.index(buffer.use), **place, "live": live}
 
 
 def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", 
 AREA: Final = ("row", "col", "rows", "cols")
 
 
-def timeline_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
+def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``tokens`` (a list of small objects), ``schedules`` that the page holds, and columns: ``steps`` and ``shifts``.
 
     A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its

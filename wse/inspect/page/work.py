@@ -7,16 +7,17 @@ from typing import Final
 import numpy as np
 
 from wse.inspect.page.packing import Array, Pack, checked, packed_columns
-from wse.inspect.query.work import Work
+from wse.inspect.query.step_sums import StepSums
 from wse.report.as_json import Report
-from wse_traces.read import Columns, Trace
+from wse_traces.groups import distinct_rows
+from wse_traces.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
 MOST_PLACES: Final = 12_000
 """Rows of the page's table of steps, costliest first; a sort takes a few milliseconds."""
 
 
-def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
+def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``, ``work``, ``stage_work`` and ``places``.
 
     ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has a row for each phase, layer and
@@ -26,77 +27,75 @@ def work_facts(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     Raises:
         BadTrace: an index points to no op or name.
     """
-    path = trace.path
-    ops = trace.texts("graph/ops/kind")
+    path, ops = trace.path, trace.texts("graph/ops/kind")
     numbers: dict[str, int] = {}
     kind_of = np.array([numbers.setdefault(kind, len(numbers)) for kind in ops] + [-1], np.int64)
-    work = Work(trace)
-    places = work.steps
-    checked(path, "steps/op", places["op"], len(ops))
-    checked(path, "steps/name", places["name"], trace.rows("name"))
-    checked(path, "steps/stage", places["stage"], trace.rows("stage"))
-    checked(path, "schedules/phase", places["phase"], len(PHASES))
-    op_kind = kind_of[places["op"]]
-    by_cause = np.stack([places[f"{cause}_cycles"] for cause in CAUSES], axis=1)
+    sums = StepSums(trace)
+    steps = sums.steps
+    checked(path, "steps/op", steps["op"], len(ops))
+    checked(path, "steps/name", steps["name"], trace.rows("name"))
+    checked(path, "steps/stage", steps["stage"], trace.rows("stage"))
+    checked(path, "schedules/phase", steps["phase"], len(PHASES))
+    op_kind = kind_of[steps["op"]]
     return {
-        "phases": _phases(work),
+        "phases": _phases(sums),
         "op_names": trace.texts("graph/ops/name"),
         "op_kinds": kind_of[:-1].tolist(),
         "kinds": list(numbers),
         "names": trace.texts("strings/names"),
-        "work": _work(places, op_kind, by_cause),
-        "stage_work": _stage_work(places, op_kind),
-        "places": _places(places, by_cause, pack, notes),
+        "work": _work(sums, op_kind),
+        "stage_work": _stage_work(sums, op_kind),
+        "places": _places(sums, pack, notes),
     }
 
 
-def _phases(work: Work) -> Report:
+def _phases(sums: StepSums) -> Report:
     """By phase that ran: passes, cycles of all steps by cause, words and hops."""
-    sums = work.sums(np.zeros(len(work.steps["phase"]), np.int64), 1)
+    totals = sums.by_phase()
     return {
         phase: {
-            "passes": work.passes[phase],
-            "cycles_by": sums.by[code, 0].tolist(),
-            "words": int(sums.words[code, 0]),
-            "hops": int(sums.hops[code, 0]),
+            "passes": sums.passes[phase],
+            "cycles_by": totals.cycles_by[code, 0].tolist(),
+            "words": int(totals.words[code, 0]),
+            "hops": int(totals.hops[code, 0]),
         }
         for code, phase in enumerate(PHASES)
-        if work.passes[phase]
+        if sums.passes[phase]
     }
 
 
-def _work(places: Columns, op_kind: Array, by_cause: Array) -> list[Report]:
-    keys = np.stack([places["phase"], places["layer"], op_kind], axis=1)
-    found, group = np.unique(keys, axis=0, return_inverse=True)
-    sums = np.zeros((len(found), len(CAUSES)), np.int64)
-    np.add.at(sums, group.ravel(), by_cause)
+def _work(sums: StepSums, op_kind: Array) -> list[Report]:
+    """Cycles by cause of each phase, layer and kind of op, where there are any."""
+    keys, group = distinct_rows([sums.steps["layer"], op_kind])
+    cycles = sums.by_group(group, len(keys)).cycles_by
     return [
-        {"phase": phase, "layer": layer, "kind": kind, "cycles": cycles}
-        for (phase, layer, kind), cycles in zip(found.tolist(), sums.tolist(), strict=True)
+        {"phase": phase, "layer": layer, "kind": kind, "cycles": cycles[phase, at].tolist()}
+        for phase in range(len(PHASES))
+        for at, (layer, kind) in enumerate(keys.tolist())
+        if cycles[phase, at].any()
     ]
 
 
-def _stage_work(places: Columns, op_kind: Array) -> list[Report]:
-    keys = np.stack([places["stage"], op_kind], axis=1)
-    found, group = np.unique(keys, axis=0, return_inverse=True)
-    sums = np.zeros((len(found), 2), np.int64)
-    np.add.at(sums, group.ravel(), np.stack([places["compute_cycles"], places["hops"]], axis=1))
-    return [
-        {"stage": stage, "kind": kind, "compute": compute, "hops": hops}
-        for (stage, kind), (compute, hops) in zip(found.tolist(), sums.tolist(), strict=True)
-    ]
+def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
+    """Cycles of computing and hops of each stage and kind of op."""
+    keys, group = distinct_rows([sums.steps["stage"], op_kind])
+    totals = sums.by_group(group, len(keys))
+    compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()
+    rows = zip(keys.tolist(), compute, totals.hops.sum(axis=0).tolist(), strict=True)
+    return [{"stage": stage, "kind": kind, "compute": cycles, "hops": hops} for (stage, kind), cycles, hops in rows]
 
 
-def _places(places: Columns, by_cause: Array, pack: Pack, notes: list[str]) -> Report | None:
-    rows = len(places["cycles"])
-    kept = {name: column[:MOST_PLACES] for name, column in places.items() if not name.endswith("_cycles")}
+def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
+    steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
+    steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)
+    rows = len(steps["cycles"])
+    first = {name: column[:MOST_PLACES] for name, column in steps.items()}
     if rows > MOST_PLACES:
-        total = int(places["cycles"].sum())
-        part = int(kept["cycles"].sum()) / max(1, total)
+        share = int(first["cycles"].sum()) / max(1, int(steps["cycles"].sum()))
         notes.append(
-            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * part:.1f} % of all cycles."
+            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * share:.1f} % of all cycles."
         )
-    columns = packed_columns({**kept, "cycles_by": by_cause[:MOST_PLACES]}, pack)
+    columns = packed_columns(first, pack)
     if columns is None:
         notes.append("The table of steps found no room on this page; see wse inspect --steps.")
     return columns

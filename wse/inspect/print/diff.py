@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from rich.console import Console
 
+from wse.inspect.query.changes import Change
+from wse.inspect.query.diff import NOT_SET, DiffView, Setting
 from wse.report.changes_table import print_changes
 from wse.report.placement_lines import USES
-from wse.report.terminal import count, heading, lines, plain_table, show, shown
+from wse.report.table import Column, Table
+from wse.report.terminal import count, heading, lines, shown
+from wse.report.terminal_table import print_table
 
 MOST: Final = 10
 MOST_NAMES: Final = 8
@@ -24,46 +30,48 @@ KINDS: Final = {
 }
 
 
-def print_diff(console: Console, facts: dict[str, Any]) -> None:
-    """Print the report of two traces."""
-    heading(console, "Traces", "the same Program" if facts["same_program"] else "two Programs")
-    lines(console, [(side, shown(path)) for side, path in zip(("first", "second"), facts["traces"], strict=True)])
-    heading(console, "Settings", "that differ")
-    if facts["settings"]:
-        _print_settings(console, facts["settings"])
-    else:
+def print_diff(console: Console, view: DiffView) -> None:
+    """Print what is different between two traces."""
+    heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
+    lines(console, [(side, shown(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
+    print_table(console, _settings_table(view.settings))
+    if not view.settings:
         lines(console, [("none", "")])
-    for phase, changes in facts["changes"].items():
-        what = "all of them together" if phase == "prefill" else "a mean one of each"
-        heading(console, PHASES[phase], f"in cycles, {what}; the largest change of each kind first")
-        _changes(console, changes, KINDS)
+    for phase, changes in view.changes.items():
+        of = "all of them together" if phase == "prefill" else "a mean one of each"
+        heading(console, PHASES[phase], f"in cycles, {of}; the largest change of each kind first")
+        _print_changes(console, changes, KINDS)
     heading(console, "SRAM of the fullest PE", "bytes by use that changed")
-    if facts["sram"]:
-        _changes(console, [{**row, "name": USES.get(row["name"], row["name"])} for row in facts["sram"]], {"sram": ""})
+    if view.sram:
+        named = [replace(change, name=USES.get(change.name, change.name)) for change in view.sram]
+        _print_changes(console, named, {"sram": ""})
     else:
         lines(console, [("none", "")])
-    only = [(f"ops only in the {side}", _names(names)) for side, names in facts["only"].items() if names]
+    sides = {"first": view.only.first, "second": view.only.second}
+    only = [(f"ops only in the {side}", _names(names)) for side, names in sides.items() if names]
     if only:
         lines(console, [("", ""), *only])
 
 
-def _print_settings(console: Console, settings: list[dict[str, Any]]) -> None:
-    table = plain_table(header=True)
-    for name in ("", "first", "second"):
-        table.add_column(name, no_wrap=not name)
-    for setting in settings:
-        values = (shown(setting[side])[:MOST_VALUE] if side in setting else "not set" for side in ("first", "second"))
-        table.add_row(shown(setting["name"]), *values)
-    show(console, table)
+def _settings_table(settings: Sequence[Setting]) -> Table:
+    def side(name: str) -> Callable[[Setting], str]:
+        def cell(setting: Setting) -> str:
+            value = getattr(setting, name)
+            return "not set" if value is NOT_SET else shown(value)[:MOST_VALUE]
+
+        return cell
+
+    sides = (Column(key=name, title=name, cell=side(name), folds=True) for name in ("first", "second"))
+    return Table(title="Settings", note="that differ", columns=(Column(key="name"), *sides), rows=settings)
 
 
-def _changes(console: Console, changes: list[dict[str, Any]], kinds: dict[str, str]) -> None:
-    print_changes(console, changes, kinds, MOST)
-    left = sum(max(0, sum(change["kind"] == kind for change in changes) - MOST) for kind in kinds)
-    if left:
-        lines(console, [(f"and {count(left)} more", "--csv FILE or --json: all of them")])
+def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
+    print_changes(console, [change.to_dict() for change in changes], kinds, MOST)
+    more = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
+    if more:
+        lines(console, [(f"and {count(more)} more", "--csv FILE or --json: all of them")])
 
 
-def _names(names: list[str]) -> str:
-    told = ", ".join(shown(name) for name in names[:MOST_NAMES])
-    return f"{told} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else told
+def _names(names: Sequence[str]) -> str:
+    first = ", ".join(shown(name) for name in names[:MOST_NAMES])
+    return f"{first} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else first

@@ -2,63 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from rich.console import Console
-from rich.text import Text
 
-from wse.report.terminal import bar, count, heading, lines, percent, plain_table, several, short, show, shown
+from wse.inspect.query.groups import Group
+from wse.inspect.query.views import GroupsView
+from wse.report.table import Column, Table
+from wse.report.terminal import bar, count, heading, lines, percent, several, short, shown
+from wse.report.terminal_table import print_table
 
 MOST: Final = 20
 """Rows of a phase that are shown where nobody said how many."""
 
 
-def print_groups(console: Console, facts: dict[str, Any], top: int | None) -> None:
+def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     """Print the groups of each phase: of all prompts together, and of a mean generated token."""
-    by = facts["by"]
-    for phase, of_phase in facts["phases"].items():
-        rows = [row for row in facts["groups"] if row["phase"] == phase]
-        runs = of_phase["passes"]
-        told = several(runs, "chunk" if phase == "prefill" else "pass" if runs == 1 else "passe")
-        each = phase == "decode" and by != "token"
-        what = "of a mean generated token" if each else "of the whole prompt" if phase == "prefill" else "of each token"
-        heading(console, f"{phase.capitalize()} by {by}", f"{told}; cycles {what}")
-        most = MOST if top is None else top
-        _print_rows(console, by, rows[:most], runs if each else 1)
-        if len(rows) > most:
-            lines(console, [(f"and {count(len(rows) - most)} more", "--top N: more of them; --csv FILE: all")])
-
-
-def _print_rows(console: Console, by: str, rows: list[dict[str, Any]], share_out: int) -> None:
-    traffic = by != "cause"
-    table = plain_table(header=True)
-    names = (by, "cycles", "share", "", *(("words", "hops", "mostly") if traffic else ("most of it in",)))
-    for name in names:
-        right = name in ("cycles", "share", "words", "hops")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name not in (by, "most of it in"))
+    most = MOST if top is None else top
     width = 8 if console.width < 90 else 20
-    for row in rows:
-        share = bar(row["fraction"], width, str(row.get("cause", "compute")))
-        cells: list[str | Text] = [_name(by, row), count(row["cycles"] / share_out), percent(row["fraction"]), share]
-        if traffic:
-            cells += [short(row["words"] / share_out), short(row["hops"] / share_out), row["mostly"]]
-        else:
-            cells += [f"{shown(row['most_in'])} {percent(row['most_fraction'])}" if "most_in" in row else ""]
-        table.add_row(*cells)
-    if rows:
-        show(console, table)
+    for phase, totals in view.phases.items():
+        groups = [group for group in view.groups if group.phase == phase]
+        passes = several(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
+        is_mean = phase == "decode" and view.by != "token"
+        whole = "of the whole prompt" if phase == "prefill" else "of each token"
+        cycles_of = "of a mean generated token" if is_mean else whole
+        heading(console, f"{phase.capitalize()} by {view.by}", f"{passes}; cycles {cycles_of}")
+        columns = _columns(view.by, totals.passes if is_mean else 1, width)
+        print_table(console, Table(columns=columns, rows=groups[:most]))
+        if len(groups) > most:
+            lines(console, [(f"and {count(len(groups) - most)} more", "--top N: more of them; --csv FILE: all")])
 
 
-def _name(by: str, row: dict[str, Any]) -> str:
+def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
+    """The columns of groups, whose amounts are those of one of so many passes; bars are ``width`` wide."""
+
+    def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
+        return lambda group: text(getattr(group, name) / passes)
+
+    columns = (
+        Column(key=by, title=by, cell=lambda group: _name(by, group), folds=True, narrowest=24),
+        Column(key="cycles", title="cycles", cell=mean(count, "cycles"), numeric=True),
+        Column(key="fraction", title="share", cell=lambda group: percent(group.fraction), numeric=True),
+        Column(key="bar", cell=lambda group: bar(group.fraction, width, group.cause or "compute"), priority=1),
+    )
+    if by == "cause":
+        return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, folds=True))
+    return (
+        *columns,
+        Column(key="words", title="words", cell=mean(short, "words"), numeric=True, priority=2),
+        Column(key="hops", title="hops", cell=mean(short, "hops"), numeric=True, priority=3),
+        Column(key="mostly", title="mostly"),
+    )
+
+
+def _most_in(group: Group) -> str:
+    return "" if group.most_fraction is None else f"{shown(group.most_in)} {percent(group.most_fraction)}"
+
+
+def _name(by: str, group: Group) -> str:
     if by == "token":
-        last = row["token"] + row["tokens"] - 1
-        place = (
-            "no token" if row["token"] < 0 else str(row["token"]) if row["tokens"] == 1 else f"{row['token']}-{last}"
-        )
-        text = f" {shown(row['text'])!r}" if row["tokens"] == 1 and row["text"] else ""
-        return f"{place}{text}"
-    if by == "layer" and row["layer"] < 0:
+        return _token_name(group)
+    if by == "layer" and (group.layer or 0) < 0:
         return "outside of the layers"
-    if by == "wafer" and row["wafer"] < 0:
+    if by == "wafer" and (group.wafer or 0) < 0:
         return "the host"
-    return shown(row[by]) or "no op"
+    return shown(getattr(group, by)) or "no op"
+
+
+def _token_name(group: Group) -> str:
+    """The tokens of a pass: the first and the last, and the text of one alone."""
+    if group.token is None or group.tokens is None or group.token < 0:
+        return "no token"
+    if group.tokens > 1:
+        return f"{group.token}-{group.token + group.tokens - 1}"
+    return f"{group.token} {shown(group.text)!r}" if group.text else str(group.token)

@@ -2,72 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.report.terminal import bar, count, heading, lines, percent, plain_table, show
+from wse.inspect.query.links import LayerLinks, Link
+from wse.inspect.query.views import LinksView
+from wse.report.table import Column, Table
+from wse.report.terminal import bar, count, lines, percent
+from wse.report.terminal_table import print_table
 
 MOST_LAYERS: Final = 3
 
 
-def print_links(console: Console, facts: dict[str, Any]) -> None:
+class _Layers(NamedTuple):
+    """Layers after each other with as many words on a link, each."""
+
+    first: int
+    last: int
+    words: int
+
+
+def print_links(console: Console, view: LinksView) -> None:
     """Print the busiest links, each with the layers whose words they are, and the layer that loads a link the most."""
-    heading(console, "Busiest links", "words that leave a PE in a direction, over the whole run")
-    if facts["links"]:
-        _print_rows(console, facts["links"])
-    else:
+    print_table(console, _table(view.links, 10 if console.width < 90 else 20))
+    if not view.links:
         lines(console, [("none", "links are counted at the end of a run")])
-    in_layers = [each for each in facts["layer_links"] if each["layer"] >= 0]
+    in_layers = [layer for layer in view.layer_links if layer.layer >= 0]
     if in_layers:
         lines(console, [("", ""), ("most of one layer on one link", _hottest(in_layers))])
 
 
-def _print_rows(console: Console, links: list[dict[str, Any]]) -> None:
-    """A row a link."""
-    most = max((link["words"] for link in links), default=0) or 1
-    table = plain_table(header=True)
-    for name in ("wafer", "row", "col", "direction", "", "words", "of"):
-        right = name in ("wafer", "row", "col", "words")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "of")
-    width = 10 if console.width < 90 else 20
-    for link in links:
-        place = (str(link[name]) for name in ("wafer", "row", "col"))
-        share = bar(link["words"] / most, width, "hops")
-        table.add_row(*place, link["direction"], share, count(link["words"]), _layers(link))
-    show(console, table)
+def _table(links: Sequence[Link], width: int) -> Table:
+    """A row a link; bars are ``width`` wide."""
+    most = max((link.words for link in links), default=0) or 1
+    return Table(
+        title="Busiest links",
+        note="words that leave a PE in a direction, over the whole run",
+        columns=(
+            *(Column(key=name, title=name, numeric=True) for name in ("wafer", "row", "col")),
+            Column(key="direction", title="direction"),
+            Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops")),
+            Column(key="words", title="words", cell=lambda link: count(link.words), numeric=True),
+            Column(key="layers", title="of", cell=_layers, folds=True),
+        ),
+        rows=links,
+    )
 
 
-def link_line(link: dict[str, Any]) -> str:
+def link_line(link: Link) -> str:
     """One link in a sentence."""
-    place = f"wafer {link['wafer']}, row {link['row']}, col {link['col']}, {link['direction']}"
+    place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers = _layers(link)
-    return f"{place}: {count(link['words'])} words{f', {layers}' if layers else ''}"
+    return f"{place}: {count(link.words)} words{f', {layers}' if layers else ''}"
 
 
-def _layers(link: dict[str, Any]) -> str:
+def _layers(link: Link) -> str:
     """The layers with the most words on a link, each with its share; equal ones that follow each other as one."""
-    runs: list[list[int]] = []  # first layer, last layer, words of each
-    for each in link["layers"]:
-        if runs and runs[-1][2] == each["words"] and 0 <= runs[-1][1] == each["layer"] - 1:
-            runs[-1][1] = each["layer"]
+    stretches: list[_Layers] = []
+    for layer in link.layers:
+        last = stretches[-1] if stretches else None
+        if last is not None and last.words == layer.words and 0 <= last.last == layer.layer - 1:
+            stretches[-1] = last._replace(last=layer.layer)
         else:
-            runs.append([each["layer"], each["layer"], each["words"]])
-    told = [_run(*run, of=link["words"]) for run in runs[:MOST_LAYERS]]
-    return ", ".join(told) + (" ..." if len(runs) > MOST_LAYERS else "")
+            stretches.append(_Layers(layer.layer, layer.layer, layer.words))
+    texts = [_layers_text(layers, link.words) for layers in stretches[:MOST_LAYERS]]
+    return ", ".join(texts) + (" ..." if len(stretches) > MOST_LAYERS else "")
 
 
-def _run(first: int, last: int, words: int, *, of: int) -> str:
-    if first < 0:
-        return f"no layer {percent(words / of)}"
-    if first == last:
-        return f"layer {first} {percent(words / of)}"
-    return f"layers {first} to {last} {percent(words / of)} each"
+def _layers_text(layers: _Layers, words: int) -> str:
+    """Layers with their share of the words of a link."""
+    share = percent(layers.words / words)
+    if layers.first < 0:
+        return f"no layer {share}"
+    if layers.first == layers.last:
+        return f"layer {layers.first} {share}"
+    return f"layers {layers.first} to {layers.last} {share} each"
 
 
-def _hottest(found: list[dict[str, Any]]) -> str:
+def _hottest(links: Sequence[LayerLinks]) -> str:
     """The words of the layers that load one link the most."""
-    most = found[0]["busiest_link_words"]
-    layers = sorted({each["layer"] for each in found if each["busiest_link_words"] == most})
+    most = links[0].busiest_link_words
+    layers = sorted({link.layer for link in links if link.busiest_link_words == most})
     others = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""
     return f"{count(most)} words, layer {layers[0]}{others}"

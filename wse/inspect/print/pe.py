@@ -2,148 +2,166 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
+from wse.inspect.query.buffers import Buffer, tile_name
+from wse.inspect.query.pe import LinkWords, Pe, PeRoute
+from wse.inspect.query.stages import layers_text
+from wse.inspect.query.views import PeView
 from wse.report.placement_lines import print_sram
-from wse.report.terminal import COLOURS, count, heading, lines, percent, plain_table, several, show, shown
+from wse.report.table import Column, Table
+from wse.report.terminal import COLOURS, count, heading, lines, percent, several, shown
+from wse.report.terminal_table import print_table
 
-FOR: Final = {"kv": "KV cache"}
-ALONG: Final = {"row": "its row", "col": "its column", "both": "row and column"}
+USE_TEXTS: Final = {"kv": "KV cache"}
+AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}
 LEAST_GAP: Final = 16
-"""Bytes between buffers that are told as free; fewer only let the next one begin at a whole word."""
+"""Bytes between buffers that are shown as free; fewer only let the next one begin at a whole word."""
 
 
-def print_pe(console: Console, facts: dict[str, Any]) -> None:
+class _Colours(NamedTuple):
+    """Colours after each other that are used for the same, along the same lines, by the same stages."""
+
+    first: int
+    last: int
+    along: str
+    patterns: str
+    stages: str
+
+
+def print_pe(console: Console, view: PeView) -> None:
     """Print what a trace says of one PE."""
-    pe = facts["pe"]
-    heading(console, f"PE at row {pe['row']}, column {pe['col']}", f"wafer {pe['wafer']} of {shown(facts['trace'])}")
-    lines(console, [("stage", _stage(pe)), *_busy(pe), *_no_links(pe)])
-    if "links" in pe:
-        _print_links(console, pe["links"])
-    if "sram" in pe:
-        sram = pe["sram"]
-        heading(console, "SRAM", f"{count(sum(sram['bytes'].values()))} B")
-        print_sram(console, sram["bytes"])
-        if sram["buffers"]:
-            note = "" if sram["is_fullest"] else "of the fullest PE of its stage; this PE has less"
-            heading(console, "SRAM map", note)
-            _print_map(console, sram["buffers"], sum(sram["bytes"].values()))
-    if pe["routes"]:
-        heading(console, "Routes", f"{several(len({r['colour'] for r in pe['routes']}), 'colour')} of its router")
-        _print_routes(console, pe["routes"])
+    pe, sram = view.pe, view.pe.sram
+    heading(console, f"PE at row {pe.row}, column {pe.col}", f"wafer {pe.wafer} of {shown(view.trace)}")
+    lines(console, [("stage", _stage(pe)), ("busy", _busy(pe)), *_missing_links(pe)])
+    if pe.links is not None:
+        print_table(console, _link_table(pe.links))
+    if sram is not None:
+        heading(console, "SRAM", f"{count(sum(sram.bytes.values()))} B")
+        print_sram(console, dict(sram.bytes))
+        if sram.buffers:
+            note = "" if sram.is_fullest else "of the fullest PE of its stage; this PE has less"
+            print_table(console, _map_table(sram.buffers, sum(sram.bytes.values()), note))
+    if pe.routes:
+        print_table(console, _route_table(pe.routes))
 
 
-def _stage(pe: dict[str, Any]) -> str:
-    if "stage" not in pe:
+def _stage(pe: Pe) -> str:
+    if pe.stage is None:
         return "none: no region holds it"
-    stage = pe["stage"]
-    first, last = stage["first_layer"], stage["last_layer"]
-    layers = "no layer" if first < 0 else f"layer {first}" if first == last else f"layers {first} to {last}"
-    rows = f"rows {stage['row']} to {stage['row'] + stage['rows'] - 1}"
-    cols = f"columns {stage['col']} to {stage['col'] + stage['cols'] - 1}"
-    return f"{stage['index']}: {layers}, {rows}, {cols}"
+    stage = pe.stage
+    rows = f"rows {stage.row} to {stage.row + stage.rows - 1}"
+    cols = f"columns {stage.col} to {stage.col + stage.cols - 1}"
+    return f"{stage.index}: {layers_text(stage.first_layer, stage.last_layer)}, {rows}, {cols}"
 
 
-def _busy(pe: dict[str, Any]) -> list[tuple[str, str]]:
-    if "busy_cycles" not in pe:
-        return [("busy", "not told: it is counted at the end of a run")]
-    share = f", {percent(pe['busy_fraction'])} of the run" if "busy_fraction" in pe else ""
-    return [("busy", f"computes in {count(pe['busy_cycles'])} of {count(pe['run_cycles'])} cycles{share}")]
+def _busy(pe: Pe) -> str:
+    if pe.busy_cycles is None or pe.run_cycles is None:
+        return "not told: it is counted at the end of a run"
+    share = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
+    return f"computes in {count(pe.busy_cycles)} of {count(pe.run_cycles)} cycles{share}"
 
 
-def _no_links(pe: dict[str, Any]) -> list[tuple[str, str]]:
-    """Why there are none; busy times are recorded when links are."""
-    if "links" in pe or "busy_cycles" not in pe:
+def _missing_links(pe: Pe) -> list[tuple[str, str]]:
+    """Why there are no links; busy times are recorded when links are."""
+    if pe.links is not None or pe.busy_cycles is None:
         return []
     return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
 
 
-def _print_links(console: Console, links: dict[str, Any]) -> None:
-    heading(console, "Links", "words over the whole run")
-    table = plain_table(header=True)
-    for name in ("", "out", "in"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for direction, words in links.items():
-        table.add_row(direction, count(words["out_words"]), count(words["in_words"]))
-    show(console, table)
+def _link_table(links: Mapping[str, LinkWords]) -> Table:
+    columns = (
+        Column(key="direction", cell=lambda side: side[0]),
+        Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
+        Column(key="in", title="in", cell=lambda side: count(side[1].in_words), numeric=True),
+    )
+    return Table(title="Links", note="words over the whole run", columns=columns, rows=list(links.items()))
 
 
-def _print_map(console: Console, buffers: list[dict[str, Any]], size: int) -> None:
+def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
     """Buffers by address, with what is free between; those that share bytes live at different times."""
-    table = plain_table(header=True)
-    for name in ("address", "bytes", "for", "buffer", "type", "while"):
-        right = name in ("address", "bytes")
-        words = name in ("buffer", "while")
-        table.add_column(name, justify="right" if right else "left", no_wrap=not words, overflow="fold")
+    columns = (
+        Column(key="address", title="address", cell=lambda buffer: f"{buffer.address:#06x}", numeric=True),
+        Column(key="bytes", title="bytes", cell=lambda buffer: count(buffer.bytes), numeric=True),
+        Column(key="use", title="for", cell=lambda buffer: USE_TEXTS.get(buffer.use, buffer.use)),
+        Column(key="name", title="buffer", cell=lambda buffer: tile_name(shown(buffer.name)), folds=True),
+        Column(key="dtype", title="type"),
+        Column(key="live", title="while", cell=_needed_while, folds=True),
+    )
+    rows = list(_with_gaps(buffers, size))
+    return Table(title="SRAM map", note=note, columns=columns, rows=rows, style=_colour)
+
+
+def _colour(buffer: Buffer) -> str:
+    return COLOURS.get(buffer.use, "")
+
+
+def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
+    """The buffers, and what is free between them and after them."""
     end = 0
     for buffer in buffers:
-        if buffer["address"] - end >= LEAST_GAP:
-            _free(table, end, buffer["address"])
-        table.add_row(
-            f"{buffer['address']:#06x}",
-            count(buffer["bytes"]),
-            FOR.get(buffer["use"], buffer["use"]),
-            _together(shown(buffer["name"])),
-            shown(buffer["dtype"]),
-            _while(buffer),
-            style=COLOURS.get(buffer["use"], ""),
-        )
-        end = max(end, buffer["address"] + buffer["bytes"])
+        if buffer.address - end >= LEAST_GAP:
+            yield _free(end, buffer.address)
+        yield buffer
+        end = max(end, buffer.address + buffer.bytes)
     if end < size:
-        _free(table, end, size)
-    show(console, table)
+        yield _free(end, size)
 
 
-def _free(table: Table, start: int, stop: int) -> None:
-    table.add_row(f"{start:#06x}", count(stop - start), "free", "", "", "", style=COLOURS["free"])
+def _free(start: int, end: int) -> Buffer:
+    return Buffer(address=start, bytes=end - start, use="free", name="", dtype="", live_from="", live_to="")
 
 
-def _together(name: str) -> str:
-    """The name of a buffer that several tensors share, with what their names begin with told once."""
-    first, *rest = name.split("+")
-    stem = first[: first.rfind(".") + 1]
-    return "+".join([first, *(other.removeprefix(stem) for other in rest)])
-
-
-def _while(buffer: dict[str, Any]) -> str:
+def _needed_while(buffer: Buffer) -> str:
     """The ops while which a buffer is needed; of one op in several layers, the layers."""
-    first, last = shown(buffer["live_from"]), shown(buffer["live_to"])
+    first, last = shown(buffer.live_from), shown(buffer.live_to)
     if not first and not last:
-        return "always"
+        return "" if buffer.use == "free" else "always"
     if first == last:
         return first
-    (_, of_first, op), (_, of_last, other) = (_parts(name) for name in (first, last))
+    (_, first_layer, op), (_, last_layer, other) = (_parts(name) for name in (first, last))
     if not op or not other:
         return f"{first} to {last}"
-    layers = f"layer {of_first}" if of_first == of_last else f"layers {of_first} to {of_last}"
+    layers = f"layer {first_layer}" if first_layer == last_layer else f"layers {first_layer} to {last_layer}"
     return f"{op if op == other else f'{op} to {other}'} of {layers}"
 
 
 def _parts(name: str) -> tuple[str, str, str]:
     """``layers``, the number and the op of a name such as ``layers.3.qkv``; empty texts for another."""
-    found = name.split(".", 2)
-    return (found[0], found[1], found[2]) if len(found) == 3 and found[1].isdigit() else ("", "", "")
+    parts = name.split(".", 2)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
 
 
-def _print_routes(console: Console, routes: list[dict[str, Any]]) -> None:
+def _route_table(routes: Sequence[PeRoute]) -> Table:
+    columns = (
+        Column(key="colours", title="colours", cell=_colours_text, numeric=True),
+        Column(key="along", title="along"),
+        Column(key="patterns", title="pattern", folds=True),
+        Column(key="stages", title="stage"),
+    )
+    note = f"{several(len({route.colour for route in routes}), 'colour')} of its router"
+    return Table(title="Routes", note=note, columns=columns, rows=_stretches(routes))
+
+
+def _colours_text(colours: _Colours) -> str:
+    return str(colours.first) if colours.first == colours.last else f"{colours.first} to {colours.last}"
+
+
+def _stretches(routes: Sequence[PeRoute]) -> list[_Colours]:
     """Patterns that share a colour, one after another in time, in one cell; colours with the same as one row."""
-    told: list[tuple[int, int, tuple[str, str, str]]] = []
-    for colour in dict.fromkeys(route["colour"] for route in routes):
-        mine = [route for route in routes if route["colour"] == colour]
-        axes = dict.fromkeys(ALONG.get(route["axis"], "") for route in mine)
-        patterns = dict.fromkeys(shown(route["pattern"]) for route in mine)
-        stages = dict.fromkeys(str(route["stage"]) if route["stage"] >= 0 else "between stages" for route in mine)
-        cells = " and ".join(axes), ", ".join(patterns), ", ".join(stages)
-        if told and told[-1][1:] == (colour - 1, cells):
-            told[-1] = told[-1][0], colour, cells
+    stretches: list[_Colours] = []
+    for colour, group in groupby(routes, key=lambda route: route.colour):
+        sharing = list(group)
+        axes = dict.fromkeys(AXIS_TEXTS.get(route.axis, "") for route in sharing)
+        patterns = dict.fromkeys(shown(route.pattern) for route in sharing)
+        stages = dict.fromkeys(str(route.stage) if route.stage >= 0 else "between stages" for route in sharing)
+        row = _Colours(colour, colour, " and ".join(axes), ", ".join(patterns), ", ".join(stages))
+        if stretches and stretches[-1][1:] == (colour - 1, *row[2:]):
+            stretches[-1] = stretches[-1]._replace(last=colour)
         else:
-            told.append((colour, colour, cells))
-    table = plain_table(header=True)
-    for name in ("colours", "along", "pattern", "stage"):
-        table.add_column(name, justify="right" if name == "colours" else "left", no_wrap=name != "pattern")
-    for first, last, cells in told:
-        table.add_row(str(first) if first == last else f"{first} to {last}", *cells)
-    show(console, table)
+            stretches.append(row)
+    return stretches

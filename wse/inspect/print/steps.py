@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 
-from wse.report.terminal import count, heading, lines, plain_table, short, show, shown
+from wse.inspect.query.steps import Step
+from wse.inspect.query.views import StepsView
+from wse.report.table import Column, Table
+from wse.report.terminal import count, lines, short
+from wse.report.terminal_table import print_table
 
-ORDERED: Final = {
+ORDER_TEXTS: Final = {
     "cycles": "those with the most cycles first",
     "words": "those that send the most words first",
     "hops": "those whose wavelets cross the most links first",
@@ -18,39 +23,37 @@ ORDERED: Final = {
 """How each order reads; a cause is its cycles."""
 
 
-def print_steps(console: Console, facts: dict[str, Any]) -> None:
+def print_steps(console: Console, view: StepsView) -> None:
     """Print steps in the order that was asked for."""
-    order = facts["sort"]
-    ordered = ORDERED.get(order, f"those with the most cycles of {order} first")
-    heading(console, "Steps", f"summed over the run, {ordered}")
-    print_step_rows(console, facts["steps"], order)
-    if not facts["steps"]:
+    order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
+    print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
+    if not view.steps:
         lines(console, [("none", "")])
 
 
-def print_step_rows(console: Console, steps: list[dict[str, Any]], order: str) -> None:
+def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
     """A row a step: what it is, how often it ran, its cycles, what it sends, and what it was ordered by."""
-    cause = order.removesuffix("-cycles") if order not in ("cycles", "words", "hops", "start") else ""
-    extra = f"of {cause}" if cause else "first start" if order == "start" else ""
-    traffic = [name for name in ("words", "hops") if console.width >= 90 or order == name]
-    mostly = ["mostly"] if console.width >= 90 or len(traffic) + bool(extra) == 0 else []
-    names = ["phase", "op", "kernel or pattern", "times", "cycles", *([extra] if extra else []), *traffic, *mostly]
-    table = plain_table(header=True)
-    for name in names:
-        left = name in ("phase", "op", "kernel or pattern", "mostly")
-        table.add_column(name, justify="left" if left else "right", no_wrap=name != "op", overflow="fold")
-    for step in steps:
-        by = step["cycles_by"]
-        value = by[cause] if cause else step["start_cycle"]
-        table.add_row(
-            step["phase"],
-            shown(step["op"]),
-            shown(step["name"]),
-            count(step["times"]),
-            count(step["cycles"]),
-            *([count(value)] if extra else []),
-            *(short(step[name]) for name in traffic),
-            *(max(by, key=lambda each: by[each]) for _ in mostly),
-        )
-    if steps:
-        show(console, table)
+    spare = {"words": 1, "hops": 2, "mostly": 0 if order == "cycles" else 3, order: 0}
+    columns = (
+        Column(key="phase", title="phase"),
+        Column(key="op", title="op", folds=True, narrowest=16),
+        Column(key="name", title="kernel or pattern"),
+        Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True),
+        Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
+        *_order_columns(order),
+        Column(key="words", title="words", cell=lambda step: short(step.words), numeric=True, priority=spare["words"]),
+        Column(key="hops", title="hops", cell=lambda step: short(step.hops), numeric=True, priority=spare["hops"]),
+        Column(key="mostly", title="mostly", priority=spare["mostly"]),
+    )
+    return Table(columns=columns, rows=steps, title=title, note=note)
+
+
+def _order_columns(order: str) -> list[Column]:
+    """The column of what steps were ordered by, where it is none of the others."""
+    if order in ("cycles", "words", "hops"):
+        return []
+    if order == "start":
+        start = Column(key="start_cycle", title="first start", cell=lambda step: count(step.start_cycle), numeric=True)
+        return [start]
+    cause = order.removesuffix("-cycles")
+    return [Column(key=order, title=f"of {cause}", cell=lambda step: count(step.cycles_by[cause]), numeric=True)]

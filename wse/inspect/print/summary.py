@@ -3,131 +3,147 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from rich.console import Console
 
 from wse.inspect.print.links import link_line
-from wse.inspect.print.steps import print_step_rows
+from wse.inspect.print.steps import step_table
 from wse.inspect.print.wavelets import print_wavelets
+from wse.inspect.query.traced_run import TracedUser
+from wse.inspect.query.views import SummaryView
 from wse.report.cause_bars import print_causes
 from wse.report.expert_lines import print_experts
 from wse.report.placement_lines import print_sram, wafer_line
-from wse.report.terminal import (
-    bar,
-    count,
-    heading,
-    in_bytes,
-    lines,
-    percent,
-    plain_table,
-    seconds,
-    several,
-    show,
-    shown,
-)
+from wse.report.table import Column, Table
+from wse.report.terminal import bar, count, heading, in_bytes, lines, percent, seconds, several, shown
+from wse.report.terminal_table import print_table
 
 MOST_TEXT: Final = 120
 MOST_USERS: Final = 3
-MOST_OPS: Final = 5
+MOST_KINDS: Final = 5
 MOST_STEPS: Final = 3
 
 
-def print_summary(console: Console, facts: dict[str, Any]) -> None:
+class _PhaseSpeed(NamedTuple):
+    """A phase, what it took, and the rate of tokens."""
+
+    name: str
+    cycles: str
+    time: str
+    rate: str
+
+
+class _KindTotal(NamedTuple):
+    """A kind of op, how many ops are of it, and their cycles."""
+
+    kind: str
+    ops: int
+    cycles: float
+
+
+def print_summary(console: Console, view: SummaryView) -> None:
     """Print the summary; of links and steps the first few."""
-    heading(console, "Trace", shown(facts["trace"]))
-    system, wafer = facts["system"], facts["wafer"]
+    heading(console, "Trace", shown(view.trace))
+    system, wafer = view.system, view.wafer
     rows = [
-        ("model", shown(facts["model"]["name"])),
-        ("wafer", wafer_line(wafer["name"], wafer["rows"], wafer["cols"], wafer["clock_hz"], system["wafers"])),
-        ("mapping", f"{shown(system['mapping'])}, {several(len(system['stages']), 'region')}"),
-        ("tokens", f"{count(facts['prompt_tokens'])} of the prompt, {count(facts['generated_tokens'])} generated"),
-        *_texts(facts["users"]),
-        ("written by", f"{shown(facts['created_by'])}, program {shown(facts['program_digest'][:16])}"),
+        ("model", shown(view.model.name)),
+        ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
+        ("mapping", f"{shown(system.mapping)}, {several(len(system.stages), 'region')}"),
+        ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
+        *_texts(view.users),
+        ("written by", f"{shown(view.created_by)}, program {shown(view.program_digest[:16])}"),
     ]
     lines(console, rows)
-    _print_phases(console, facts)
-    if "decode" in facts:
+    if speeds := _speeds(view):
+        columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
+        print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
+    if view.decode is not None:
         heading(console, "Where the cycles of a generated token go")
-        print_causes(console, facts["decode"]["cycles_by"])
-    stages = facts["sram"]["stages"]
+        print_causes(console, dict(view.decode.cycles_by))
+    stages = view.sram.stages
     if stages:
-        fullest = min(range(len(stages)), key=lambda i: stages[i]["free"])
+        fullest = min(range(len(stages)), key=lambda stage: stages[stage]["free"])
         heading(console, "SRAM of the fullest PE", f"in stage {fullest}")
-        print_sram(console, stages[fullest])
-    _print_ops(console, facts)
-    traffic = [("busiest link", link_line(facts["links"][0]))] if facts["links"] else []
-    if facts["crossing"]["bytes"]:
-        traffic.append(("between wafers and with the host", in_bytes(facts["crossing"]["bytes"])))
-    if traffic:
-        heading(console, "Traffic", "over the whole run")
-        lines(console, traffic)
-    if "experts" in facts:
-        print_experts(console, facts["experts"]["load"])
-    if "wavelets" in facts:
-        print_wavelets(console, facts["wavelets"])
-    if facts["steps"]:
-        heading(console, "Costliest steps", "summed over the run")
-        print_step_rows(console, facts["steps"][:MOST_STEPS], "cycles")
+        print_sram(console, dict(stages[fullest]))
+    _print_kinds(console, view)
+    _print_traffic(console, view)
+    if view.experts is not None:
+        print_experts(console, view.experts.to_dict()["load"])
+    if view.wavelets is not None:
+        print_wavelets(console, view.wavelets)
+    if view.steps:
+        steps = view.steps[:MOST_STEPS]
+        print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
     lines(console, [("", ""), ("more", "--tree, --steps, --by op, --links, --pe ROW,COL, --tokens; see --help")])
 
 
-def _texts(users: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
+    """The beginning of each of the first users' texts."""
     rows = []
     for number, user in enumerate(users[:MOST_USERS], start=1):
-        text = shown(user["text"][:MOST_TEXT]).replace("\\n", " ⏎ ")
+        text = shown(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
         if text:
             name = "text" if len(users) == 1 else f"text {number}"
-            rows.append((name, text + (" ..." if len(user["text"]) > MOST_TEXT else "")))
+            rows.append((name, text + (" ..." if len(user.text) > MOST_TEXT else "")))
     if rows and len(users) > MOST_USERS:
         rows.append(("", f"and {several(len(users) - MOST_USERS, 'text')} more"))
     return rows
 
 
-def _print_phases(console: Console, facts: dict[str, Any]) -> None:
-    clock = facts["wafer"]["clock_hz"]
-    table = plain_table()
-    for _ in range(4):
-        table.add_column(justify="right", no_wrap=True)
-    if "prefill" in facts:
-        cycles = facts["prefill"]["cycles"]
-        chunks = several(facts["prefill"]["passes"], "chunk")
-        table.add_row("prompt", f"{count(cycles)} cycles in {chunks}", seconds(cycles / clock), "")
-    if "decode" in facts:
-        decode = facts["decode"]
-        cycles = decode["cycles_per_pass"]
-        speed = f"{count(decode['tokens_per_s'])} tokens/s"
-        table.add_row("generation", f"{count(cycles)} cycles a token", seconds(cycles / clock), speed)
-    if table.row_count:
-        heading(console, "Speed of the emulated wafer")
-        show(console, table)
+def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
+    """The phases that ran, with their cycles and times."""
+    clock_hz, prefill, decode = view.wafer.clock_hz, view.prefill, view.decode
+    speeds = []
+    if prefill is not None:
+        cycles = f"{count(prefill.cycles)} cycles in {several(prefill.passes, 'chunk')}"
+        speeds.append(_PhaseSpeed("prompt", cycles, seconds(prefill.cycles / clock_hz), ""))
+    if decode is not None:
+        cycles = f"{count(decode.cycles_per_pass)} cycles a token"
+        rate = f"{count(decode.tokens_per_s or 0.0)} tokens/s"
+        speeds.append(_PhaseSpeed("generation", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
+    return speeds
 
 
-def _print_ops(console: Console, facts: dict[str, Any]) -> None:
-    """The kinds of op that take the most, over all layers."""
-    phase = "decode" if "decode" in facts else "prefill"
-    sums: dict[str, float] = defaultdict(float)
-    ops: dict[str, int] = defaultdict(int)
-    for op in (op for node in facts["tree"] for op in node["ops"]):
-        sums[op["kind"]] += op[phase]
-        ops[op["kind"]] += 1
-    total = sum(sums.values())
+def _print_traffic(console: Console, view: SummaryView) -> None:
+    """Print the busiest link, and what crossed between wafers."""
+    traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
+    if view.crossing.bytes:
+        traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
+    if traffic:
+        heading(console, "Traffic", "over the whole run")
+        lines(console, traffic)
+
+
+def _print_kinds(console: Console, view: SummaryView) -> None:
+    """Print the kinds of op that take the most, over all layers."""
+    phase = "prefill" if view.decode is None else "decode"
+    kinds = _kind_totals(view, phase)
+    total = sum(kind.cycles for kind in kinds)
     if not total:
         return
-    what = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
-    heading(console, "Kinds of op", f"cycles {what}, all layers together")
     width = 14 if console.width < 90 else 32
-    table = plain_table()
-    for right in (False, False, True, True, False):
-        table.add_column(justify="right" if right else "left", no_wrap=True)
-    ordered = sorted(sums, key=lambda kind: -sums[kind])
-    for kind in ordered[:MOST_OPS]:
-        share = sums[kind] / total
-        table.add_row(
-            shown(kind), bar(share, width, "compute"), percent(share), count(sums[kind]), several(ops[kind], "op")
-        )
-    show(console, table)
-    if len(ordered) > MOST_OPS:
-        rest = sum(sums[kind] for kind in ordered[MOST_OPS:])
-        left = len(ordered) - MOST_OPS
-        lines(console, [(f"and {several(left, 'kind')} more", f"{percent(rest / total)}, {count(rest)} cycles")])
+    mean = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
+    columns = (
+        Column(key="kind"),
+        Column(key="bar", cell=lambda kind: bar(kind.cycles / total, width, "compute")),
+        Column(key="share", cell=lambda kind: percent(kind.cycles / total), numeric=True),
+        Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
+        Column(key="ops", cell=lambda kind: several(kind.ops, "op")),
+    )
+    note = f"cycles {mean}, all layers together"
+    print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MOST_KINDS]))
+    if len(kinds) > MOST_KINDS:
+        rest = sum(kind.cycles for kind in kinds[MOST_KINDS:])
+        more = several(len(kinds) - MOST_KINDS, "kind")
+        lines(console, [(f"and {more} more", f"{percent(rest / total)}, {count(rest)} cycles")])
+
+
+def _kind_totals(view: SummaryView, phase: str) -> list[_KindTotal]:
+    """The kinds of op with the cycles of a mean pass, the costliest first."""
+    cycles: dict[str, list[float]] = defaultdict(list)
+    for op in (op for layer in view.tree for op in layer.ops):
+        cycles[op.kind].append(getattr(op, phase))
+    kinds = [_KindTotal(kind, len(costs), sum(costs)) for kind, costs in cycles.items()]
+    return sorted(kinds, key=lambda kind: -kind.cycles)

@@ -2,61 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 
-from wse.report.terminal import count, heading, in_bytes, lines, plain_table, seconds, show, shown
+from wse.inspect.query.tokens import TokenTime
+from wse.inspect.query.views import TensorsView, TokensView
+from wse.report.table import Column, Table
+from wse.report.terminal import count, in_bytes, lines, seconds, shown
+from wse.report.terminal_table import print_table
 
 
-def print_tokens(console: Console, facts: dict[str, Any], top: int | None) -> None:
+def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
     """A row a token: what it is, and the cycles and the time since the token before it."""
-    tokens = facts["tokens"]
-    heading(console, "Tokens", "in order" if top is None else "those with the most cycles first")
+    tokens = view.tokens
+    has_users = len({token.sequence for token in tokens}) > 1
+    is_known = any(token.id is not None for token in tokens)
+    columns = (
+        _number("token", "token"),
+        *([_number("sequence", "sequence")] if has_users else []),
+        _number("position", "position", priority=1),
+        Column(key="of", title="of"),
+        *([_number("id", "id", priority=2)] if is_known else []),
+        *([Column(key="text", title="text", cell=_text, folds=True)] if is_known else []),
+        _number("pass_", "pass", lambda token: str(token.pass_) if token.pass_ >= 0 else ""),
+        _number("cycles", "cycles", lambda token: count(token.cycles) if token.cycles else ""),
+        _number("s", "time", lambda token: seconds(token.s) if token.cycles else ""),
+        _number("wall_s", "emulated in", lambda token: seconds(token.wall_s) if token.wall_s else "", priority=3),
+    )
+    order = "in order" if top is None else "those with the most cycles first"
+    print_table(console, Table(title="Tokens", note=order, columns=columns, rows=tokens))
     if not tokens:
         lines(console, [("none", "")])
-        return
-    several = len({token["sequence"] for token in tokens}) > 1
-    known = any("id" in token for token in tokens)
-    names = ["token", *(["sequence"] if several else []), "position", "of", *(["id", "text"] if known else [])]
-    names += ["pass", "cycles", "time", "emulated in"]
-    table = plain_table(header=True)
-    for name in names:
-        table.add_column(name, justify="left" if name in ("of", "text") else "right", no_wrap=name != "text")
-    for token in tokens:
-        cells = [str(token["token"]), *([str(token["sequence"])] if several else []), str(token["position"])]
-        cells += [token["of"], *([str(token.get("id", "")), _text(token)] if known else [])]
-        cells.append(str(token["pass"]) if token["pass"] >= 0 else "")
-        spent = token["cycles"]
-        cells += [count(spent), seconds(token["s"])] if spent else ["", ""]
-        cells.append(seconds(token["wall_s"]) if token["wall_s"] else "")
-        table.add_row(*cells)
-    show(console, table)
 
 
-def _text(token: dict[str, Any]) -> str:
-    return shown(repr(token["text"])) if "text" in token else ""
-
-
-def print_tensors(console: Console, facts: dict[str, Any]) -> None:
+def print_tensors(console: Console, view: TensorsView) -> None:
     """A row a tensor."""
-    heading(console, "Tensors", "values of the finite elements")
-    table = plain_table(header=True)
-    for name in ("tensor", "op", "pass", "shape", "type", "size", "least", "largest", "mean", "not finite"):
-        left = name in ("op", "shape", "type")
-        table.add_column(name, justify="left" if left else "right", no_wrap=name != "op", overflow="fold")
-    for tensor in facts["tensors"]:
-        values = [f"{tensor[name]:.4g}" if name in tensor else "" for name in ("min", "max", "mean")]
-        shape = "x".join(map(str, tensor["shape"]))
-        size = in_bytes(tensor["bytes"])
-        table.add_row(
-            str(tensor["tensor"]),
-            shown(tensor["op"]),
-            str(tensor["pass"]),
-            shape,
-            tensor["dtype"],
-            size,
-            *values,
-            count(tensor["nonfinite"]) if tensor["nonfinite"] else "",
-        )
-    show(console, table)
+    columns = (
+        _number("tensor", "tensor"),
+        Column(key="op", title="op", folds=True),
+        _number("pass_", "pass"),
+        Column(key="shape", title="shape", cell=lambda tensor: "x".join(map(str, tensor.shape))),
+        Column(key="dtype", title="type"),
+        _number("bytes", "size", lambda tensor: in_bytes(tensor.bytes)),
+        _number("min", "least", lambda tensor: _four_digits(tensor.min)),
+        _number("max", "largest", lambda tensor: _four_digits(tensor.max)),
+        _number("mean", "mean", lambda tensor: _four_digits(tensor.mean)),
+        _number("nonfinite", "not finite", lambda tensor: count(tensor.nonfinite) if tensor.nonfinite else ""),
+    )
+    table = Table(title="Tensors", note="values of the finite elements", columns=columns, rows=view.tensors)
+    print_table(console, table)
+
+
+def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, priority: int = 0) -> Column:
+    return Column(key=key, title=title, cell=cell, numeric=True, priority=priority)
+
+
+def _text(token: TokenTime) -> str:
+    return "" if token.text is None else shown(repr(token.text))
+
+
+def _four_digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

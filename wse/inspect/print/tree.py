@@ -2,52 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 
-from wse.report.terminal import bar, count, heading, percent, plain_table, show, shown
+from wse.inspect.query.tree import LayerOps
+from wse.inspect.query.views import TreeView
+from wse.report.table import Column, Table
+from wse.report.terminal import bar, count, percent, shown
+from wse.report.terminal_table import print_table
 
-Node = dict[str, Any]
+
+class _Line(NamedTuple):
+    """A line of the tree: a layer, or some that cost the same, or an op."""
+
+    name: str
+    cycles: float
+    is_layer: bool
 
 
-def print_tree(console: Console, facts: dict[str, Any]) -> None:
-    """Print the ops under their layers; consecutive layers that cost the same are told once."""
-    phase = "decode" if "decode" in facts["phases"] else "prefill"
-    what = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
-    heading(console, "Ops", f"cycles {what}")
-    total = sum(node[phase] for node in facts["tree"]) or 1.0
+def print_tree(console: Console, view: TreeView) -> None:
+    """Print the ops under their layers; consecutive layers that cost the same are one."""
+    phase = "decode" if "decode" in view.phases else "prefill"
+    total = sum(getattr(layer, phase) for layer in view.tree) or 1.0
     width = 20 if console.width < 90 else 36
-    table = plain_table()
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    for node, stands_for in _folded(facts["tree"]):
-        inside = node["layer"] >= 0
+    table = Table(
+        title="Ops",
+        note="cycles of a generated token" if phase == "decode" else "cycles of a mean chunk of the prompt",
+        columns=(
+            Column(key="name", cell=lambda line: line.name),
+            Column(key="cycles", cell=lambda line: count(line.cycles), numeric=True),
+            Column(key="share", cell=lambda line: percent(line.cycles / total), numeric=True),
+            Column(key="bar", cell=lambda line: bar(line.cycles / total, width, _colour(line))),
+        ),
+        rows=list(_lines(view.tree, phase)),
+        style=lambda line: "bold" if line.is_layer else "",
+    )
+    print_table(console, table)
+
+
+def _colour(line: _Line) -> str:
+    return "weights" if line.is_layer else "compute"
+
+
+def _lines(tree: Sequence[LayerOps], phase: str) -> Iterator[_Line]:
+    for layer, last in _folded(tree):
+        inside = layer.layer >= 0
         if inside:
-            share = node[phase] / total
-            last = node["layer"] + stands_for - 1
-            name = f"layer {last}" if stands_for == 1 else f"each of layers {node['layer']} to {last}"
-            table.add_row(name, count(node[phase]), percent(share), bar(share, width, "weights"), style="bold")
-        for index, op in enumerate(node["ops"]):
-            branch = ("└─ " if index == len(node["ops"]) - 1 else "├─ ") if inside else ""
-            name = shown(op["op"]).removeprefix(f"layers.{node['layer']}.")
-            share = op[phase] / total
-            table.add_row(f"{branch}{name}", count(op[phase]), percent(share), bar(share, width, "compute"))
-    show(console, table)
+            name = f"layer {last}" if last == layer.layer else f"each of layers {layer.layer} to {last}"
+            yield _Line(name, getattr(layer, phase), is_layer=True)
+        for index, op in enumerate(layer.ops):
+            branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if inside else ""
+            name = shown(op.op).removeprefix(f"layers.{layer.layer}.")
+            yield _Line(f"{branch}{name}", getattr(op, phase), is_layer=False)
 
 
-def _folded(tree: list[Node]) -> list[tuple[Node, int]]:
-    """The tree's nodes, consecutive layers that cost the same as one, and how many each stands for."""
-    folded: list[tuple[Node, int]] = []
-    for node in tree:
-        if folded and min(node["layer"], folded[-1][0]["layer"]) >= 0 and _costs(node) == _costs(folded[-1][0]):
-            folded[-1] = (folded[-1][0], folded[-1][1] + 1)
+def _folded(tree: Sequence[LayerOps]) -> list[tuple[LayerOps, int]]:
+    """The tree's layers, consecutive ones that cost the same as the first of them, and the last that it stands for."""
+    folded: list[tuple[LayerOps, int]] = []
+    for layer in tree:
+        before = folded[-1][0] if folded else None
+        if before is not None and min(layer.layer, before.layer) >= 0 and _costs(layer) == _costs(before):
+            folded[-1] = before, layer.layer
         else:
-            folded.append((node, 1))
+            folded.append((layer, layer.layer))
     return folded
 
 
-def _costs(node: Node) -> list[tuple[float, float]]:
-    return [(op["prefill"], op["decode"]) for op in node["ops"]]
+def _costs(layer: LayerOps) -> list[tuple[float, float]]:
+    return [(op.prefill, op.decode) for op in layer.ops]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -15,54 +16,54 @@ from wse.inspect.print.summary import print_summary
 from wse.inspect.print.tokens import print_tensors, print_tokens
 from wse.inspect.print.tree import print_tree
 from wse.inspect.print.wavelets import print_moves
+from wse.inspect.query.check import CheckView
+from wse.inspect.query.diff import DiffView
+from wse.inspect.query.view import View
+from wse.inspect.query.views import GroupsView, TokensView
 from wse.report.terminal import console_on, count, shown
 
-INCOMPLETE: Final = {
-    1: "This trace is incomplete: the run goes on or was stopped. It holds what was written until then.",
-    2: "A trace is incomplete: its run goes on or was stopped. It holds what was written until then.",
-}
+INCOMPLETE: Final = "is incomplete: {} run goes on or was stopped. It holds what was written until then."
 
 
-def print_inspected(facts: dict[str, Any], stream: TextIO, *, top: int | None) -> None:
+def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
     """Print a view of a trace. ``top``: how many rows were asked for, None where nobody said."""
     console = console_on(stream)
-    view = facts["view"]
-    if view == "check":
-        _print_check(console, facts)
+    if isinstance(view, CheckView):
+        _print_check(console, view)
         return
-    if not facts["complete"]:
+    if not view.complete:
         console.print()
-        console.print(INCOMPLETE[len(facts.get("traces", [0]))])
-    if view == "by":
-        print_groups(console, facts, top)
-    elif view == "tokens":
-        print_tokens(console, facts, top)
-    elif view == "cycles":
-        print_moves(console, facts["wavelets"])
+        which, whose = ("A", "its") if isinstance(view, DiffView) else ("This", "the")
+        console.print(f"{which} trace {INCOMPLETE.format(whose)}")
+    if isinstance(view, GroupsView):
+        print_groups(console, view, top)
+    elif isinstance(view, TokensView):
+        print_tokens(console, view, top)
     else:
-        _PRINT[view](console, facts)
+        _PRINT[view.view](console, view)
 
 
-def _print_check(console: Console, facts: dict[str, Any]) -> None:
+def _print_check(console: Console, view: CheckView) -> None:
     """One line on a sound trace, a line for each problem of another."""
-    trace = shown(facts["trace"])
-    if facts["sound"]:
-        ended = "" if facts["complete"] else ", incomplete: its run goes on or was stopped"
-        held = f"{count(facts['datasets'])} datasets, {count(facts['rows'])} rows"
-        console.print(f"{trace}: sound: trace format {facts['version']}, {held}{ended}", soft_wrap=True)
+    trace = shown(view.trace)
+    if view.sound:
+        ended = "" if view.complete else ", incomplete: its run goes on or was stopped"
+        held = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
+        console.print(f"{trace}: sound: trace format {view.version}, {held}{ended}", soft_wrap=True)
         return
-    number = len(facts["problems"])
+    number = len(view.problems)
     console.print(f"{trace}: {count(number)} problem{'' if number == 1 else 's'}", soft_wrap=True)
-    for problem in facts["problems"]:
+    for problem in view.problems:
         console.print(f"  {shown(problem)}", soft_wrap=True)
 
 
-_PRINT: Final = {
+_PRINT: Final[dict[str, Callable[[Console, Any], None]]] = {
     "summary": print_summary,
     "steps": print_steps,
     "links": print_links,
     "pe": print_pe,
     "tensors": print_tensors,
     "tree": print_tree,
+    "cycles": print_moves,
     "diff": print_diff,
 }

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse.inspect.query.passes import pass_phases
 from wse_traces.read import Trace
 from wse_traces.schema import HOST, PHASES
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Bytes of a mean pass by phase, and whether the host is at an end; those of loading belong to none."""
-    crossings = trace.table("crossing")
-    phase, schedule = trace.column("schedules/phase"), trace.column("passes/schedule")
-    known = (schedule >= 0) & (schedule < len(phase))
-    of_pass = np.where(known, phase[np.where(known, schedule, 0)] if len(phase) else 0, -1)
-    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(of_pass))
-    of_crossing = np.where(inside, of_pass[np.where(inside, crossings["pass"], 0)] if len(of_pass) else -1, -1)
+    """Bytes of a mean pass by phase, and whether the host is at an end; bytes of loading belong to no phase."""
+    crossings, phases = trace.table("crossing"), pass_phases(trace)
+    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))
+    phase = np.append(phases, -1)[np.where(inside, crossings["pass"], len(phases))]
     host = (crossings["src_wafer"] == HOST) | (crossings["dst_wafer"] == HOST)
-    found = {}
+    amounts = {}
     for code, name in enumerate(PHASES):
-        passes = max(1, int((of_pass == code).sum()))
+        passes = max(1, int((phases == code).sum()))
         for at_host in (False, True):
-            mine = (of_crossing == code) & (host == at_host)
-            found[name, at_host] = int(crossings["bytes"][mine].sum()) / passes
-    return found
+            amounts[name, at_host] = int(crossings["bytes"][(phase == code) & (host == at_host)].sum()) / passes
+    return amounts

@@ -2,73 +2,119 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-from wse.inspect.query.header import header_facts, token_facts
-from wse.inspect.query.opened import Facts
-from wse.inspect.query.totals import changes, differing, totals_of
+from wse.inspect.query.changes import Amount, Change, changes, phase_changes, read_totals
+from wse.inspect.query.traced_run import TracedRun, read_run
+from wse.inspect.query.view import View
+from wse.report.result import Doc, Result, plain
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES
 
 GROUPS: Final = {"kind of op": "kind", "layer": "layer", "op": "name"}
 
 
-def diff_facts(first: Trace, second: Trace) -> Facts:
-    """What differs between two traces.
+NOT_SET: Final = object()
 
-    ``settings`` lists what the runs were given: model, wafer, mapping, options, software, versions, numbers of tokens.
-    ``changes`` has for each phase that both ran what took more or less, as ``changes`` says, of all prompts and of a
-    mean decoded token; ``sram`` the bytes by use on the fullest PE. ``only`` names the ops that one of them lacks.
 
-    Raises:
-        TraceError: one of the traces is damaged.
-    """
-    headers = [header_facts(trace) for trace in (first, second)]
-    totals = [totals_of(trace) for trace in (first, second)]
-    settings = [_settings(header, token_facts(trace)) for header, trace in zip(headers, (first, second), strict=True)]
-    for side, total in zip(settings, totals, strict=True):
-        side |= {f"{phase} passes": total.phases[phase]["passes"] if phase in total.phases else 0 for phase in PHASES}
-    names = [{name for name, *_ in total.ops[PHASES[0]]} for total in totals]
-    sram = [[("sram", use, "B", float(size)) for use, size in total.sram_bytes.items()] for total in totals]
-    return {
-        "traces": [str(trace.path) for trace in (first, second)],
-        "same_program": headers[0]["program_digest"] == headers[1]["program_digest"],
-        "settings": _different(*settings),
-        "changes": {
-            phase: changes(totals[0], totals[1], phase, GROUPS)
+@dataclass(frozen=True, kw_only=True)
+class Setting(Result):
+    """Something that two runs were given differently; a side without it is left out, and None is a value."""
+
+    name: Annotated[str, Doc("name of the setting")]
+    first: Annotated[object, Doc("its value in the first run")] = NOT_SET
+    second: Annotated[object, Doc("its value in the second")] = NOT_SET
+
+    def to_dict(self) -> dict[str, Any]:
+        """The setting as plain values."""
+        sides = {"first": self.first, "second": self.second}
+        return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlyIn(Result):
+    """Ops that one of two runs lacks."""
+
+    first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
+    second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffView(View):
+    """What differs between two traces."""
+
+    traces: Annotated[tuple[str, str], Doc("the two traces")]
+    same_program: Annotated[bool, Doc("whether both ran the same Program")]
+    settings: Annotated[tuple[Setting, ...], Doc("what the runs were given differently")]
+    changes: Annotated[Mapping[str, list[Change]], Doc("by phase: of all prompts, and of a mean decoded token")]
+    sram: Annotated[tuple[Change, ...], Doc("bytes by use on the fullest PE that changed")]
+    only: Annotated[OnlyIn, Doc("ops that one of them lacks")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Changes by phase, of SRAM, and settings, one after the other."""
+        by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
+        sram = [{"phase": "", **change.to_dict()} for change in self.sram]
+        settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]
+        return [*by_phase, *sram, *settings]
+
+
+def read_diff(first: Trace, second: Trace) -> DiffView:
+    """What differs between two traces. Raises: TraceError if one of them is damaged."""
+    totals = [read_totals(trace) for trace in (first, second)]
+    runs = [read_run(trace, total.phases) for trace, total in zip((first, second), totals, strict=True)]
+    settings = [
+        {**_settings(run, complete=trace.complete), **_versions_and_passes(run)}
+        for trace, run in zip((first, second), runs, strict=True)
+    ]
+    names = [{op.name for op in total.ops[PHASES[0]]} for total in totals]
+    sram = [[Amount("sram", use, "B", float(size)) for use, size in total.sram_bytes.items()] for total in totals]
+    return DiffView(
+        view="diff",
+        complete=first.complete and second.complete,
+        traces=(str(first.path), str(second.path)),
+        same_program=runs[0].program_digest == runs[1].program_digest,
+        settings=tuple(_different(*settings)),
+        changes={
+            phase: phase_changes(totals[0], totals[1], phase, GROUPS)
             for phase in PHASES
             if all(phase in total.phases for total in totals)
         },
-        "sram": differing(sram),
-        "only": {"first": sorted(names[0] - names[1]), "second": sorted(names[1] - names[0])},
+        sram=tuple(changes(sram)),
+        only=OnlyIn(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
+    )
+
+
+def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
+    """What a run was given, by name, with its options."""
+    given: dict[str, object] = {
+        "model": run.model.name,
+        "wafer": run.wafer.name,
+        "wafers": run.system.wafers,
+        "mesh": f"{run.wafer.rows}x{run.wafer.cols}",
+        "clock_hz": run.wafer.clock_hz,
+        "mapping": run.system.mapping,
+        "regions": len(run.system.stages),
+        "prompt tokens": run.prompt_tokens,
+        "generated tokens": run.generated_tokens,
+        "users": len(run.users),
+        "seed": run.seed,
+        "complete": complete,
     }
+    return given | {f"option {name}": value for name, value in run.options.items() if name not in given}
 
 
-def _settings(header: Facts, tokens: Facts) -> dict[str, Any]:
-    wafer, system = header["wafer"], header["system"]
-    given = {
-        "model": header["model"]["name"],
-        "wafer": wafer["name"],
-        "wafers": system["wafers"],
-        "mesh": f"{wafer['rows']}x{wafer['cols']}",
-        "clock_hz": wafer["clock_hz"],
-        "mapping": system["mapping"],
-        "regions": len(system["stages"]),
-        "prompt tokens": tokens["prompt_tokens"],
-        "generated tokens": tokens["generated_tokens"],
-        "users": len(tokens["users"]),
-        "seed": header["seed"],
-        "complete": header["complete"],
-    }
-    options = {f"option {name}": value for name, value in header["options"].items() if name not in given}
-    return {**given, **options, **{f"version of {name}": value for name, value in header["versions"].items()}}
+def _versions_and_passes(run: TracedRun) -> dict[str, object]:
+    versions = {f"version of {name}": value for name, value in run.versions.items()}
+    passes = {"prefill": run.prefill, "decode": run.decode}
+    return {**versions, **{f"{phase} passes": total.passes if total else 0 for phase, total in passes.items()}}
 
 
-def _different(first: dict[str, Any], second: dict[str, Any]) -> list[Facts]:
-    """What both do not have alike; a side that has no such setting is left out."""
-    sides = {"first": first, "second": second}
-    return [
-        {"name": name, **{side: given[name] for side, given in sides.items() if name in given}}
+def _different(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
+    """The settings that are not the same on both sides."""
+    settings = [
+        Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
         for name in dict.fromkeys([*first, *second])
-        if name not in first or name not in second or first[name] != second[name]
     ]
+    return [setting for setting in settings if setting.first != setting.second]

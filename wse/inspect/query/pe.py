@@ -3,19 +3,80 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.query.opened import Facts, named
+from wse.inspect.query.buffers import Buffer, read_buffers
+from wse.inspect.query.passes import run_cycles
+from wse.inspect.query.source import name_at
+from wse.inspect.query.stages import RECTANGLE, covers
+from wse.report.result import Doc, Result
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, LINES, USES
 
 _PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
-_NEXT: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
-_BACK: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
-_RECTANGLE: Final = ("row", "col", "rows", "cols")
+_NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
+_OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeStage(Result):
+    """The stage that a PE belongs to."""
+
+    index: Annotated[int, Doc("index of the stage")]
+    row: Annotated[int, Doc("first row of its rectangle of PEs")]
+    col: Annotated[int, Doc("first column of it")]
+    rows: Annotated[int, Doc("rows of it")]
+    cols: Annotated[int, Doc("columns of it")]
+    first_layer: Annotated[int, Doc("first layer that it holds, -1: none")]
+    last_layer: Annotated[int, Doc("last layer that it holds, -1: none")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeSram(Result):
+    """The SRAM of a PE, with the map of the fullest PE of its stage."""
+
+    bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
+    is_fullest: Annotated[bool, Doc("whether the map is that of this PE, which is as full as the fullest")]
+    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, by address")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeRoute(Result):
+    """A colour that the router of a PE is set for."""
+
+    colour: Annotated[int, Doc("number of the colour")]
+    pattern: Annotated[str, Doc("pattern that uses it")]
+    axis: Annotated[str, Doc("lines of PEs that it runs along: `row`, `col` or `both`")]
+    stage: Annotated[int, Doc("stage that uses it, -1: between stages")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkWords(Result):
+    """Words over the run between a PE and its neighbour on one side."""
+
+    out_words: Annotated[int, Doc("words to the neighbour", "words")]
+    in_words: Annotated[int, Doc("words from the neighbour", "words")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pe(Result):
+    """What a trace says of one PE; what was not recorded is left out."""
+
+    wafer: Annotated[int, Doc("its wafer")]
+    row: Annotated[int, Doc("its row")]
+    col: Annotated[int, Doc("its column")]
+    stage: Annotated[PeStage | None, Doc("stage that it belongs to")] = None
+    sram: Annotated[PeSram | None, Doc("its SRAM")] = None
+    routes: Annotated[tuple[PeRoute, ...], Doc("colours that its router is set for, by colour")]
+    busy_cycles: Annotated[int | None, Doc("cycles in which it computes", "cycles")] = None
+    run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
+    busy_fraction: Annotated[float | None, Doc("the former as a share of the latter")] = None
+    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; left out where PEs are dead")] = None
 
 
 def pe_place(text: str) -> tuple[int | None, int, int]:
@@ -24,21 +85,19 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
     Raises:
         BadInput: it names no PE.
     """
-    found = _PLACE.fullmatch(text.strip())
-    if found is None:
+    match = _PLACE.fullmatch(text.strip())
+    if match is None:
         message = f"--pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3"
         raise BadInput(message)
-    wafer, row, col = found.groups()
+    wafer, row, col = match.groups()
     return None if wafer is None else int(wafer), int(row), int(col)
 
 
-def pe_facts(trace: Trace, wafer: int, row: int, col: int) -> Facts:
-    """What a trace says of one PE; what was not recorded is left out.
+def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
+    """What a trace says of one PE.
 
-    Of ``sram``, ``bytes`` are those of this PE by use, and ``buffers`` the map of the fullest PE of its stage, by
-    address; ``is_fullest`` says whether both hold the same bytes. ``links`` has for each direction the words that left
-    the PE there and those that came from there over the run. Where PEs are dead, links are those of the fabric, whose
-    rows and columns are others than those of the mesh, and are left out.
+    Where PEs are dead, links are those of the fabric, whose rows and columns are others than those of the mesh, and are
+    left out.
 
     Args:
         trace: An open trace.
@@ -60,13 +119,17 @@ def pe_facts(trace: Trace, wafer: int, row: int, col: int) -> Facts:
         message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {has}; give one of those"
         raise BadInput(message)
     stages = trace.table("stage")
-    mine = np.flatnonzero((stages["wafer"] == wafer) & _covers(stages, row, col))
-    facts: Facts = {"wafer": wafer, "row": row, "col": col}
-    if len(mine):
-        facts["stage"] = _stage(stages, int(mine[0]))
-    facts |= _sram(trace, stages, mine, wafer, row, col)
-    facts["routes"] = _routes(trace, wafer, row, col)
-    return {**facts, **_busy(trace, wafer, row, col), **_links(trace, wafer, row, col)}
+    holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
+    return Pe(
+        wafer=wafer,
+        row=row,
+        col=col,
+        stage=_stage(stages, int(holding[0])) if len(holding) else None,
+        sram=_sram(trace, stages, holding, wafer, row, col),
+        routes=tuple(_routes(trace, wafer, row, col)),
+        **_busy(trace, wafer, row, col),
+        links=_links(trace, wafer, row, col),
+    )
 
 
 def mesh_of(trace: Trace) -> tuple[int, int]:
@@ -77,97 +140,73 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
     return trace.header.rows, trace.header.cols
 
 
-def run_cycles(trace: Trace) -> int:
-    """Cycles from the start of the run to the end of its last pass."""
-    schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
-    cycles = trace.column("schedules/cycles")
-    known = (schedule >= 0) & (schedule < len(cycles))
-    return int((start[known] + cycles[schedule[known]]).max(initial=0))
+def _stage(stages: Columns, index: int) -> PeStage:
+    names = (*RECTANGLE, "first_layer", "last_layer")
+    return PeStage(index=index, **{name: int(stages[name][index]) for name in names})
 
 
-def _covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Which rectangles hold a PE."""
-    first_row, first_col, rows, cols = (rectangles[name].astype("<i8") for name in _RECTANGLE)
-    covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
-    return covered
-
-
-def _stage(stages: Columns, index: int) -> Facts:
-    wanted = (*_RECTANGLE, "first_layer", "last_layer")
-    return {"index": index, **{name: int(stages[name][index]) for name in wanted}}
-
-
-def _sram(trace: Trace, stages: Columns, mine: Array, wafer: int, row: int, col: int) -> Facts:
+def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
+    """The SRAM of a PE; ``holding`` are the stages that hold it."""
     if not trace.rows("sram/bytes_per_pe"):
-        return {}
+        return None
     by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
-    facts: Facts = {"bytes": dict(zip(USES, by_use.tolist(), strict=True)), "is_fullest": True, "buffers": []}
-    if len(mine):
-        facts["is_fullest"] = bool((stages["stage_bytes"][mine[0]] == by_use).all())
-        facts["buffers"] = _buffers(trace, _mapped_stages(trace, stages, mine))
-    return {"sram": facts}
+    uses = dict(zip(USES, by_use.tolist(), strict=True))
+    if not len(holding):
+        return PeSram(bytes=uses, is_fullest=True, buffers=())
+    columns = trace.table("buffer")
+    rows = np.flatnonzero(np.isin(columns["stage"], _mapped_stages(columns["stage"], stages, holding)))
+    buffers = read_buffers(trace, columns, rows)
+    return PeSram(
+        bytes=uses,
+        is_fullest=bool((stages["stage_bytes"][holding[0]] == by_use).all()),
+        buffers=tuple(sorted(buffers, key=lambda buffer: (buffer.address, -buffer.bytes))),
+    )
 
 
-def _mapped_stages(trace: Trace, stages: Columns, mine: Array) -> Array:
-    """The stages whose buffers are those of ``mine``: a region that spans wafers is told for the first of them."""
-    like = ("first_layer", "last_layer", *_RECTANGLE)
-    held = np.unique(trace.column("sram/buffers/stage"))
-    held = held[(held >= 0) & (held < len(stages["wafer"]))]
-    same = held[[any(all(stages[n][h] == stages[n][m] for n in like) for m in mine.tolist()) for h in held.tolist()]]
-    found = np.intersect1d(held, mine)
-    return found if len(found) else same[:1]
+def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
+    """The stages whose buffers are on a PE: those of a stage that spans wafers are recorded for the first of them."""
+    mapped = np.unique(buffer_stage)
+    mapped = mapped[(mapped >= 0) & (mapped < len(stages["wafer"]))]
+    own = np.intersect1d(mapped, holding)
+    if len(own):
+        return own
+    names = ("first_layer", "last_layer", *RECTANGLE)
+    equal = [any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist()) for i in mapped.tolist()]
+    return mapped[equal][:1]
 
 
-def _buffers(trace: Trace, stages: Array) -> list[Facts]:
-    buffers, ops = trace.table("buffer"), trace.texts("graph/ops/name")
-    found = [
-        {
-            "address": int(buffers["address"][at]),
-            "bytes": int(buffers["bytes"][at]),
-            "use": named(USES, int(buffers["use"][at])),
-            "name": bytes(buffers["name"][at]).decode(errors="replace"),
-            "dtype": bytes(buffers["dtype"][at]).decode(errors="replace"),
-            "live_from": named(ops, int(buffers["live_from"][at])),
-            "live_to": named(ops, int(buffers["live_to"][at])),
-        }
-        for at in np.flatnonzero(np.isin(buffers["stage"], stages)).tolist()
-    ]
-    return sorted(found, key=lambda each: (each["address"], -each["bytes"]))
-
-
-def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[Facts]:
+def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
     """Colours that the PE's router is set for, each with the pattern that uses it, by colour."""
-    routes, names = trace.table("route"), trace.texts("strings/names")
-    mine = np.flatnonzero((routes["wafer"] == wafer) & _covers(routes, row, col)).tolist()
-    found = [
-        {
-            "colour": int(routes["colour"][at]),
-            "pattern": named(names, int(routes["pattern"][at])),
-            "axis": named(LINES, int(routes["axis"][at])),
-            "stage": int(routes["stage"][at]),
-        }
-        for at in mine
+    columns, names = trace.table("route"), trace.texts("strings/names")
+    routes = [
+        PeRoute(
+            colour=int(columns["colour"][at]),
+            pattern=name_at(names, int(columns["pattern"][at])),
+            axis=name_at(LINES, int(columns["axis"][at])),
+            stage=int(columns["stage"][at]),
+        )
+        for at in np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col)).tolist()
     ]
-    return sorted(found, key=lambda each: (each["colour"], each["stage"], each["pattern"]))
+    return sorted(routes, key=lambda route: (route.colour, route.stage, route.pattern))
 
 
-def _busy(trace: Trace, wafer: int, row: int, col: int) -> Facts:
+def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
+    """The fields of a PE that say how busy it was."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
-    share = {"busy_fraction": busy / cycles} if cycles else {}
-    return {"busy_cycles": busy, "run_cycles": cycles, **share}
+    return {"busy_cycles": busy, "run_cycles": cycles, "busy_fraction": busy / cycles if cycles else None}
 
 
-def _links(trace: Trace, wafer: int, row: int, col: int) -> Facts:
+def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
     """Words out of the PE on each side, and into it from there."""
     if not trace.rows("links/words") or "defects" in trace.header.options:
-        return {}
+        return None
     out = trace["links/words"][wafer, :, row, col].tolist()
-    links: Facts = {}
-    for at, direction in enumerate(DIRECTIONS):
-        there = row + _NEXT[direction][0], col + _NEXT[direction][1]
-        inside = 0 <= there[0] < trace.header.rows and 0 <= there[1] < trace.header.cols
-        into = int(trace["links/words"][wafer, _BACK[direction], *there]) if inside else 0
-        links[direction] = {"out_words": int(out[at]), "in_words": into}
-    return {"links": links}
+    links = {}
+    for words, direction in zip(out, DIRECTIONS, strict=True):
+        neighbour = row + _NEIGHBOUR[direction][0], col + _NEIGHBOUR[direction][1]
+        inside = 0 <= neighbour[0] < trace.header.rows and 0 <= neighbour[1] < trace.header.cols
+        into = int(trace["links/words"][wafer, _OPPOSITE[direction], *neighbour]) if inside else 0
+        links[direction] = LinkWords(out_words=int(words), in_words=into)
+    return links

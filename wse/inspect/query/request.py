@@ -1,34 +1,48 @@
-"""What of a trace is asked for, and the answer as plain values."""
+"""What of a trace is asked for, and the view that answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.inspect.query.by import check_group, group_facts
-from wse.inspect.query.check import check_facts
-from wse.inspect.query.diff import diff_facts
+from wse.inspect.expert_load import load_in
+from wse.inspect.query.check import check_trace
+from wse.inspect.query.diff import read_diff
+from wse.inspect.query.groups import check_group, read_groups
 from wse.inspect.query.links import busiest_links, check_links, layer_links
-from wse.inspect.query.opened import Facts, opened
-from wse.inspect.query.pe import pe_facts, pe_place
-from wse.inspect.query.steps import check_order, step_facts
-from wse.inspect.query.summary import TOP, summary_facts
-from wse.inspect.query.tensors import tensor_facts
-from wse.inspect.query.tokens import token_rows
-from wse.inspect.query.tree import tree_facts
-from wse.inspect.query.wavelets import cycle_range, wavelet_facts
-from wse.inspect.query.work import Work
+from wse.inspect.query.pe import pe_place, read_pe
+from wse.inspect.query.source import trace_at
+from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.steps import check_order, read_steps
+from wse.inspect.query.tensors import read_tensors
+from wse.inspect.query.tokens import read_tokens
+from wse.inspect.query.traced_run import read_run
+from wse.inspect.query.tree import read_tree
+from wse.inspect.query.view import View, source_of
+from wse.inspect.query.views import (
+    CrossingBytes,
+    CyclesView,
+    GroupsView,
+    LinksView,
+    PeView,
+    StepsView,
+    SummaryView,
+    TensorsView,
+    TokensView,
+    TreeView,
+)
+from wse.inspect.query.wavelets import cycle_range, read_wavelets
 from wse_traces.read import Trace
 
 VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
 """Views beside the summary, each by the option that asks for it."""
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
-DEFAULT_TOP: Final = {"summary": TOP, "steps": 20, "links": 20}
+DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +78,8 @@ class InspectRequest:
         return asked[0] if asked else "summary"
 
 
-def inspected(request: InspectRequest) -> Facts:
-    """``view``, ``trace``, ``complete``, and what the view shows.
+def inspect_trace(request: InspectRequest) -> View:
+    """The view that a request asks for.
 
     Raises:
         BadInput: options that cannot be, or do not go together, or name what the trace has not.
@@ -74,13 +88,18 @@ def inspected(request: InspectRequest) -> Facts:
     view = request.view
     _check(request, view)
     if view == "check":
-        return {"view": view, **check_facts(request.trace)}
-    second = nullcontext() if request.diff is None else opened(request.diff)
-    with opened(request.trace) as trace, second as other:
-        if other is not None:
-            complete = trace.complete and other.complete
-            return {"view": view, "complete": complete, **diff_facts(trace, other)}
-        return {"view": view, "trace": str(trace.path), "complete": trace.complete, **_FACTS[view](trace, request)}
+        return check_trace(request.trace)
+    second = nullcontext() if request.diff is None else trace_at(request.diff)
+    with trace_at(request.trace) as trace, second as other:
+        return _READ[view](trace, request) if other is None else read_diff(trace, other)
+
+
+def check_csv(view: str) -> None:
+    """Raise BadInput for a view that is no table."""
+    if view not in VIEWS:
+        views = ", ".join(f"--{name}" for name in VIEWS)
+        message = f"--csv: the summary is no table; give one of {views} besides, or --json"
+        raise BadInput(message)
 
 
 def _check(request: InspectRequest, view: str) -> None:
@@ -90,7 +109,7 @@ def _check(request: InspectRequest, view: str) -> None:
         message = f"--top {top}: give a number of at least 0"
         raise BadInput(message)
     if top is not None and view not in OF_TOP:
-        views = ", ".join(f"--{each}" for each in OF_TOP[1:])
+        views = ", ".join(f"--{name}" for name in OF_TOP[1:])
         message = f"--top {top}: does not go with --{view}, but with {views}; leave it out"
         raise BadInput(message)
     for option, value, goes_with in (("sort", request.sort, "steps"), ("wafer-index", request.wafer_index, "pe")):
@@ -121,58 +140,76 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
     return wafer_index if wafer is None else wafer
 
 
-def _pe(trace: Trace, request: InspectRequest) -> Facts:
+def _pe(trace: Trace, request: InspectRequest) -> View:
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
     if wafer is None and wafers > 1:
         message = f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}"
         raise BadInput(message)
     _, row, col = pe_place(request.pe)
-    return {"pe": pe_facts(trace, wafer or 0, row, col)}
+    return PeView(view="pe", **source_of(trace), pe=read_pe(trace, wafer or 0, row, col))
 
 
 def _top(request: InspectRequest) -> int | None:
     return DEFAULT_TOP.get(request.view) if request.top is None else request.top
 
 
-def _summary(trace: Trace, request: InspectRequest) -> Facts:
-    return summary_facts(trace, _top(request) or 0)
+def _summary(trace: Trace, request: InspectRequest) -> View:
+    top, sums = _top(request) or 0, StepSums(trace)
+    run = read_run(trace, sums.phases())
+    return SummaryView(
+        view="summary",
+        **source_of(trace),
+        **{field.name: getattr(run, field.name) for field in fields(run)},
+        crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),
+        links=tuple(busiest_links(trace, top)),
+        wavelets=read_wavelets(trace, None),
+        experts=load_in(trace).result(),
+        tree=tuple(read_tree(sums)),
+        steps=tuple(read_steps(sums, "cycles", top)),
+        report=trace.report(),
+    )
 
 
-def _steps(trace: Trace, request: InspectRequest) -> Facts:
+def _steps(trace: Trace, request: InspectRequest) -> View:
     order = request.sort or "cycles"
-    return {"sort": order, "steps": step_facts(Work(trace), order, _top(request))}
+    steps = read_steps(StepSums(trace), order, _top(request))
+    return StepsView(view="steps", **source_of(trace), sort=order, steps=tuple(steps))
 
 
-def _by(trace: Trace, request: InspectRequest) -> Facts:
+def _by(trace: Trace, request: InspectRequest) -> View:
     assert request.by is not None
-    work = Work(trace)
-    return {"by": request.by, "phases": work.phases(), "groups": group_facts(work, request.by, _top(request))}
+    sums = StepSums(trace)
+    groups = read_groups(sums, request.by, _top(request))
+    return GroupsView(view="by", **source_of(trace), by=request.by, phases=sums.phases(), groups=tuple(groups))
 
 
-def _links(trace: Trace, request: InspectRequest) -> Facts:
-    return {"links": busiest_links(trace, _top(request) or 0), "layer_links": layer_links(trace)}
+def _links(trace: Trace, request: InspectRequest) -> View:
+    links = tuple(busiest_links(trace, _top(request) or 0))
+    return LinksView(view="links", **source_of(trace), links=links, layer_links=tuple(layer_links(trace)))
 
 
-def _tokens(trace: Trace, request: InspectRequest) -> Facts:
-    return {"tokens": token_rows(trace, _top(request))}
+def _tokens(trace: Trace, request: InspectRequest) -> View:
+    return TokensView(view="tokens", **source_of(trace), tokens=tuple(read_tokens(trace, _top(request))))
 
 
-def _tree(trace: Trace, _: InspectRequest) -> Facts:
-    work = Work(trace)
-    return {"phases": work.phases(), "tree": tree_facts(work)}
+def _tree(trace: Trace, _: InspectRequest) -> View:
+    sums = StepSums(trace)
+    return TreeView(view="tree", **source_of(trace), phases=sums.phases(), tree=tuple(read_tree(sums)))
 
 
-def _cycles(trace: Trace, request: InspectRequest) -> Facts:
+def _cycles(trace: Trace, request: InspectRequest) -> View:
     assert request.cycles is not None
-    return wavelet_facts(trace, cycle_range(request.cycles))
+    wavelets = read_wavelets(trace, cycle_range(request.cycles))
+    assert wavelets is not None
+    return CyclesView(view="cycles", **source_of(trace), wavelets=wavelets)
 
 
-def _tensors(trace: Trace, _: InspectRequest) -> Facts:
-    return {"tensors": tensor_facts(trace)}
+def _tensors(trace: Trace, _: InspectRequest) -> View:
+    return TensorsView(view="tensors", **source_of(trace), tensors=tuple(read_tensors(trace)))
 
 
-_FACTS: Final[dict[str, Callable[[Trace, InspectRequest], Facts]]] = {
+_READ: Final[dict[str, Callable[[Trace, InspectRequest], View]]] = {
     "summary": _summary,
     "steps": _steps,
     "by": _by,

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.query.opened import Facts, named
+from wse.inspect.query.source import name_at
+from wse.report.result import Doc, Result
 from wse_traces.read import Array, Trace
 
 
-def tensor_facts(trace: Trace) -> list[Facts]:
-    """A row a tensor; the least, largest and mean value are of its finite elements, ``nonfinite`` counts the others.
+@dataclass(frozen=True, kw_only=True)
+class TensorValues(Result):
+    """One tensor; the least, largest and mean value are of its finite elements."""
+
+    tensor: Annotated[int, Doc("index of the tensor in the trace")]
+    op: Annotated[str, Doc("op that made it")]
+    pass_: Annotated[int, Doc("pass that made it")]
+    shape: Annotated[tuple[int, ...], Doc("lengths of its axes")]
+    dtype: Annotated[str, Doc("type of its elements")]
+    bytes: Annotated[int, Doc("size", "B")]
+    min: Annotated[float | None, Doc("least value")] = None
+    max: Annotated[float | None, Doc("largest value")] = None
+    mean: Annotated[float | None, Doc("mean value")] = None
+    nonfinite: Annotated[int, Doc("elements that are infinite or no number")]
+
+
+def read_tensors(trace: Trace) -> list[TensorValues]:
+    """All tensors, in the order in which they were recorded.
 
     Raises:
         BadTrace: none was recorded.
@@ -24,18 +44,26 @@ def tensor_facts(trace: Trace) -> list[Facts]:
     passes, op = trace.column("tensors/pass").tolist(), trace.column("tensors/op").tolist()
     types, sizes = trace.texts("tensors/dtype"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
     return [
-        {"tensor": at, "op": named(ops, op[at]), "pass": passes[at], **_values(trace.tensor(at), types[at], sizes[at])}
-        for at in range(rows)
+        _values(row, name_at(ops, op[row]), passes[row], trace.tensor(row), types[row], sizes[row])
+        for row in range(rows)
     ]
 
 
-def _values(tensor: Array, dtype: str, size: int) -> Facts:
+def _values(row: int, op: str, pass_index: int, tensor: Array, dtype: str, size: int) -> TensorValues:
     shape = list(tensor.shape)
     while len(shape) > 1 and shape[0] == 1:
         shape.pop(0)  # the file pads in front
     values = tensor.astype(np.float64)
     finite = values[np.isfinite(values)]
-    facts: Facts = {"shape": shape, "dtype": dtype, "bytes": size}
-    if finite.size:
-        facts |= {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
-    return {**facts, "nonfinite": int(values.size - finite.size)}
+    return TensorValues(
+        tensor=row,
+        op=op,
+        pass_=pass_index,
+        shape=tuple(shape),
+        dtype=dtype,
+        bytes=size,
+        min=float(finite.min()) if finite.size else None,
+        max=float(finite.max()) if finite.size else None,
+        mean=float(finite.mean()) if finite.size else None,
+        nonfinite=int(values.size - finite.size),
+    )

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated
+
 import numpy as np
 
-from wse.inspect.query.opened import Facts
-from wse.inspect.query.work import Work
+from wse.inspect.query.step_sums import StepSums
+from wse.report.result import Doc, Result
 from wse_traces.schema import PHASES
 
 
-def tree_facts(work: Work) -> list[Facts]:
-    """The ops in graph order, with the cycles of a mean pass of each phase, under the layers that they belong to."""
-    trace = work.trace
+@dataclass(frozen=True, kw_only=True)
+class OpCycles(Result):
+    """The cycles of an op in a mean pass of each phase."""
+
+    op: Annotated[str, Doc("name of the op")]
+    kind: Annotated[str, Doc("what it does")]
+    prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
+    decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOps(Result):
+    """Ops that follow each other in one layer, and their cycles together."""
+
+    layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
+    ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
+    prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
+    decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
+
+
+def read_tree(sums: StepSums) -> list[LayerOps]:
+    """The ops in graph order, under the layers that they belong to."""
+    trace = sums.trace
     names, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
     layers = trace.column("graph/ops/layer").tolist()
-    passes = np.array([max(1, work.passes[phase]) for phase in PHASES])
-    cycles = work.sums(work.steps["op"], len(names)).cycles / passes[:, np.newaxis]
-    tree: list[Facts] = []
-    for op, (name, kind, layer) in enumerate(zip(names, kinds, layers, strict=True)):
-        if not tree or tree[-1]["layer"] != layer:
-            tree.append({"layer": layer, "ops": []})
-        tree[-1]["ops"].append({"op": name, "kind": kind, **{p: float(cycles[i, op]) for i, p in enumerate(PHASES)}})
-    for node in tree:
-        node |= {phase: sum(op[phase] for op in node["ops"]) for phase in PHASES}
+    passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
+    cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
+    ops = [
+        OpCycles(op=name, kind=kind, **dict(zip(PHASES, spent, strict=True)))
+        for name, kind, spent in zip(names, kinds, cycles, strict=True)
+    ]
+    tree = []
+    for layer, rows in groupby(range(len(ops)), key=lambda row: layers[row]):
+        inside = tuple(ops[row] for row in rows)
+        spent = {phase: sum(getattr(op, phase) for op in inside) for phase in PHASES}
+        tree.append(LayerOps(layer=layer, ops=inside, **spent))
     return tree

@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse.inspect.query.number_range import number_range
-from wse.inspect.query.opened import Facts
+from wse.inspect.query.passes import phase_of_pass
+from wse.report.result import Doc, Result
 from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
-from wse_traces.schema import DIRECTIONS, MOVES, PHASES
+from wse_traces.schema import DIRECTIONS, MOVES
 
 MOST_MOVES: Final = 500_000  # replayed at once: as JSON some 100 bytes each
-_SHOWN: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
+_MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Busiest(Result):
+    """The link or the PE with the most words."""
+
+    wafer: Annotated[int, Doc("wafer of the PE")]
+    row: Annotated[int, Doc("row of the PE")]
+    col: Annotated[int, Doc("column of the PE")]
+    direction: Annotated[str | None, Doc("side on which the link leaves; of a link")] = None
+    words: Annotated[int, Doc("moves over the link; of a PE, out of its router over links and into the PE", "words")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move(Result):
+    """A wavelet that leaves a router."""
+
+    cycle: Annotated[int, Doc("cycle in which it leaves, from the start of the pass")]
+    wafer: Annotated[int, Doc("wafer that it is on")]
+    row: Annotated[int, Doc("row of the PE whose router it leaves")]
+    col: Annotated[int, Doc("column of that PE")]
+    direction: Annotated[str, Doc("where to; `ramp`: into the PE")]
+    colour: Annotated[int, Doc("colour, counted from the first of its step")]
+    step: Annotated[int, Doc("step, counted from the first of the pass")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wavelets(Result):
+    """The log of the last pass that was carried out wavelet by wavelet."""
+
+    pass_: Annotated[int, Doc("index of the pass")]
+    phase: Annotated[str, Doc("its phase")]
+    passes: Annotated[tuple[int, ...], Doc("all passes that were logged")]
+    moves: Annotated[int, Doc("moves in all")]
+    first_cycle: Annotated[int, Doc("first cycle with a move")]
+    last_cycle: Annotated[int, Doc("last cycle with a move")]
+    moving_cycles: Annotated[int, Doc("cycles with a move", "cycles")]
+    moving_fraction: Annotated[float, Doc("their share of the cycles from the first to the last")]
+    wavelet_hops: Annotated[int, Doc("moves over links", "wavelet-hops")]
+    busiest_link: Annotated[Busiest | None, Doc("link with the most words")] = None
+    busiest_pe: Annotated[Busiest, Doc("PE with the most words through its router")]
+    replayed_cycles: Annotated[tuple[int, int] | None, Doc("first and last cycle that were asked for")] = None
+    replayed: Annotated[tuple[Move, ...] | None, Doc("moves of these cycles, in order of time and place")] = None
 
 
 def cycle_range(text: str) -> tuple[int, int]:
@@ -22,14 +67,12 @@ def cycle_range(text: str) -> tuple[int, int]:
     return number_range("--cycles", text, what="cycle", example="100-120")
 
 
-def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Facts:
-    """``wavelets``, where a pass was logged: the last one's moves in all and, with ``cycles``, those in them.
-
-    Words of a link are moves over it; words of a PE are moves out of its router, over links and into the PE.
+def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:
+    """The log of the last pass that has one, with its moves in some cycles; None where no pass was logged.
 
     Args:
         trace: An open trace.
-        cycles: The first and the last cycle to replay, counted from the start of the pass.
+        cycles: The first and the last cycle to replay, counted from the start of the pass; None replays none.
 
     Raises:
         BadTrace: cycles are wanted of a trace without a log.
@@ -39,53 +82,40 @@ def wavelet_facts(trace: Trace, cycles: tuple[int, int] | None) -> Facts:
     passes = wavelet_passes(trace)
     if not passes:
         if cycles is None:
-            return {}
+            return None
         message = f"{trace.path}: has no log of wavelets for --cycles; make one: wse run --wavelets --trace FILE"
         raise BadTrace(message)
     moving, moves = wavelet_activity(trace, pass_index=passes[-1])
     first, last = int(moving[0]), int(moving[-1])
-    words = wavelet_words(trace, pass_index=passes[-1])
-    facts: Facts = {
-        "pass": passes[-1],
-        "phase": _phase(trace, passes[-1]),
-        "passes": passes,
-        "moves": int(moves.sum()),
-        "first_cycle": first,
-        "last_cycle": last,
-        "moving_cycles": len(moving),
-        "moving_fraction": len(moving) / (last - first + 1),
-        **_busiest(words),
-    }
-    if cycles is not None:
-        facts["replayed_cycles"] = list(cycles)
-        facts["replayed"] = _replayed(trace, passes[-1], cycles, moving, moves)
-    return {"wavelets": facts}
+    return Wavelets(
+        pass_=passes[-1],
+        phase=phase_of_pass(trace, passes[-1]),
+        passes=tuple(passes),
+        moves=int(moves.sum()),
+        first_cycle=first,
+        last_cycle=last,
+        moving_cycles=len(moving),
+        moving_fraction=len(moving) / (last - first + 1),
+        **_busiest(wavelet_words(trace, pass_index=passes[-1])),
+        replayed_cycles=cycles,
+        replayed=None if cycles is None else _replayed(trace, passes[-1], cycles, moving, moves),
+    )
 
 
-def _phase(trace: Trace, pass_index: int) -> str:
-    """The phase of a pass, empty where the trace does not tell."""
-    code = pass_index
-    for column in ("passes/schedule", "schedules/phase"):
-        values = trace.column(column)
-        if not 0 <= code < len(values):
-            return ""
-        code = int(values[code])
-    return PHASES[code] if code < len(PHASES) else ""
-
-
-def _busiest(words: Array) -> Facts:
-    """The link and the PE with the most words of ``[wafer, move, row, col]``, and the words on all links."""
+def _busiest(words: Array) -> dict[str, Any]:
+    """The fields that say where most of ``words``, int64 ``[wafer, move, row, col]``, are."""
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
-    facts: Facts = {"wavelet_hops": int(links.sum())}
-    if facts["wavelet_hops"]:
-        wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
-        place = {"wafer": wafer, "row": row, "col": col, "direction": DIRECTIONS[direction]}
-        facts["busiest_link"] = {**place, "words": int(links.max())}
+    wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
+    link = Busiest(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))
     wafer, row, col = (int(i) for i in np.unravel_index(routers.argmax(), routers.shape))
-    return {**facts, "busiest_pe": {"wafer": wafer, "row": row, "col": col, "words": int(routers.max())}}
+    return {
+        "wavelet_hops": int(links.sum()),
+        "busiest_link": link if link.words else None,
+        "busiest_pe": Busiest(wafer=wafer, row=row, col=col, words=int(routers.max())),
+    }
 
 
-def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> list[Facts]:
+def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
     """The moves of the cycles, in order of time and place."""
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
@@ -97,9 +127,9 @@ def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Ar
         most = f"at most {MOST_MOVES:,} are replayed at once"
         message = f"--cycles {first}-{last}: {wanted:,} moves, {most}; give fewer cycles"
         raise BadInput(message)
-    found: list[Facts] = []
+    replayed = []
     for _, rows in wavelet_cycles(trace, pass_index=pass_index, first=first, last=last):
-        for move in sorted(zip(*(rows[name].tolist() for name in _SHOWN), strict=True)):
-            each = dict(zip(_SHOWN, move, strict=True))
-            found.append({**each, "direction": MOVES[each["direction"]]})
-    return found
+        for cycle, wafer, row, col, code, colour, step in sorted(zip(*(rows[n].tolist() for n in _MOVE), strict=True)):
+            place = {"wafer": wafer, "row": row, "col": col, "direction": MOVES[code]}
+            replayed.append(Move(cycle=cycle, **place, colour=colour, step=step))
+    return tuple(replayed)

@@ -18,7 +18,7 @@ from wse.inspect.export.request import FOLDERS, ExportRequest
 from wse.inspect.export.tables import run_facts
 from wse.inspect.export.timeline import timeline
 from wse.inspect.export.wavelet_log import router_events
-from wse.inspect.query.opened import opened
+from wse.inspect.query.source import trace_at
 from wse.inspect.writers.csv_files import write_csv
 from wse.inspect.writers.json_file import check_json_size, write_json
 from wse.inspect.writers.parquet import check_parquet, write_parquet
@@ -44,7 +44,7 @@ def write_export(request: ExportRequest, heard: Heard) -> Facts:
     _check_place(request)
     if request.to == "parquet":
         check_parquet()
-    with opened(request.trace) as trace:
+    with trace_at(request.trace) as trace:
         write = _folder if request.to in FOLDERS else _file
         facts = write(trace, request, heard)
         note = {} if trace.complete else {"incomplete": True}

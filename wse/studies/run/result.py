@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from wse.inspect.expert_load import ExpertLoadResult
 from wse.report.result import Doc, Result
 from wse.report.table import Table
 from wse.studies.results.defects import DefectsResult
@@ -22,22 +23,6 @@ class AnswerResult(Result):
     prompt_tokens: Annotated[int, Doc("tokens of the prompt")]
     text: Annotated[str | None, Doc("prompt and generated text; of models with a tokenizer")] = None
     prompt_logits_last: Annotated[tuple[float, ...] | None, Doc("logits after the prompt; with `--logits`")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerLoadResult(Result):
-    """How many tokens the experts of a layer got."""
-
-    layer: Annotated[int, Doc("index of the layer")]
-    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
-    generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpertLoadResult(Result):
-    """The load of experts."""
-
-    load: Annotated[tuple[LayerLoadResult, ...], Doc("by layer with experts")]
 
 
 @dataclass(frozen=True, kw_only=True)

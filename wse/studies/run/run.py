@@ -29,7 +29,7 @@ from wse.studies.results.placement import model_result, system_result, wafer_res
 from wse.studies.results.sram import sram_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
-from wse.studies.run.result import EmulationResult, ExpertLoadResult, LayerLoadResult, RunResult, WaveletsResult
+from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
 from wse_traces.errors import TraceError
 
 OnReady = Callable[[int, int, str], None]
@@ -236,7 +236,7 @@ class _Session:
             decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
             crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
             fabric=fabric_result(program, totals),
-            experts=self._experts(),
+            experts=self.load.result(),
             defects=defects_result(prepared, program, lengths),
             emulation=EmulationResult(
                 wall_s=wall_s,
@@ -253,15 +253,4 @@ class _Session:
             prompt_tokens=user.prompt_tokens,
             text=user.text,
             prompt_logits_last=user.prompt_logits_last,
-        )
-
-    def _experts(self) -> ExpertLoadResult | None:
-        layers = self.load.by_layer()
-        if not layers:
-            return None
-        return ExpertLoadResult(
-            load=tuple(
-                LayerLoadResult(layer=row["layer"], prompt=tuple(row["prompt"]), generated=tuple(row["generated"]))
-                for row in layers
-            )
         )

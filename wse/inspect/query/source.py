@@ -1,22 +1,19 @@
-"""A trace opened for looking into: what is wrong with it is told in the words of the command line."""
+"""Opening a trace to look into: what is wrong with it becomes an error of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from wse.errors import BadTrace
 from wse_traces.errors import TraceError
 from wse_traces.read import Trace, open_trace
 
-Facts = dict[str, Any]
-
 
 @contextmanager
-def opened(path: Path) -> Iterator[Trace]:
-    """The trace at a path, for as long as it is looked into.
+def trace_at(path: Path) -> Iterator[Trace]:
+    """Open the trace at a path, until the context ends.
 
     Raises:
         BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
@@ -31,6 +28,6 @@ def opened(path: Path) -> Iterator[Trace]:
         raise BadTrace(str(error)) from error
 
 
-def named(names: Sequence[str], index: int) -> str:
+def name_at(names: Sequence[str], index: int) -> str:
     """A name, or empty where the index points to none."""
     return names[index] if 0 <= index < len(names) else ""

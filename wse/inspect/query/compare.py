@@ -6,9 +6,9 @@ from pathlib import Path
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
-from wse.inspect.query.opened import opened
-from wse.inspect.query.summary import run_facts
-from wse.inspect.query.totals import changes, totals_of
+from wse.inspect.query.changes import phase_changes, read_totals
+from wse.inspect.query.source import trace_at
+from wse.inspect.query.traced_run import read_run
 from wse.report.as_json import Report
 from wse.report.limits import fraction, limit_facts, many
 from wse.serving.cost import money
@@ -31,12 +31,12 @@ def compare_traces(first: Path, second: Path, economics: str | None = None) -> R
     runs = [_Run(path, economics) for path in (first, second)]
     return {
         "traces": [str(first), str(second)],
-        "same_program": runs[0].facts["program_digest"] == runs[1].facts["program_digest"],
+        "same_program": runs[0].run.program_digest == runs[1].run.program_digest,
         "rows": [run.row() for run in runs],
         "changes": {
-            phase: changes(runs[0].totals, runs[1].totals, phase, {"op": "kind"})
+            phase: [change.to_dict() for change in phase_changes(runs[0].totals, runs[1].totals, phase, {"op": "kind"})]
             for phase in PHASES
-            if all(phase in run.facts for run in runs)
+            if all(phase in run.totals.phases for run in runs)
         },
     }
 
@@ -66,61 +66,61 @@ def is_trace(name: str) -> bool:
 
 
 class _Run:
-    """What one trace says of a mean pass."""
+    """One trace and what it says of a mean pass."""
 
     def __init__(self, path: Path, economics: str | None) -> None:
         self.path = path
-        with opened(path) as trace:
-            self.totals = totals_of(trace)
-            self.facts = run_facts(trace, self.totals.phases)
-        if "decode" not in self.facts:
+        with trace_at(path) as trace:
+            self.totals = read_totals(trace)
+            self.run = read_run(trace, self.totals.phases)
+        if self.run.decode is None:
             message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
             raise BadTrace(message)
-        self._economics = _economics(self.facts["wafer"]["name"], economics)
+        self._decode = self.run.decode
+        self._economics = _economics(self.run.wafer.name, economics)
 
     def row(self) -> Report:
-        facts, decode = self.facts, self.facts["decode"]
-        clock_hz, users = facts["wafer"]["clock_hz"], max(1, len(facts["users"]))
-        tpot = decode["cycles_per_pass"] / clock_hz
-        together = decode["tokens_per_s"]
-        wafers = facts["system"]["wafers"]
+        """The run under the columns of a comparison."""
+        run, decode = self.run, self._decode
+        clock_hz, users, wafers = run.wafer.clock_hz, max(1, len(run.users)), run.system.wafers
+        rate = decode.tokens_per_s or 0.0
         row: Report = {
             "trace": str(self.path),
-            "model": facts["model"]["name"],
-            "mapping": facts["system"]["mapping"],
+            "model": run.model.name,
+            "mapping": run.system.mapping,
             "wafers": wafers,
-            "tokens_per_s_per_user": together / users,
-            "tpot_s": tpot,
+            "tokens_per_s_per_user": rate / users,
+            "tpot_s": decode.cycles_per_pass / clock_hz,
             "users": users,
-            "tokens_per_s": together,
+            "tokens_per_s": rate,
             "tokens_per_s_exact": True,
-            "tokens_per_s_per_user_of_all": together / users,
-            "mesh_hops_per_token": decode["wavelet_hops_per_pass"],
+            "tokens_per_s_per_user_of_all": rate / users,
+            "mesh_hops_per_token": decode.wavelet_hops_per_pass,
             "wafer_link_bytes_per_token": self.totals.carried["decode", False],
             "host_bytes_per_token": self.totals.carried["decode", True],
-            "crossing_fraction": fraction(decode["cycles_by"], "crossing"),
+            "crossing_fraction": fraction(dict(decode.cycles_by), "crossing"),
         }
-        held = [
-            (sum(stage.values()) - stage["free"]) / max(1, sum(stage.values())) for stage in facts["sram"]["stages"]
-        ]
-        if held:
-            row["sram_fullest_pe_fraction"] = max(held)
-        if "prefill" in facts:
-            seconds = facts["prefill"]["cycles"] / clock_hz
-            row["prefill_tokens_per_s"] = facts["prompt_tokens"] / seconds if seconds else 0.0
-            row["prefill_crossing_fraction"] = fraction(facts["prefill"]["cycles_by"], "crossing")
+        full = [(sum(uses.values()) - uses["free"]) / max(1, sum(uses.values())) for uses in run.sram.stages]
+        if full:
+            row["sram_fullest_pe_fraction"] = max(full)
+        if run.prefill is not None:
+            seconds = run.prefill.cycles / clock_hz
+            row["prefill_tokens_per_s"] = run.prompt_tokens / seconds if seconds else 0.0
+            row["prefill_crossing_fraction"] = fraction(dict(run.prefill.cycles_by), "crossing")
         if self._economics is not None:
-            row |= money(wafers, together, together, self._economics)
-        if together:
+            row |= money(wafers, rate, rate, self._economics)
+        if rate:
             row |= limit_facts(self._as_report())
         return row
 
     def _as_report(self) -> Report:
         """As much of an estimate's report as a trace gives."""
-        facts = self.facts
-        stages = [{**s, "layers": _layers(s["first_layer"], s["last_layer"])} for s in facts["system"]["stages"]]
+        stages = [
+            {**stage.to_dict(), "layers": _layers(stage.first_layer, stage.last_layer)}
+            for stage in self.run.system.stages
+        ]
         return {
-            "decode": facts["decode"],
+            "decode": self._decode.to_dict(),
             "system": {"stages": stages},
             "crossing": {"bytes_per_token": self.totals.carried["decode", False]},
         }

@@ -1,0 +1,50 @@
+"""Stages: where their rectangles of PEs are, and which layers they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from wse.report.result import Doc, Result
+from wse_traces.read import Array, Columns, Trace
+
+RECTANGLE = ("row", "col", "rows", "cols")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Result):
+    """A stage on one wafer; one that spans wafers is there once for each."""
+
+    wafer: Annotated[int, Doc("wafer that it is on")]
+    row: Annotated[int, Doc("first row of its rectangle of PEs")]
+    col: Annotated[int, Doc("first column of it")]
+    rows: Annotated[int, Doc("rows of it")]
+    cols: Annotated[int, Doc("columns of it")]
+    first_layer: Annotated[int, Doc("first layer that it holds, -1: none")]
+    last_layer: Annotated[int, Doc("last layer that it holds, -1: none")]
+
+
+def read_stages(trace: Trace) -> list[Stage]:
+    """All stages, in the order of their indices."""
+    columns = trace.table("stage")
+    names = ("wafer", *RECTANGLE, "first_layer", "last_layer")
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    return [Stage(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def layers_text(first: int, last: int) -> str:
+    """The layers of a stage in words.
+
+    >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
+    ('no layer', 'layer 2', 'layers 0 to 4')
+    """
+    return "no layer" if first < 0 else f"layer {first}" if first == last else f"layers {first} to {last}"
+
+
+def covers(rectangles: Columns, row: int, col: int) -> Array:
+    """Which rectangles hold a PE: bool ``[rectangle]``, of columns ``row``, ``col``, ``rows`` and ``cols``."""
+    first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
+    covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
+    return covered
