@@ -61,8 +61,8 @@ def sweep(
 
     grid = read_grid(source, sets or [])
     with sweep_progress(sys.stderr, len(grid)) as on_row:
-        report = swept(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
+        result = swept(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
     if json:
-        sys.stdout.write(as_json(report))
+        sys.stdout.write(as_json(result.to_dict()))
     else:
-        print_sweep(report, sys.stdout)
+        print_sweep(result, sys.stdout)

@@ -15,7 +15,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.read_grid import MOST_SETTINGS, read_grid
+from wse.studies.sweep.read_grid import MOST_SETTINGS, grid_of, read_grid
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
 
@@ -27,6 +27,15 @@ def test_settings_are_the_product_of_the_axes_the_last_varying_fastest(sizes: li
     assert len(grid) == len(want)
     assert [tuple(grid.setting(i).values()) for i in range(len(grid))] == want
     assert all(tuple(grid.setting(0)) == NAMES[: len(sizes)] for _ in want)
+
+
+def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> None:
+    file = tmp_path / "grid.toml"
+    file.write_text('model = "story"\nbatch = [1, 8]\nwafer.hop_cycles = [1, 2]\n')
+    grid = grid_of({"model": "story", "batch": (1, 8), "wafer.hop_cycles": [1, 2]})
+    assert grid == read_grid(str(file), [])
+    with pytest.raises(BadInput, match="settings: batch = 'many'"):
+        grid_of({"model": "story", "batch": "many"})
 
 
 def test_a_setting_is_a_request(tmp_path: Path) -> None:

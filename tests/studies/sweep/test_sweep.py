@@ -50,7 +50,7 @@ def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: P
     errors = [row["error"] for row in rows]
     assert [bool(error) for error in errors] == [False, False, True, True]
     assert all("--wafers 3" in error for error in errors[2:])
-    assert (report["settings"], report["settings_failed"]) == (4, 2)
+    assert (report.settings, report.settings_failed) == (4, 2)
     assert [done for done, _ in heard] == list(range(5))
     assert heard[-1] == (4, 2)
     cycles = [float(row["decode_cycles_per_token"]) for row in rows[:2]]

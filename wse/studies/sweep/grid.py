@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.sweep.fields import SOFTWARE, WAFER, Scalar, is_number_of_machine, option_value
+
+TOKENS: Final = "new_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,21 @@ class Grid:
     def setting(self, index: int) -> dict[str, Scalar]:
         """The values of a setting by field, in the order of the axes."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
+
+    def groups(self, indices: Iterable[int]) -> list[list[int]]:
+        """Settings in groups of those that are for the most part compiled alike, in the grid's order.
+
+        They differ only in numbers of the machine or of its software and in how many tokens are generated. One worker
+        does a group, so that what its process keeps of the first, such as searched trees, serves the others.
+        """
+        deciding = [
+            at for at, axis in enumerate(self.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS
+        ]
+        by_places: dict[tuple[int, ...], list[int]] = {}
+        for index in indices:
+            places = self.places(index)
+            by_places.setdefault(tuple(places[at] for at in deciding), []).append(index)
+        return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
         """What a setting asks of an estimate."""

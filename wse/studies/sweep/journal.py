@@ -72,7 +72,7 @@ class Journal:
         self._end = 0
         self._file = self._locked()
         try:
-            with self._told():
+            with self._refused_in_one_line():
                 self._resume(restart=restart)
         except BaseException:
             self._file.close()
@@ -93,7 +93,7 @@ class Journal:
         if self._at[setting] != _ABSENT:
             message = f"setting {setting} is done twice"
             raise WseBug(message)
-        with self._told():
+        with self._refused_in_one_line():
             self._write(line)
         self._at[setting] = self._end - len(line)
 
@@ -106,14 +106,14 @@ class Journal:
 
     def remove(self) -> None:
         """Take the file away, once the table is there."""
-        with self._told():
+        with self._refused_in_one_line():
             self.path.unlink()
 
     def _locked(self) -> BinaryIO:
         if any(path.exists() and not path.is_file() for path in (self._table, self.path)):
             message = f"{self._table}: it or {self.path.name} is no regular file; give another path with -o"
             raise BadInput(message)
-        with self._told():
+        with self._refused_in_one_line():
             while True:
                 file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "rb")
                 try:
@@ -182,8 +182,8 @@ class Journal:
         self._at[setting] = self._end
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the system refuses, as one line."""
+    def _refused_in_one_line(self) -> Iterator[None]:
+        """Errors of the system inside become BadInput, in one line."""
         try:
             yield
         except OSError as error:

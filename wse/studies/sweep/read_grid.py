@@ -8,7 +8,7 @@ A file's keys are fields; a list is an axis, a value alone holds for all setting
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -40,10 +40,21 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
         raise BadInput(message)
     axes: dict[str, Axis] = {}
     if source is not None and source.endswith(".toml"):
-        axes |= {axis.name: axis for axis in _from_file(Path(source))}
+        axes |= _axes(_toml(Path(source)), source)
     elif source is not None:
         axes["model"] = Axis("model", (source,))
-    axes |= _from_texts(sets)
+    return _checked(axes | _from_texts(sets))
+
+
+def grid_of(settings: Mapping[str, Any]) -> Grid:
+    """The grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
+
+    A list or a tuple is an axis. Errors as of `read_grid`.
+    """
+    return _checked(_axes(settings, "settings"))
+
+
+def _checked(axes: dict[str, Axis]) -> Grid:
     grid = Grid(tuple(axes.values()))
     if len(grid) > MOST_SETTINGS:
         sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
@@ -53,24 +64,30 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
     return grid
 
 
-def _from_file(path: Path) -> Iterator[Axis]:
+def _toml(path: Path) -> dict[str, Any]:
     data = read_file(path, FILE_LIMIT_BYTES, BadInput, "a TOML file")
     try:
-        table = tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
         message = f"{path}: not TOML: {error}; correct that line"
         raise BadInput(message) from error
-    given: dict[str, Any] = {}
+
+
+def _axes(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
+    """The axes of a table, in which numbers of the wafer or of software may stand in tables of their own."""
+    values: dict[str, Any] = {}
     for key, value in table.items():
         inner = value if key in _TABLES and isinstance(value, dict) else {"name": value}
-        for name, each in inner.items():
+        for name, number in inner.items():
             field = key if name == "name" else f"{key}.{name}"
-            if field in given:
-                message = f"{path}: {field} is given twice; keep one"
+            if field in values:
+                message = f"{where}: {field} is given twice; keep one"
                 raise BadInput(message)
-            given[field] = each
-    for field, value in given.items():
-        yield _axis(field, value if isinstance(value, list) else [value], str(path))
+            values[field] = number
+    return {
+        field: _axis(field, list(value) if isinstance(value, list | tuple) else [value], where)
+        for field, value in values.items()
+    }
 
 
 def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:

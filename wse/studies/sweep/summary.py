@@ -1,24 +1,25 @@
-"""What ``wse sweep`` says when its table is there."""
+"""A sweep in a few lines, printed when its table is there."""
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 from wse.report.terminal import console_on, count, heading, lines, several
 from wse.studies.sweep.progress import duration
+from wse.studies.sweep.sweep import SweepResult
 
 
-def print_sweep(report: dict[str, Any], stream: TextIO) -> None:
+def print_sweep(result: SweepResult, stream: TextIO) -> None:
     """The table, how many settings it has and how long they took."""
     console = console_on(stream)
-    settings, failed, resumed = (report[f"settings{which}"] for which in ("", "_failed", "_resumed"))
-    jobs = f"{report['jobs']:,} process{'' if report['jobs'] == 1 else 'es'}"
+    jobs = f"{result.jobs:,} process{'' if result.jobs == 1 else 'es'}"
+    resumed = f", {count(result.settings_resumed)} of them done before" if result.settings_resumed else ""
     rows = [
-        ("table", report["table"]),
-        ("settings", count(settings) + (f", {count(resumed)} of them done before" if resumed else "")),
-        ("time", f"{duration(report['wall_s'])}: {count(report['settings_per_s'])} a second by {jobs}"),
+        ("table", result.table),
+        ("settings", count(result.settings) + resumed),
+        ("time", f"{duration(result.wall_s)}: {count(result.settings_per_s)} a second by {jobs}"),
     ]
-    if failed:
-        rows.append(("no answer", f"{several(failed, 'setting')}: see the column error"))
+    if result.settings_failed:
+        rows.append(("no answer", f"{several(result.settings_failed, 'setting')}: see the column error"))
     heading(console, "Sweep")
     lines(console, rows)

@@ -6,20 +6,19 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import wse
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
-from wse.report.as_json import Report
+from wse.report.result import Doc, Result
 from wse.studies.sweep.answer import Answer, answer, failure
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.share_out import groups
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.pool import Killed, Task, answers, cores
 from wse.studies.workers.queue import Queue
@@ -30,6 +29,19 @@ NAMED_FILE_LIMIT_BYTES: Final = 2**28
 OnRow = Callable[[int, int], None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SweepResult(Result):
+    """A sweep whose table is written."""
+
+    table: Annotated[str, Doc("The table, a row for each setting.")]
+    settings: Annotated[int, Doc("Settings in all.")]
+    settings_failed: Annotated[int, Doc("Settings without an answer: the column ``error`` says why.")]
+    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had done.")]
+    jobs: Annotated[int, Doc("Processes.")]
+    wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
+    settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
+
+
 def sweep(
     grid: Grid,
     table: Path,
@@ -37,7 +49,7 @@ def sweep(
     jobs: int | None = None,
     restart: bool = False,
     on_row: OnRow = lambda done, failed: None,
-) -> Report:
+) -> SweepResult:
     """Estimate every setting of a grid and write a table with a row for each, in the grid's order.
 
     What is done is kept beside the table until that is there: the same call goes on where an earlier one was stopped.
@@ -47,7 +59,7 @@ def sweep(
         table: A file that ends in ``.csv`` or ``.parquet``.
         jobs: Processes; all cores by default.
         restart: Whether what an earlier sweep has done is dropped.
-        on_row: Hears (done, without an answer) at the start and after each setting.
+        on_row: Called with (done, without an answer) at the start and after each setting.
 
     Raises:
         BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings.
@@ -74,15 +86,15 @@ def sweep(
         message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
         raise WseBug(message)
     wall_s = time.perf_counter() - began
-    return {
-        "table": str(table),
-        "settings": len(grid),
-        "settings_failed": failed,
-        "settings_resumed": before,
-        "jobs": processes,
-        "wall_s": wall_s,
-        "settings_per_s": len(left) / wall_s,
-    }
+    return SweepResult(
+        table=str(table),
+        settings=len(grid),
+        settings_failed=failed,
+        settings_resumed=before,
+        jobs=processes,
+        wall_s=wall_s,
+        settings_per_s=len(left) / wall_s,
+    )
 
 
 def _answers(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[Answer]:
@@ -94,7 +106,7 @@ def _answers(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[An
         if_unstarted="what is done is kept: free some memory or take fewer --jobs, and give the same command again",
         if_killed="if memory ran out, sweep again with fewer --jobs",
     )
-    for setting, answered in answers(Queue(groups(grid, settings)), processes, task):
+    for setting, answered in answers(Queue(grid.groups(settings)), processes, task):
         yield failure(setting, answered.reason) if isinstance(answered, Killed) else answered
 
 
@@ -108,7 +120,7 @@ def _jobs(asked: int | None) -> int:
 
 
 def _digest(grid: Grid) -> str:
-    """Of all that rows depend on: the settings, the models and the files that they name, the version."""
+    """A digest of all that rows depend on: the settings, the models and the files that they name, the version."""
     named: dict[str, Any] = {}
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:

@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 from tests.studies.sweep.conftest import axes
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.share_out import groups
 from wse.studies.workers.queue import Queue
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4), st.data())
 def test_every_setting_once(batches: int, tokens: int, workers: int, data: st.DataObject) -> None:
     grid = axes(batch=batches, new_tokens=tokens)
-    queue = Queue(groups(grid, range(len(grid))))
+    queue = Queue(grid.groups(range(len(grid))))
     given_out: list[int] = []
     failed: set[int] = set()
     while (worker := data.draw(st.integers(0, workers - 1))) is not None:
@@ -32,7 +31,7 @@ def test_every_setting_once(batches: int, tokens: int, workers: int, data: st.Da
 def test_groups_are_alike_but_for_numbers_of_machines_and_new_tokens() -> None:
     two = (1, 2)
     grid = Grid((Axis("new_tokens", two), Axis("batch", two), Axis("wafer.hop_cycles", two), Axis("context", two)))
-    found = groups(grid, range(len(grid)))
+    found = grid.groups(range(len(grid)))
     assert found == [[0, 2, 8, 10], [1, 3, 9, 11], [4, 6, 12, 14], [5, 7, 13, 15]]
 
 
