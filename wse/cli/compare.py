@@ -34,7 +34,7 @@ def compare(
     question: Annotated[
         str | None,
         Option(
-            doc="With a verdict: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming.",
+            doc="one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: its verdict.",
             panel="Output",
             metavar="NAME",
             known=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
@@ -45,11 +45,14 @@ def compare(
     html: Annotated[
         str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")
     ] = None,
+    detail: Annotated[  # noqa: FBT002
+        bool, Option(doc="Also all that was tried, its traffic, and what cannot be.", panel="Output")
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Set wafers, mappings and links side by side for one model.
+    """Find the wafers and the mapping that suit a model, or compare two runs.
 
-    Each with its speed and what limits it; or the traces of two runs.
+    The verdict, and the best on each number of wafers; of two traces what changed.
 
     Examples:
 
@@ -64,28 +67,28 @@ def compare(
     from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.grid import compare as compared
     from wse.studies.compare.questions import answer
-    from wse.studies.compare.table import print_comparison
-    from wse.studies.compare.traces_table import print_traces
+    from wse.studies.compare.summary import print_comparison
+    from wse.studies.compare.traces_summary import print_traces
 
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
         _refuse_others(invocation)
-        report = compare_traces(first, second, request.base.economics)
-        write_files(report, files)
+        traces = compare_traces(first, second, request.base.economics)
+        write_files(traces, files)
         if json:
-            sys.stdout.write(as_json(report))
+            sys.stdout.write(as_json(traces.to_dict()))
         else:
-            print_traces(report, sys.stdout)
+            print_traces(traces, sys.stdout)
         return
     request = replace(request, base=replace(request.base, model=model[0]))
     with progress_on(sys.stderr, SETTING_BESIDE) as on_progress:
-        report = compared(request, on_progress) if question is None else answer(question, request, on_progress)
-    write_files(report, files)
+        result = compared(request, on_progress) if question is None else answer(question, request, on_progress)
+    write_files(result, files)
     if json:
-        sys.stdout.write(as_json(report))
+        sys.stdout.write(as_json(result.to_dict()))
     else:
-        print_comparison(report, sys.stdout)
+        print_comparison(result, sys.stdout, detail=detail)
 
 
 def _refuse_others(invocation: typer.Context) -> None:

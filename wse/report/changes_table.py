@@ -5,45 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console
+from wse.report.table import Column, Table
+from wse.report.terminal import count, short, shown
 
-from wse.report.terminal import count, plain_table, short, show, shown
-
-MOST: Final = 12  # changes of a kind that are shown
+MOST: Final = 12
+"""Changes of a kind that are shown."""
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
-UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}  # a heading says it
+UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
+"""Units as they are written; a heading says that the others are cycles."""
 EXACT_BELOW: Final = 100_000_000
-HEADER: Final = ("", "first", "second", "change", "")
+
+Change = Mapping[str, Any]
 
 
-def print_changes(
-    console: Console, changes: Sequence[dict[str, Any]], kinds: Mapping[str, str] = KINDS, most: int = MOST
-) -> None:
-    """A table of changes, under a heading that says they are cycles where no other unit stands."""
-    table = plain_table(header=True)
-    for name in HEADER:
-        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name), overflow="fold")
-    for cells in change_cells(changes, kinds, most):
-        table.add_row(*cells)
-    show(console, table)
+def changes_table(
+    changes: Sequence[Change], kinds: Mapping[str, str] = KINDS, most: int = MOST, *, title: str = "", note: str = ""
+) -> Table:
+    """The ``most`` largest changes of each kind, below a row with what the kind is called."""
+    columns = (
+        Column(key="name", cell=_name, folds=True),
+        Column(key="first", title="first", cell=lambda change: _number(change, "first"), numeric=True),
+        Column(key="second", title="second", cell=lambda change: _number(change, "second"), numeric=True),
+        Column(key="change", title="change", cell=_change, numeric=True),
+        Column(key="fraction", cell=_relative, folds=True),
+    )
+    return Table(columns=columns, rows=list(_rows(changes, kinds, most)), title=title, note=note)
 
 
-def change_cells(
-    changes: Sequence[dict[str, Any]], kinds: Mapping[str, str] = KINDS, most: int = MOST
-) -> Iterator[tuple[str, ...]]:
-    """The texts of changes under ``HEADER``, the ``most`` largest of each kind, under what the kind is called."""
-    for kind, told in kinds.items():
-        mine = [change for change in changes if change["kind"] == kind][:most]
-        if mine and told:
-            yield (told, "", "", "", "")
-        for change in mine:
-            yield (
-                f"{'  ' if told else ''}{shown(change['name'])}",
-                _amount(change["first"]),
-                _amount(change["second"]),
-                f"{'-' if change['change'] < 0 else '+'}{_amount(abs(change['change']))}",
-                _relative(change),
-            )
+def _rows(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> Iterator[Change]:
+    for kind, text in kinds.items():
+        of_kind = [change for change in changes if change["kind"] == kind][:most]
+        if of_kind and text:
+            yield {"heading": text}
+        for change in of_kind:
+            yield {**change, "indent": "  " if text else ""}
+
+
+def _name(change: Change) -> str:
+    return change.get("heading") or f"{change['indent']}{shown(change['name'])}"
+
+
+def _number(change: Change, key: str) -> str:
+    return _amount(change[key]) if key in change else ""
+
+
+def _change(change: Change) -> str:
+    if "change" not in change:
+        return ""
+    return f"{'-' if change['change'] < 0 else '+'}{_amount(abs(change['change']))}"
 
 
 def _amount(number: float) -> str:
@@ -51,11 +60,13 @@ def _amount(number: float) -> str:
     return count(number) if number < EXACT_BELOW else short(number)
 
 
-def _relative(change: dict[str, Any]) -> str:
+def _relative(change: Change) -> str:
     """The unit of a change, and the change as a share of what it was."""
-    told = [UNITS.get(change["unit"], change["unit"])]
+    if "unit" not in change:
+        return ""
+    texts = [UNITS.get(change["unit"], change["unit"])]
     if "only_in" in change:
-        told.append(f"only in the {change['only_in']}")
+        texts.append(f"only in the {change['only_in']}")
     elif "fraction" in change:
-        told.append(f"{change['fraction']:+.1%}".replace("%", " %"))
-    return ", ".join(part for part in told if part)
+        texts.append(f"{change['fraction']:+.1%}".replace("%", " %"))
+    return ", ".join(text for text in texts if text)

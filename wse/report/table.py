@@ -58,11 +58,11 @@ class Column:
         return "" if value is None else shown(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
-        """The value that is marked in ``rows``; None where nothing is, or fewer than two rows have one."""
+        """The value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
         if not self.best:
             return None
         values = [value for row in rows if (value := value_of(row, self.key)) is not None]
-        if len(values) < 2:
+        if len(set(values)) < 2:
             return None
         return max(values) if self.best == "largest" else min(values)
 

@@ -12,6 +12,8 @@ from wse.report.terminal import INDENT, heading, plain_table, show
 
 GAP = 2
 """Spaces between two columns."""
+BEST = "*"
+"""The mark behind the best cell of a column, which is bold and green too where a terminal shows that."""
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -24,8 +26,9 @@ def print_table(console: Console, table: Table) -> None:
     columns = _fitting(table.columns, cells, console.width - INDENT)
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
+        marked = column.numeric and column.best_value(table.rows) is not None
         view.add_column(
-            column.title,
+            f"{column.title}{' ' * marked}",
             justify="right" if column.numeric else "left",
             no_wrap=not column.folds,
             overflow="fold" if column.folds else "ellipsis",
@@ -46,8 +49,12 @@ def _cells(column: Column, table: Table) -> list[Text]:
 def _cell(column: Column, row: Row, best: Any) -> Text:
     text = column.text(row)
     cell = text.copy() if isinstance(text, Text) else Text(text)
-    if best is not None and value_of(row, column.key) == best:
-        cell.stylize("bold green")
+    if best is None:
+        return cell
+    if value_of(row, column.key) != best:
+        return cell.append(" ")
+    cell.append(BEST)
+    cell.stylize("bold green")
     return cell
 
 

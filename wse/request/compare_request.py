@@ -46,7 +46,8 @@ class CompareRequest:
     Attributes:
         base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
         wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
-        mappings: Names; None for all there are.
+        mappings: Names; None for those of ``candidates`` that apply.
+        candidates: Mappings that are tried unasked where they apply; None for all there are.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
@@ -76,6 +77,7 @@ class CompareRequest:
             known=known_names.mappings,
         ),
     ] = None
+    candidates: tuple[str, ...] | None = None
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
@@ -106,7 +108,7 @@ class CompareRequest:
         """The mappings, each once."""
         from wse.compiler.strategies import strategies
 
-        return tuple(dict.fromkeys(self.mappings or strategies()))
+        return tuple(dict.fromkeys(self.mappings or self.candidates or strategies()))
 
     def links(self, wafer: WaferSpec) -> tuple[Link, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""

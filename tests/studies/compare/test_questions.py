@@ -10,16 +10,18 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tiny_spec
 
 from tests.models.helpers import write_config, write_model
-from wse.errors import DoesNotFit, UnknownName
+from wse.errors import UnknownName
 from wse.hardware.load import load_wafer
 from wse.models.counts import parameters_per_token
 from wse.models.tensors.model_tensors import stored_bytes
+from wse.report.as_json import Report
+from wse.report.comparison_row import COLUMNS
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import bytes_per_pass
+from wse.studies.compare.grid import compare, fewest_wafers
 from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
-from wse.studies.compare.rows import COLUMNS
 from wse.studies.compare.streaming import STREAMED, users_with_room, weights_of
 
 
@@ -32,56 +34,85 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
     return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
 
 
+def answered(question: str, request: CompareRequest) -> Report:
+    """The answer from this process, as the command line prints it."""
+    return answer(question, request, jobs=1).to_dict()
+
+
+def percent(change: float) -> str:
+    return f"{100 * abs(change):.1f} %"
+
+
 def test_one_wafer_or_many(asked: CompareRequest) -> None:
-    report = answer(ONE_OR_MANY, replace(asked, mappings=("region",)))
-    rows = [row for row in report["rows"] if "reason" not in row]
+    report = answered(ONE_OR_MANY, replace(asked, mappings=("region",)))
+    rows = report["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
-    most = max(rows, key=lambda row: float(row["tokens_per_s"]))["wafers"]
-    least = min(rows, key=lambda row: float(row["usd_per_million_tokens"]))["wafers"]
-    assert f"A user alone is fastest on 1 wafer, all users together on {most} wafer" in report["verdict"][0]
-    assert f"a token is cheapest on {least} wafer" in report["verdict"][0]
-    assert len(report["verdict"]) == 1 + len(rows)
-    for row, sentence in zip(rows[1:], report["verdict"][2:], strict=True):
-        change = 100 * (row["tokens_per_s_per_user"] / rows[0]["tokens_per_s_per_user"] - 1)
-        assert f"({change:+.1f} %; {100 * row['crossing_fraction']:.1f} % of its time in crossings)" in sentence
-        assert f"({row['tokens_per_s'] / rows[0]['tokens_per_s']:.2f} times)" in sentence
-        assert sentence.startswith(f"{row['wafers']} wafers, links of 150 GB/s and {row['link_latency_s'] * 1e6:g} µs")
+    one, two, slow_two, four, _ = rows
+    cheapest = min(rows[:2] + rows[3:4], key=lambda row: float(row["usd_per_million_tokens"]))
+    first, second = report["verdict"]
+    assert first.startswith(
+        f"One user is fastest on 1 wafer (region) with {one['tokens_per_s_per_user']:,.0f} tokens/s"
+    )
+    assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
+    assert f"{cheapest['usd_per_million_tokens']:,.2f} USD a million" in first
+    change, slow, most = (
+        row["tokens_per_s_per_user"] / one["tokens_per_s_per_user"] - 1 for row in (two, slow_two, four)
+    )
+    assert second.startswith(f"2 wafers instead of 1 make one user {percent(change)} slower (")
+    assert f"; over other links \N{MINUS SIGN}{percent(slow)})" in second
+    added = (two["cycles_by"]["crossing"] - one["cycles_by"]["crossing"]) / sum(one["cycles_by"].values())
+    assert f", because crossings between wafers add {percent(added)} of a token's time" in second
+    assert second.endswith(f"; 4 make it {percent(most)} slower.")
 
 
-def test_a_model_that_does_not_fit_one_wafer(asked: CompareRequest) -> None:
-    small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"))
-    with pytest.raises(DoesNotFit, match=r"--question one-wafer-or-many: .* takes \d wafers; ask of a model that fits"):
-        answer(ONE_OR_MANY, small)
+def test_a_model_that_does_not_fit_one_wafer_is_asked_of_the_fewest(asked: CompareRequest) -> None:
+    small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"), own_link=True)
+    fewest, _ = fewest_wafers(small)
+    assert fewest > 1
+    report = answered(ONE_OR_MANY, replace(small, wafers=(4,)))
+    assert {row["wafers"] for row in report["rows"]} == {fewest, 4}
+    assert report["verdict"] == list(compare(replace(small, wafers=(fewest, 4)), jobs=1).verdict)
 
 
 def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:
-    report = answer(PIPELINE_OR_TENSOR, replace(asked, mappings=("region", "pipeline"), wafers=(1, 2)))
-    assert len(report["verdict"]) == 2
-    for sentence, wait in zip(report["verdict"], (5, 20), strict=True):
-        rows = [row for row in report["rows"] if row.get("link_latency_s") == pytest.approx(wait * 1e-6)]
-        best = max(rows, key=lambda row: float(row["tokens_per_s_per_user"]))
-        assert f"{wait} µs: for a user alone {best['mapping']} is best with " in sentence
-        best = max(rows, key=lambda row: float(row["tokens_per_s"]))
-        assert f"; for all users {best['mapping']} is best with " in sentence
-    report = answer(PIPELINE_OR_TENSOR, replace(asked, mappings=("region",), wafers=(2,)))
+    report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region", "pipeline"), wafers=(1, 2)))
+    assert len(report["verdict"]) == 3
+    for sentence, what, key in zip(
+        report["verdict"],
+        ("One user is fastest", "All users get the most tokens"),
+        ("tokens_per_s_per_user", "tokens_per_s"),
+        strict=False,
+    ):
+        times = []
+        for wait in (5, 20):
+            rows = [row for row in report["rows"] if row.get("link_latency_s") == pytest.approx(wait * 1e-6)]
+            best, other = sorted(rows, key=lambda row: -float(row[key]))
+            times.append(best[key] / other[key])
+        low, high = f"{min(times):.2f}", f"{max(times):.2f}"
+        told = low if low == high else f"{low} to {high}"
+        assert sentence == f"{what} with {best['mapping']}, {told} times {other['mapping']}."
+    assert report["verdict"][2].startswith("Crossings between wafers take ")
+    report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region",), wafers=(2,)))
     assert report["verdict"] == ["There is no number of wafers above one on which two of the mappings can be compared."]
 
 
 def test_sram_or_streaming(asked: CompareRequest) -> None:
     request = replace(asked, link_gb_per_s=(0.1, 150.0))
-    report = answer(SRAM_OR_STREAMING, request)
+    report = answered(SRAM_OR_STREAMING, request)
     held, *streamed = report["rows"]
     assert held["mapping"] == "region"
     assert {row["mapping"] for row in streamed} == {STREAMED}
     assert {row["link_bytes_per_s"] for row in streamed} == {1e8, 150e9}
     for row in streamed:
-        assert set(row) <= set(COLUMNS)
+        assert set(row) <= {*COLUMNS, "best"}
         waits = row["host_bytes_per_token"] / row["link_bytes_per_s"] / row["wafers"]
         assert row["tpot_s"] == max(waits, held["tpot_s"]), "one wafer has no crossings to leave out"
         assert row["tokens_per_s"] == pytest.approx(row["users"] / row["tpot_s"])
         assert row["limit"].startswith("host: " if waits > held["tpot_s"] else "pass: ")
     slow = [row for row in streamed if row["link_bytes_per_s"] == 1e8]
-    (needed,) = (int(n) for n in re.findall(r"take a batch of (\d+) streamed", report["verdict"][0]))
+    first, second = report["verdict"]
+    assert f"at most {slow[0]['tokens_per_s_per_user']:,.0f} tokens/s at 0.1 GB/s to 1 wafer, " in first
+    (needed,) = (int(n) for n in re.findall(r"a batch of (\d+) at 0.1 GB/s to 1 wafer, ", second))
     (row,) = (row for row in slow if row["users"] == needed)
     assert row["tokens_per_s"] >= held["tokens_per_s"] > (needed - 1) / row["tpot_s"]
 
@@ -122,7 +153,7 @@ def test_weights_of_a_mixture() -> None:
 
 
 def test_the_rate_is_the_wafers_own_unless_given(asked: CompareRequest) -> None:
-    report = answer(SRAM_OR_STREAMING, replace(asked, link_latency_us=None))
+    report = answered(SRAM_OR_STREAMING, replace(asked, link_latency_us=None))
     assert {row["link_bytes_per_s"] for row in report["rows"] if row["mapping"] == STREAMED} == {
         load_wafer("wse3").host_bytes_per_s
     }

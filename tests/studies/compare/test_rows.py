@@ -15,13 +15,14 @@ from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.fabric.causes import CAUSES
 from wse.hardware.load import load_wafer
 from wse.report.as_json import Report
+from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 from wse.report.limits import limit_facts
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, Link
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
-from wse.studies.compare import grid
+from wse.studies.compare import cell
 from wse.studies.compare.grid import compare
-from wse.studies.compare.rows import COLUMNS, row_of
+from wse.studies.compare.rows import row_of
 from wse.studies.estimate.estimate import estimate
 
 
@@ -36,7 +37,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 @pytest.fixture(scope="module")
 def compared(base: EstimateRequest) -> Report:
-    return compare(CompareRequest(base=base, wafers=(1, 2, 4), mappings=("region", "pipeline")))
+    return here(CompareRequest(base=base, wafers=(1, 2, 4), mappings=("region", "pipeline")))
+
+
+def here(request: CompareRequest) -> Report:
+    """A comparison in this process, as the command line prints it."""
+    return compare(request, jobs=1).to_dict()
 
 
 def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
@@ -57,7 +63,8 @@ def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: 
         assert row["crossing_fraction"] == by["crossing"] / sum(by.values())
         assert row["wafer_link_bytes_per_token"] == report["crossing"]["bytes_per_token"]
         assert row["mesh_hops_per_token"] == report["fabric"]["wavelet_hops_per_token"]
-        assert set(row) <= set(COLUMNS)
+        assert set(row) <= {*COLUMNS, "best", "cycles_by"}
+        assert row["cycles_by"] == by
 
 
 def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,14 +72,14 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
 
     def counted(prepared: Any) -> Any:
         compilations.append(prepared.options.mapping)
-        return grid_best(prepared)
+        return cell_best(prepared)
 
-    grid_best = grid.best
-    monkeypatch.setattr(grid, "best", counted)
+    cell_best = cell.best
+    monkeypatch.setattr(cell, "best", counted)
     request = CompareRequest(
         base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
     )
-    rows = compare(request)["rows"]
+    rows = here(request)["rows"]
     assert len(rows) == 6
     assert compilations == ["region"]
 
@@ -83,7 +90,7 @@ def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest,
     request = CompareRequest(
         base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
     )
-    (row,) = compare(request)["rows"]
+    (row,) = here(request)["rows"]
     own = estimate(replace(base, wafer=str(file), wafers=2)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
@@ -108,7 +115,7 @@ def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) 
 
 def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
     rows = {
-        streams: compare(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
+        streams: here(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
         for streams in (1, 2, 1000)
     }
     assert rows[1]["tokens_per_s"] == rows[1]["tokens_per_s_per_user"]
@@ -179,14 +186,14 @@ def test_the_sentence_says_how_many_users_have_room(compared: Report, base: Esti
 
 
 def test_what_cannot_be_is_a_row_with_its_reason(base: EstimateRequest) -> None:
-    rows = compare(CompareRequest(base=base, wafers=(1, 5), mappings=("region",)))["rows"]
+    rows = here(CompareRequest(base=base, wafers=(1, 5), mappings=("region",)))["rows"]
     assert "reason" not in rows[0]
     assert rows[1]["reason"].startswith("--wafers 5: ")
     assert set(rows[1]) == {"mapping", "wafers", "reason"}
 
 
 def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
-    rows = compare(CompareRequest(base=base, mappings=("region",), link_latency_us=(5.0,)))["rows"]
+    rows = here(CompareRequest(base=base, mappings=("region",), link_latency_us=(5.0,)))["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 4]
     assert all(math.isclose(row["link_latency_s"], 5e-6) for row in rows[1:])
     assert "link_latency_s" not in rows[0]
@@ -194,7 +201,7 @@ def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateReq
 
 def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
     small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
-    (row,) = compare(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
+    (row,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
     assert row["mapping"] == "auto"
     assert estimate(replace(small, wafers=1, mapping="auto")).system.mapping == row.get("chosen", "auto")
 
@@ -202,7 +209,7 @@ def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
 def test_nothing_that_fits(base: EstimateRequest) -> None:
     small = replace(base, mesh="2x2", context=32, batch=64)
     with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* give other --wafers"):
-        compare(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
+        here(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
 
 
 @pytest.mark.parametrize(
@@ -222,16 +229,62 @@ def test_nothing_that_fits(base: EstimateRequest) -> None:
 )
 def test_what_is_refused(base: EstimateRequest, changes: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=re.escape(says)):
-        compare(CompareRequest(base=base, **{"wafers": (1,), "mappings": ("region",), **changes}))
+        here(CompareRequest(base=base, **{"wafers": (1,), "mappings": ("region",), **changes}))
 
 
 def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
     with pytest.raises(BadInput, match="--new-tokens 1: the prompt gives the first token"):
-        compare(CompareRequest(base=replace(base, new_tokens=1)))
+        here(CompareRequest(base=replace(base, new_tokens=1)))
 
 
 def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
     report = estimate(replace(base, wafers=2)).to_dict()
     economics = load_economics(load_wafer("wse3"))
-    row = row_of(report, Link(1e9, 1e-6), economics, 10**9)
-    assert row["users"] == report["schedule"]["kv_limited_streams"]
+    row = row_of(report, "region", Link(1e9, 1e-6), economics, 10**9)
+    assert row.users == report["schedule"]["kv_limited_streams"]
+
+
+def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
+    machines = {(row["wafers"], row.get("link_bytes_per_s"), row.get("link_latency_s")) for row in compared["rows"]}
+    assert len(machines) == 7
+    for machine in machines:
+        rows = [
+            row
+            for row in compared["rows"]
+            if (row["wafers"], row.get("link_bytes_per_s"), row.get("link_latency_s")) == machine
+        ]
+        for what, key in ((ONE_USER, "tokens_per_s_per_user"), (ALL_USERS, "tokens_per_s")):
+            (best,) = (row for row in rows if what in row.get("best", ()))
+            assert best[key] == max(row[key] for row in rows)
+
+
+def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
+    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True))
+    assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {
+        ("pipeline", 1),
+        ("region", 1),
+        ("pipeline", 2),
+        ("region", 2),
+        ("tensor", 2),
+    }, "no experts in a dense model, and a single wafer has nothing to span"
+    assert "expert" not in unasked["inputs"]["mapping"]
+    asked = here(CompareRequest(base=base, wafers=(1,), mappings=("region", "tensor", "expert")))
+    assert [row["mapping"] for row in asked["rows"]] == ["region", "tensor", "expert"]
+    assert "has no experts" in asked["rows"][-1]["reason"]
+
+
+def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: EstimateRequest) -> None:
+    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    (alone,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
+    rows = here(CompareRequest(base=small, wafers=(1,)))["rows"]
+    chosen = [row for row in rows if row["mapping"] == alone.get("chosen", "auto")]
+    assert [row["tpot_s"] for row in chosen] == [alone["tpot_s"]]
+    assert ("auto" in [row["mapping"] for row in rows]) == ("chosen" not in alone)
+
+
+def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None:
+    request = CompareRequest(base=base, wafers=(1, 5), mappings=("region", "pipeline"))
+    heard: list[tuple[int, int]] = []
+    result = compare(request, lambda done, total, name: heard.append((done, total)), jobs=2)
+    assert result.to_dict() == here(request)
+    assert heard[1:] == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -11,9 +11,9 @@ from wse.errors import BadInput, BadTrace
 from wse.fabric.causes import CAUSES
 from wse.inspect.query.compare import check_traces, compare_traces
 from wse.report.as_json import Report
+from wse.report.comparison_row import COLUMNS
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compare.rows import COLUMNS
 from wse.studies.compile.choose import compiled
 from wse.studies.run.run import run
 
@@ -31,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
         reports.append(run(prepared, compiled(prepared), trace=paths[-1]).to_dict())
-    return reports, paths, compare_traces(*paths)
+    return reports, paths, compare_traces(*paths).to_dict()
 
 
 def test_a_row_has_the_numbers_of_the_run(runs: Runs) -> None:
@@ -55,7 +55,7 @@ def test_a_row_has_the_numbers_of_the_run(runs: Runs) -> None:
         assert {key: row[key] for key in want} == {
             key: value if isinstance(value, str) else pytest.approx(value) for key, value in want.items()
         }
-        assert set(row) <= set(COLUMNS)
+        assert set(row) <= {*COLUMNS, "cycles_by"}
         assert row["limited_by"] == max(by, key=lambda cause: by[cause])
         assert row["power_w"] > 0
     assert not compared["same_program"]
@@ -88,7 +88,7 @@ def test_differences_add_up_and_the_largest_comes_first(runs: Runs) -> None:
 
 def test_a_run_does_not_differ_from_itself(runs: Runs) -> None:
     _, (path, _), _ = runs
-    compared = compare_traces(path, path)
+    compared = compare_traces(path, path).to_dict()
     assert compared["same_program"]
     assert [change["kind"] for phase in compared["changes"].values() for change in phase] == ["all", "all"]
 
@@ -100,7 +100,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
     model = str(path.parent)
     prepared = prepare(RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9))
     run(prepared, compiled(prepared), trace=tmp_path / "other.h5")
-    known, unknown = compare_traces(path, tmp_path / "other.h5")["rows"]
+    known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
     assert {"power_w", "joules_per_token", "usd_per_million_tokens"} <= set(known)
     assert not {"power_w", "joules_per_token", "usd_per_million_tokens"} & set(unknown)
     assert unknown["tokens_per_s"] == known["tokens_per_s"]

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
-from wse.inspect.query.changes import phase_changes, read_totals
+from wse.inspect.query.changes import Change, phase_changes, read_totals
 from wse.inspect.query.source import trace_at
 from wse.inspect.query.traced_run import read_run
 from wse.report.as_json import Report
+from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import fraction, limit_facts, many
+from wse.report.result import Doc, Result
 from wse.serving.cost import money
 from wse.serving.economics import Economics, load_economics
 from wse_traces.schema import PHASES
 
 
-def compare_traces(first: Path, second: Path, economics: str | None = None) -> Report:
-    """``traces``, a row each in ``rows``, and ``changes``: of all prompts and of a mean token, the largest first.
+@dataclass(frozen=True, kw_only=True)
+class TracesResult(Result):
+    """Two executed runs side by side, and what changed from the first to the second."""
+
+    traces: Annotated[tuple[str, str], Doc("the files")]
+    same_program: Annotated[bool, Doc("whether both ran the same Program")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("one for each run")]
+    changes: Annotated[
+        Mapping[str, Sequence[Change]],
+        Doc("of all prompts and of a mean generated token, by kind, the largest first"),
+    ]
+
+
+def compare_traces(first: Path, second: Path, economics: str | None = None) -> TracesResult:
+    """A row for each of two runs, and what changed between them.
 
     Args:
         first: A file that ``wse run`` wrote, complete or not.
@@ -28,17 +46,17 @@ def compare_traces(first: Path, second: Path, economics: str | None = None) -> R
         BadTrace: one is missing, no trace or damaged, or holds no generated token.
         BadInput and its kinds: the assumptions cannot be used.
     """
-    runs = [_Run(path, economics) for path in (first, second)]
-    return {
-        "traces": [str(first), str(second)],
-        "same_program": runs[0].run.program_digest == runs[1].run.program_digest,
-        "rows": [run.row() for run in runs],
-        "changes": {
-            phase: [change.to_dict() for change in phase_changes(runs[0].totals, runs[1].totals, phase, {"op": "kind"})]
+    one, other = (_Run(path, economics) for path in (first, second))
+    return TracesResult(
+        traces=(str(first), str(second)),
+        same_program=one.run.program_digest == other.run.program_digest,
+        rows=(one.row(), other.row()),
+        changes={
+            phase: phase_changes(one.totals, other.totals, phase, {"op": "kind"})
             for phase in PHASES
-            if all(phase in run.totals.phases for run in runs)
+            if phase in one.totals.phases and phase in other.totals.phases
         },
-    }
+    )
 
 
 def check_traces(names: list[str]) -> tuple[Path, Path]:
@@ -79,39 +97,53 @@ class _Run:
         self._decode = self.run.decode
         self._economics = _economics(self.run.wafer.name, economics)
 
-    def row(self) -> Report:
+    def row(self) -> ComparisonRow:
         """The run under the columns of a comparison."""
         run, decode = self.run, self._decode
-        clock_hz, users, wafers = run.wafer.clock_hz, max(1, len(run.users)), run.system.wafers
-        rate = decode.tokens_per_s or 0.0
-        row: Report = {
-            "trace": str(self.path),
-            "model": run.model.name,
-            "mapping": run.system.mapping,
-            "wafers": wafers,
-            "tokens_per_s_per_user": rate / users,
-            "tpot_s": decode.cycles_per_pass / clock_hz,
-            "users": users,
-            "tokens_per_s": rate,
-            "tokens_per_s_exact": True,
-            "tokens_per_s_per_user_of_all": rate / users,
-            "mesh_hops_per_token": decode.wavelet_hops_per_pass,
-            "wafer_link_bytes_per_token": self.totals.carried["decode", False],
-            "host_bytes_per_token": self.totals.carried["decode", True],
-            "crossing_fraction": fraction(dict(decode.cycles_by), "crossing"),
+        users, wafers = max(1, len(run.users)), run.system.wafers
+        of_all = decode.tokens_per_s or 0.0
+        return ComparisonRow(
+            trace=str(self.path),
+            model=run.model.name,
+            mapping=run.system.mapping,
+            wafers=wafers,
+            tokens_per_s_per_user=of_all / users,
+            tpot_s=decode.cycles_per_pass / run.wafer.clock_hz,
+            users=users,
+            tokens_per_s=of_all,
+            tokens_per_s_exact=True,
+            tokens_per_s_per_user_of_all=of_all / users,
+            mesh_hops_per_token=decode.wavelet_hops_per_pass,
+            wafer_link_bytes_per_token=self.totals.carried["decode", False],
+            host_bytes_per_token=self.totals.carried["decode", True],
+            crossing_fraction=fraction(dict(decode.cycles_by), "crossing"),
+            cycles_by=decode.cycles_by,
+            **self._prefill(),
+            **self._fullest_pe(),
+            **self._money(wafers, of_all),
+            **(limit_facts(self._as_report()) if of_all else {}),
+        )
+
+    def _prefill(self) -> Report:
+        """Speed of the prompts, where there were any."""
+        prefill = self.run.prefill
+        if prefill is None:
+            return {}
+        seconds = prefill.cycles / self.run.wafer.clock_hz
+        return {
+            "prefill_tokens_per_s": self.run.prompt_tokens / seconds if seconds else 0.0,
+            "prefill_crossing_fraction": fraction(dict(prefill.cycles_by), "crossing"),
         }
-        full = [(sum(uses.values()) - uses["free"]) / max(1, sum(uses.values())) for uses in run.sram.stages]
-        if full:
-            row["sram_fullest_pe_fraction"] = max(full)
-        if run.prefill is not None:
-            seconds = run.prefill.cycles / clock_hz
-            row["prefill_tokens_per_s"] = run.prompt_tokens / seconds if seconds else 0.0
-            row["prefill_crossing_fraction"] = fraction(dict(run.prefill.cycles_by), "crossing")
-        if self._economics is not None:
-            row |= money(wafers, rate, rate, self._economics)
-        if rate:
-            row |= limit_facts(self._as_report())
-        return row
+
+    def _fullest_pe(self) -> Report:
+        """The used share of the fullest PE, where SRAM was recorded."""
+        stages = self.run.sram.stages
+        shares = [(sum(uses.values()) - uses["free"]) / max(1, sum(uses.values())) for uses in stages]
+        return {"sram_fullest_pe_fraction": max(shares)} if shares else {}
+
+    def _money(self, wafers: int, tokens_per_s: float) -> Report:
+        """Power, joules and dollars, where the wafer's are known."""
+        return {} if self._economics is None else {**money(wafers, tokens_per_s, tokens_per_s, self._economics)}
 
     def _as_report(self) -> Report:
         """As much of an estimate's report as a trace gives."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
 
+from wse.inspect.query.compare import TracesResult
+from wse.report.comparison_row import COLUMNS
 from wse.report.output_file import output_path, write_output
 from wse.report.rows_csv import as_csv
-from wse.studies.compare.page import as_html
+from wse.studies.compare.page import as_html, traces_as_html
 from wse.studies.compare.plot import as_png
-from wse.studies.compare.rows import COLUMNS
-from wse.studies.compare.traces_page import as_html as traces_as_html
-from wse.studies.compare.traces_page import as_png as traces_as_png
-
-Report = dict[str, Any]
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.traces_plot import as_png as traces_as_png
 
 
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
@@ -27,20 +25,19 @@ def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]
     return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
 
 
-def write_files(report: Report, files: dict[str, Path]) -> None:
-    """Write a report to each file.
+def write_files(result: CompareResult | TracesResult, files: dict[str, Path]) -> None:
+    """Write a result to each file.
 
     Raises:
         BadInput: one cannot be written.
     """
-    made = _TRACES_AS if "traces" in report else _AS
     for kind, path in files.items():
-        write_output(f"--{kind}", path, made[kind](report))
+        write_output(f"--{kind}", path, _content(result, kind))
 
 
-def _csv(report: Report) -> bytes:
-    return as_csv(report["rows"], COLUMNS).encode()
-
-
-_AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv, "png": as_png, "html": as_html}
-_TRACES_AS: Final[dict[str, Callable[[Report], bytes]]] = {"csv": _csv, "png": traces_as_png, "html": traces_as_html}
+def _content(result: CompareResult | TracesResult, kind: str) -> bytes:
+    if kind == "csv":
+        return as_csv([row.to_dict() for row in result.rows], COLUMNS).encode()
+    if isinstance(result, TracesResult):
+        return traces_as_png(result) if kind == "png" else traces_as_html(result)
+    return as_png(result) if kind == "png" else as_html(result)

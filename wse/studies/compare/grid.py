@@ -1,92 +1,108 @@
-"""``wse compare MODEL``: a row for each number of wafers, mapping and link.
-
-A link changes no Program, only how long its crossings take: each number of wafers and mapping is compiled once, with
-the wafer's own link, and timed with every link.
-"""
+"""``wse compare MODEL``: a row for each number of wafers, mapping and link, on all cores, and the verdict."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from wse.compiler.demand import demand_of
 from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
-from wse.errors import BadInput, DoesNotFit
-from wse.hardware.spec import WaferSpec
+from wse.compiler.strategies import strategy
+from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
-from wse.report.limits import many
-from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, Link, check
+from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.studies.compare.rows import economics_facts, row_of
-from wse.studies.compile.choose import best
-from wse.studies.estimate.estimate import OnPiece, estimate_of, inputs
-from wse.studies.results.placement import model_result
+from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.rows import economics_facts, with_best, without_doubles
+from wse.studies.compare.verdict import verdict
+from wse.studies.estimate.estimate import OnPiece, inputs
+from wse.studies.workers.pool import Killed, Task, answers, cores
+from wse.studies.workers.queue import Queue
 
 
-def compare(request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None) -> Report:
-    """``inputs``, ``model``, ``wafer``, ``economics`` and ``rows``, mapping by mapping, the fewest wafers first.
+def compare(
+    request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None, *, jobs: int | None = None
+) -> CompareResult:
+    """A row for each number of wafers, mapping and link, and the verdict.
 
-    A combination that cannot be is a row with its ``reason``.
+    A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
+    other one's says the same.
 
     Args:
         request: What is compared.
-        on_piece: Hears (done, all, name) before each piece of the work.
+        on_piece: Hears (done, all, name) at the start and after each combination.
+        jobs: Processes; all cores by default. One is this process itself.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: no combination can be.
+        WseBug: a combination ended in a bug of ours.
     """
     check(request)
     on_piece(0, 1, request.base.model)
-    names = request.names()
     fewest, first = fewest_wafers(request)
-    counts = request.wafers or _counts(fewest, first.spec.layer_count)
-    links = request.links(first.wafer)
-    cells = [(name, wafers) for name in names for wafers in dict.fromkeys(counts)]
-    pieces = sum(1 + (len(links) if wafers > 1 else 1) for _, wafers in cells)
-    rows: list[Report] = []
-    model: Report = {}
-    done = 0
-    for name, wafers in cells:
-        wanted: list[Link | None] = [None] if wafers == 1 else [*links]
-        told = f"{name}, {many(wafers, 'wafer')}"
-        on_piece(done, pieces, f"{told}: compiling")
-        asked = replace(request.base, mapping=name, wafers=wafers)
-        try:
-            prepared = prepare_estimate(asked)
-            program = best(prepared).program
-        except (DoesNotFit, BadInput) as error:
-            rows.append({"mapping": name, "wafers": wafers, "reason": str(error)})
-            done += 1 + len(wanted)
-            continue
-        model = model or model_result(prepared.spec, program).to_dict()
-        for number, link in enumerate(wanted, start=1):
-            on_piece(done + number, pieces, f"{told}: timing")
-            report = estimate_of(with_link(prepared, link), program).to_dict()
-            chosen = {} if program.mapping_name == name else {"chosen": program.mapping_name}
-            rows.append({**row_of(report, link, prepared.economics, request.streams), "mapping": name, **chosen})
-        done += 1 + len(wanted)
-    on_piece(pieces, pieces, "")
-    if not model:
-        first_cell = f"{rows[0]['mapping']} on {rows[0]['wafers']}: {rows[0]['reason']}"
+    counts = request.wafers or wafer_counts(fewest, first.spec.layer_count)
+    on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
+    names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
+    cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
+    done = _all_rows(request, cells, on_piece, jobs or cores())
+    rows = with_best(without_doubles(row for cell in cells for row in done[cell].rows))
+    if not any(row.possible for row in rows):
+        first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
         message = f"none of the {len(cells)} combinations can be: {first_cell}; give other --wafers or --mapping"
         raise DoesNotFit(message)
-    return {
-        "inputs": _inputs(request, first, names, counts),
-        "model": model,
-        "wafer": {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
-        "economics": economics_facts(first.economics),
-        "rows": rows,
-    }
+    return CompareResult(
+        inputs=_inputs(request, first, names, counts),
+        model=next(rows.model for rows in done.values() if rows.model is not None),
+        wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
+        economics=economics_facts(first.economics),
+        rows=rows,
+        verdict=verdict(rows),
+    )
 
 
-def with_link(prepared: PreparedEstimate, link: Link | None) -> PreparedEstimate:
-    """A request on wafers with another link between them; the same where None is given."""
-    if link is None:
-        return prepared
-    return replace(prepared, wafer=_linked(prepared.wafer, link), whole=_linked(prepared.whole, link))
+def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
+    """The mappings that are tried on a number of wafers: those that were asked for, or those that apply.
+
+    Without experts there are none to place apart, and on one wafer nothing spans several.
+    """
+    if request.mappings is not None:
+        return request.names()
+    demand = demand_of(first.spec, first.wafer, replace(first.options, wafers=wafers))
+    return tuple(name for name in request.names() if strategy(name).differs(demand))
 
 
-def _linked(wafer: WaferSpec, link: Link) -> WaferSpec:
-    return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)
+def _all_rows(request: CompareRequest, cells: Sequence[Cell], on_piece: OnPiece, jobs: int) -> dict[Cell, CellRows]:
+    """The rows of all cells."""
+    done: dict[Cell, CellRows] = {}
+    for cell, rows in _in_processes(request, cells, jobs) if jobs > 1 else _in_this_process(request, cells):
+        if rows.bug:
+            message = f"{cell} ended in a bug\n{rows.bug}"
+            raise WseBug(message)
+        done[cell] = rows
+        on_piece(len(done), len(cells), str(cell))
+    return done
+
+
+def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellRows]]:
+    for cell in cells:
+        yield cell, cell_rows(request, cell)
+
+
+def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellRows]]:
+    """The same by several processes, in the order in which cells are done."""
+    task = Task(
+        answer=cell_rows,
+        arguments=lambda item: (request, cells[item]),
+        of="the comparison",
+        if_unstarted="free some memory, and give the same command again",
+        if_killed="if memory ran out, compare fewer --wafers or --mapping at once",
+    )
+    queue = Queue([item] for item in range(len(cells)))
+    for item, rows in answers(queue, min(jobs, len(cells)), task):
+        cell = cells[item]
+        yield cell, CellRows(rows=(impossible(cell, rows.reason),)) if isinstance(rows, Killed) else rows
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
@@ -96,32 +112,32 @@ def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
     wafers = None if request.wafers is None else min(request.wafers)
-    found: list[PreparedEstimate] = []
-    refused: list[BadInput] = []
+    candidates: list[PreparedEstimate] = []
+    refusals: list[BadInput] = []
     for name in request.names():
         try:
-            found.append(prepare_estimate(replace(request.base, mapping=name, wafers=wafers)))
+            candidates.append(prepare_estimate(replace(request.base, mapping=name, wafers=wafers)))
         except BadInput as error:  # some mappings are not for every model
-            refused.append(error)
-        if found and wafers is not None:
+            refusals.append(error)
+        if candidates and wafers is not None:
             break
-    if not found:
-        raise refused[0]
-    first = min(found, key=lambda each: each.options.wafers)
+    if not candidates:
+        raise refusals[0]
+    first = min(candidates, key=lambda prepared: prepared.options.wafers)
     return first.options.wafers, first
 
 
-def _counts(fewest: int, layers: int) -> tuple[int, ...]:
+def wafer_counts(fewest: int, layers: int) -> tuple[int, ...]:
     """Numbers of wafers that are compared unasked."""
     most = max(fewest, min(layers, MOST_TRIED))
     return tuple(fewest * times for times in TIMES_THE_FEWEST if fewest * times <= most)
 
 
-def _inputs(
-    request: CompareRequest, first: PreparedEstimate, names: tuple[str, ...], counts: tuple[int, ...]
-) -> Report:
+def _inputs(request: CompareRequest, first: PreparedEstimate, names: Sequence[str], counts: tuple[int, ...]) -> Report:
     """``inputs``: what was asked for, with defaults filled in."""
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
+    given = request.link_gb_per_s is not None or request.link_latency_us is not None
     streams = {} if request.streams is None else {"streams": request.streams}
-    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **streams}
+    asked = {"links_given": True} if given else {}
+    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **asked, **streams}

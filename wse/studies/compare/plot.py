@@ -4,59 +4,72 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from wse.studies.compare.table import link_text, title
+from wse.report.comparison_row import ComparisonRow
+from wse.studies.compare.summary import title
+from wse.studies.compare.tables import link_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from wse.studies.compare.result import CompareResult
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X", "<", ">", "p", "*", "h")
 PANELS: Final = (
-    ("tokens_per_s_per_user", "tokens/s of a user alone"),
+    ("tokens_per_s_per_user", "tokens/s of one user"),
     ("tokens_per_s", "tokens/s of all users"),
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
 )
 LONGEST_TITLE: Final = 110
-WIDE: Final = 20  # the largest over the smallest value from which on an axis is logarithmic
+WIDE: Final = 20
+"""The largest over the smallest value from which on an axis is logarithmic."""
 
-Row = dict[str, Any]
+
+def as_png(result: CompareResult) -> bytes:
+    """The plot of a comparison as a PNG image."""
+    return png_of(figure_of(result))
 
 
-def as_png(report: dict[str, Any]) -> bytes:
-    """A report's rows as a PNG image."""
-    import matplotlib as mpl
+def png_of(figure: Figure) -> bytes:
+    """A figure as a PNG image."""
+    image = io.BytesIO()
+    figure.savefig(image, dpi=110, format="png", metadata={"Software": None})
+    return image.getvalue()
 
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
 
-    rows = [row for row in report["rows"] if "reason" not in row]
-    mappings = list(dict.fromkeys(row["mapping"] for row in rows))
+def figure_of(result: CompareResult) -> Figure:
+    """The rows that can be as three panels over wafers: one user, all users, dollars."""
+    from matplotlib.figure import Figure
+
+    rows = result.possible
+    mappings = list(dict.fromkeys(row.mapping for row in rows))
     links = list(dict.fromkeys(link_text(row) for row in rows if link_text(row)))
-    figure, panels = plt.subplots(1, len(PANELS), figsize=(14, 5), layout="constrained")
-    try:
-        for axes, (key, label) in zip(panels, PANELS, strict=True):
-            for number, mapping in enumerate(mappings):
-                mine = [row for row in rows if row["mapping"] == mapping]
-                _lines(axes, key, mine, links, COLOURS[number % len(COLOURS)])
-            _scale(axes, label, sorted({row["wafers"] for row in rows}))
-        figure.suptitle(_short(title(report)), fontsize=10, parse_math=False)
-        figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-        written = io.BytesIO()
-        figure.savefig(written, dpi=110, metadata={"Software": None})
-    finally:
-        plt.close(figure)
-    return written.getvalue()
+    figure = Figure(figsize=(14, 5), layout="constrained")
+    panels = figure.subplots(1, len(PANELS))
+    for axes, (key, label) in zip(panels, PANELS, strict=True):
+        for number, mapping in enumerate(mappings):
+            _lines(axes, key, [row for row in rows if row.mapping == mapping], links, COLOURS[number % len(COLOURS)])
+        _scale(axes, label, sorted({row.wafers for row in rows}))
+    figure.suptitle(_short(title(result)), fontsize=10, parse_math=False)
+    figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    return figure
 
 
-def _lines(axes: Any, key: str, rows: Sequence[Row], links: Sequence[str], colour: str) -> None:
+def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
     """A mapping's rows: a line for each link, from the one wafer that needs none where there is one."""
     alone = [row for row in rows if not link_text(row)]
     for number, link in enumerate(links):
-        mine = sorted((*alone, *(row for row in rows if link_text(row) == link)), key=lambda row: int(row["wafers"]))
-        across = [row["wafers"] for row in mine]
-        mark = MARKERS[number % len(MARKERS)]
-        axes.plot(across, [row[key] for row in mine], color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
+        points = sorted((*alone, *(row for row in rows if link_text(row) == link)), key=lambda row: row.wafers)
+        _line(axes, key, points, colour, MARKERS[number % len(MARKERS)])
     if not links:
-        axes.plot([row["wafers"] for row in alone], [row[key] for row in alone], color=colour, marker=MARKERS[0])
+        _line(axes, key, alone, colour, MARKERS[0])
+
+
+def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
+    across, up = [row.wafers for row in rows], [getattr(row, key) for row in rows]
+    axes.plot(across, up, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
 
 
 def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:

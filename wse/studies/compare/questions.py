@@ -5,28 +5,36 @@ Each is a comparison with the wafers and mappings that decide it, and a verdict 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wse.errors import DoesNotFit, UnknownName
-from wse.report.as_json import Report
+from wse.errors import UnknownName
+from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import many
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import Streaming
-from wse.studies.compare.grid import compare, fewest_wafers
-from wse.studies.compare.streaming import BATCHES, streamed_row, users_with_room, weights_of
+from wse.studies.compare.grid import compare, fewest_wafers, wafer_counts
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.rows import with_best
+from wse.studies.compare.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
+from wse.studies.compare.verdict import place, rate, speed
 from wse.studies.estimate.estimate import OnPiece
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
-MANY: Final = (1, 2, 4, 8)
 SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
 
-def answer(question: str, request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None) -> Report:
-    """The report of the comparison that decides a question, with ``question`` and the sentences of ``verdict``.
+def answer(
+    question: str,
+    request: CompareRequest,
+    on_piece: OnPiece = lambda done, total, name: None,
+    *,
+    jobs: int | None = None,
+) -> CompareResult:
+    """The comparison that decides a question, with ``question`` and its verdict.
 
     Raises:
         UnknownName: there is no such question.
@@ -34,118 +42,127 @@ def answer(question: str, request: CompareRequest, on_piece: OnPiece = lambda do
     """
     if question not in QUESTIONS:
         raise UnknownName("question", question, QUESTIONS, where="--question")
-    report = QUESTIONS[question](request, on_piece)
-    return {"question": question, **report}
+    return replace(QUESTIONS[question](request, on_piece, jobs), question=question)
 
 
-def _one_or_many(request: CompareRequest, on_piece: OnPiece) -> Report:
-    """A model that fits one wafer, on one against several."""
+def _one_or_many(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
+    """The fewest wafers that hold the model against more: the verdict of every comparison."""
     fewest, first = fewest_wafers(replace(request, wafers=None))
-    if fewest > 1:
-        name = first.spec.name
-        message = f"--question {ONE_OR_MANY}: {name} takes {fewest} wafers; ask of a model that fits one"
-        raise DoesNotFit(message)
-    report = compare(replace(request, wafers=tuple(sorted({1, *(request.wafers or MANY)}))), on_piece)
-    good = [row for row in _possible(report["rows"]) if row["wafers"] == 1]
-    user, total = _best(good, "tokens_per_s_per_user"), _best(good, "tokens_per_s")
-    verdict = [
-        _fastest(report["rows"]),
-        f"One wafer: {_rate(user, 'tokens_per_s_per_user')} for a user alone, {_rate(total, 'tokens_per_s')} for "
-        f"{total['users']:,} users, at {_dollars(total)}.",
-    ]
-    for rows in _alike(report["rows"], ("wafers", "link_bytes_per_s", "link_latency_s")):
-        if rows[0]["wafers"] > 1:
-            mine, all_ = _best(rows, "tokens_per_s_per_user"), _best(rows, "tokens_per_s")
-            slower = f"{mine['tokens_per_s_per_user'] / user['tokens_per_s_per_user'] - 1:+.1%}".replace("%", " %")
-            crossing = f"{mine['crossing_fraction']:.1%}".replace("%", " %")
-            verdict.append(
-                f"{_wafers(rows[0])}, {_link(rows[0])}: {_rate(mine, 'tokens_per_s_per_user')} for a user alone "
-                f"({slower}; {crossing} of its time in crossings), {_rate(all_, 'tokens_per_s')} for "
-                f"{all_['users']:,} users ({all_['tokens_per_s'] / total['tokens_per_s']:.2f} times), "
-                f"at {_dollars(all_)}."
-            )
-    return {**report, "verdict": verdict}
+    counts = {fewest, *(request.wafers or wafer_counts(fewest, first.spec.layer_count))}
+    return compare(replace(request, wafers=tuple(sorted(counts))), on_piece, jobs=jobs)
 
 
-def _fastest(rows: Sequence[Report]) -> str:
-    """On how many wafers a user, all users and a dollar get the most tokens."""
-    user, total, dollar = (
-        _wafers(best)
-        for best in (
-            _best(_possible(rows), "tokens_per_s_per_user"),
-            _best(_possible(rows), "tokens_per_s"),
-            min(_possible(rows), key=lambda row: float(row["usd_per_million_tokens"])),
-        )
-    )
-    return f"A user alone is fastest on {user}, all users together on {total}, a token is cheapest on {dollar}."
-
-
-def _pipeline_or_tensor(request: CompareRequest, on_piece: OnPiece) -> Report:
+def _pipeline_or_tensor(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
     """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
-    report = compare(replace(request, mappings=request.mappings or SPLITS), on_piece)
-    verdict = []
-    for rows in _alike(report["rows"], ("wafers", "link_bytes_per_s", "link_latency_s")):
-        if rows[0]["wafers"] > 1 and len(rows) > 1:
-            told = [
-                f"{_wafers(rows[0])}, {_link(rows[0])}: for {whom} {_ranked(rows, key)}"
-                for whom, key in (("a user alone", "tokens_per_s_per_user"), ("all users", "tokens_per_s"))
-            ]
-            verdict.append(f"{told[0]}; {told[1].partition(': ')[2]}.")
-    if not verdict:
+    result = compare(replace(request, candidates=SPLITS), on_piece, jobs=jobs)
+    groups = [group for group in _by_machine(result.possible) if group[0].wafers > 1 and len(group) > 1]
+    if not groups:
         verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
-    return {**report, "verdict": verdict}
+    else:
+        verdict = [
+            _ranked("One user is fastest", groups, speed),
+            _ranked("All users get the most tokens", groups, lambda row: row.tokens_per_s or 0.0),
+            _crossings([row for group in groups for row in group]),
+        ]
+    return replace(result, verdict=tuple(verdict))
 
 
-def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece) -> Report:
+def _ranked(what: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
+    """With which mapping, on how many of the machines, and how many times what each other one gives."""
+    parts = []
+    winners = [max(group, key=key) for group in groups]
+    for name in dict.fromkeys(row.mapping for row in winners):
+        won = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
+        where = "" if len(won) == len(groups) else f" on {_machines([row for row, _ in won], groups)}"
+        times: dict[str, list[float]] = {}
+        for row, group in won:
+            for other in group:
+                if other is not row:
+                    times.setdefault(other.mapping, []).append(key(row) / key(other))
+        behind = " and ".join(f"{_range(values, '{:.2f}')} times {other}" for other, values in times.items())
+        parts.append(f"{name}{where}, {behind}")
+    return f"{what} with {'; with '.join(parts)}."
+
+
+def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
+    """Numbers of wafers, with the link where others of as many wafers are not among the rows."""
+    texts = []
+    for wafers in dict.fromkeys(row.wafers for row in rows):
+        own = [row for row in rows if row.wafers == wafers]
+        if len(own) == sum(group[0].wafers == wafers for group in groups):
+            texts.append(f"{wafers}")
+        else:
+            texts.append(f"{wafers} over {' or '.join(_link(row) for row in own)}")
+    return f"{', '.join(texts)} wafers"
+
+
+def _crossings(rows: Sequence[ComparisonRow]) -> str:
+    """Which part of a token's time crossings take with each mapping."""
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        shares.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
+    ordered = sorted(shares, key=lambda name: -max(shares[name]))
+    parts = [f"{_range(shares[name], '{:.1f}')} % with {name}" for name in ordered]
+    return f"Crossings between wafers take {', '.join(parts)} of a token's time."
+
+
+def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
     """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
     wanted = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
         wanted = replace(wanted, wafers=(fewest_wafers(wanted)[0],))
-    report = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_piece)
-    good = _possible(report["rows"])
-    held = _best(good, "tokens_per_s")
-    user = _best(good, "tokens_per_s_per_user")
-    prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=held["wafers"]))
+    result = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_piece, jobs=jobs)
+    of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
+    user = max(result.possible, key=speed)
+    prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=of_all.wafers))
     weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
-    pass_s = user["tpot_s"] * (1 - user["crossing_fraction"])
-    rows, verdict = [], []
-    for rate in _rates(request, prepared.wafer.host_bytes_per_s):
-        for wafers in dict.fromkeys((1, held["wafers"])):
-            streaming = Streaming(weights=weights, bytes_per_s=wafers * rate, pass_s=pass_s)
-            equal = streaming.users_for(held["tokens_per_s"])
+    pass_s = (user.tpot_s or 0.0) * (1 - (user.crossing_fraction or 0.0))
+    tokens_per_s = of_all.tokens_per_s or 0.0
+    rows, rates = [], []
+    for bytes_per_s in _rates(request, prepared.wafer.host_bytes_per_s):
+        for wafers in dict.fromkeys((1, of_all.wafers)):
+            streaming = Streaming(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
+            equal = streaming.users_for(tokens_per_s)
             batches = sorted({*BATCHES, *([] if equal is None else [equal])})
-            mine = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
-            rows += mine
-            per_wafer = streaming.users_for(held["tokens_per_s"] * wafers / held["wafers"])
-            room = users_with_room(prepared, wafers)
-            verdict.append(_streaming_verdict(held, user, mine[0], (equal, per_wafer), room))
-    return {**report, "rows": [*report["rows"], *rows], "verdict": verdict}
+            streamed = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
+            rows += streamed
+            rates.append(
+                StreamedRate(
+                    alone=streamed[0],
+                    equal=equal,
+                    per_wafer=streaming.users_for(tokens_per_s * wafers / of_all.wafers),
+                    room=users_with_room(prepared, wafers),
+                )
+            )
+    verdict = (_held_or_streamed(user, rates), _break_even(of_all, rates))
+    return replace(result, rows=with_best((*result.rows, *rows)), verdict=verdict)
 
 
-def _streaming_verdict(
-    held: Report, user: Report, alone: Report, enough: tuple[int | None, int | None], room: int
-) -> str:
-    """What streaming gives a user, and in how large a batch it gives as much as SRAM, in all and a wafer."""
-    equal, per_wafer = enough
-    rate = f"{alone['link_bytes_per_s'] / 1e9:g} GB/s"
-    factor = user["tokens_per_s_per_user"] / alone["tokens_per_s_per_user"]
-    sentence = (
-        f"Weights streamed to {_wafers(alone)} at {rate} give a user alone at most "
-        f"{_rate(alone, 'tokens_per_s_per_user')}; held in SRAM on {_wafers(user)} they give "
-        f"{_rate(user, 'tokens_per_s_per_user')}, {factor:,.3g} times as many. "
+def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """What one user gets of weights in SRAM, and of streamed ones at most."""
+    streamed = ", ".join(f"{rate(speed(each.alone))} {each}" for each in rates)
+    times = _range([speed(user) / speed(each.alone) for each in rates], "{:,.3g}")
+    return (
+        f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
+        f"streamed for every pass, at most {streamed}."
     )
-    if equal is None:
-        return f"{sentence}No batch makes up for it."
-    sentence += f"SRAM's {_rate(held, 'tokens_per_s')} for {held['users']:,} users take a batch of {equal:,} streamed"
-    if per_wafer is not None and held["wafers"] != alone["wafers"]:
-        sentence += f", as many tokens/s a wafer one of {per_wafer:,}"
-    if (equal if per_wafer is None else per_wafer) > room:
-        return f"{sentence}; all SRAM there has room for the caches of {room:,}, so neither is reached."
-    return f"{sentence}; all SRAM there has room for the caches of {room:,}."
 
 
-def _wafers(row: Report) -> str:
-    return many(row["wafers"], "wafer")
+def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """In how large a batch streaming gives as much as SRAM, in all and a wafer, and how many users have room."""
+    parts = []
+    for each in rates:
+        if each.equal is None:
+            parts.append(f"no batch makes up for it {each}")
+            continue
+        text = f"a batch of {each.equal:,} {each}"
+        if each.per_wafer is not None and of_all.wafers != each.alone.wafers:
+            text += f" ({each.per_wafer:,} for as many a wafer)"
+        needed = each.equal if each.per_wafer is None else each.per_wafer
+        enough = "where" if needed <= each.room else "but"
+        parts.append(f"{text}, {enough} all SRAM has room for the caches of {each.room:,}")
+    total = f"{rate(of_all.tokens_per_s or 0.0)} for {many(of_all.users or 0, 'user')}"
+    return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
 
 
 def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
@@ -153,43 +170,25 @@ def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
     return (own,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
 
-def _alike(rows: Sequence[Report], keys: Sequence[str]) -> Iterator[list[Report]]:
-    """The rows that can be, in groups with the same values of some keys, in the order in which these come."""
-    found: dict[tuple[object, ...], list[Report]] = {}
-    for row in _possible(rows):
-        found.setdefault(tuple(row.get(key) for key in keys), []).append(row)
-    yield from found.values()
+def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
+    """The rows in groups with as many wafers and the same link, in the order in which these come."""
+    groups: dict[object, list[ComparisonRow]] = {}
+    for row in rows:
+        groups.setdefault((row.wafers, row.link), []).append(row)
+    return list(groups.values())
 
 
-def _possible(rows: Sequence[Report]) -> list[Report]:
-    """The rows that can be."""
-    return [row for row in rows if "reason" not in row]
+def _link(row: ComparisonRow) -> str:
+    return f"{(row.link_bytes_per_s or 0.0) / 1e9:g} GB/s and {(row.link_latency_s or 0.0) * 1e6:g} µs"
 
 
-def _best(rows: Sequence[Report], key: str) -> Report:
-    return max(rows, key=lambda row: float(row[key]))
+def _range(values: Sequence[float], form: str) -> str:
+    """The smallest and the largest of some numbers; one where they read the same."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
-def _ranked(rows: Sequence[Report], key: str) -> str:
-    """The mappings from the best on, with how many times less each gives."""
-    first, *others = sorted(rows, key=lambda row: -float(row[key]))
-    behind = [f"{first[key] / row[key]:.2f} times {row['mapping']}'s {row[key]:,.4g}" for row in others]
-    return f"{first['mapping']} is best with {_rate(first, key)}, {', '.join(behind)}"
-
-
-def _rate(row: Report, key: str) -> str:
-    return f"{row[key]:,.4g} tokens/s" if row[key] < 1e4 else f"{row[key]:,.0f} tokens/s"
-
-
-def _dollars(row: Report) -> str:
-    return f"{row['usd_per_million_tokens']:,.2f} USD a million tokens"
-
-
-def _link(row: Report) -> str:
-    return f"links of {row['link_bytes_per_s'] / 1e9:g} GB/s and {row['link_latency_s'] * 1e6:g} µs"
-
-
-QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnPiece], Report]]] = {
+QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnPiece, int | None], CompareResult]]] = {
     ONE_OR_MANY: _one_or_many,
     PIPELINE_OR_TENSOR: _pipeline_or_tensor,
     SRAM_OR_STREAMING: _sram_or_streaming,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from wse.models.counts import kv_bytes_per_token
@@ -9,7 +10,8 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.as_json import Report
-from wse.report.limits import told_bytes
+from wse.report.comparison_row import ComparisonRow
+from wse.report.limits import many, told_bytes
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.cost import money
 from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
@@ -52,43 +54,69 @@ def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
     return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // (a_layer * kept)
 
 
-def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int) -> Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedRate:
+    """Weights that come in at one rate to a number of wafers, against SRAM.
+
+    Attributes:
+        alone: The row of one user.
+        equal: Users whose batch gets as many tokens as SRAM serves; None where no batch does.
+        per_wafer: Users whose batch gets as many tokens for a wafer.
+        room: Users whose caches all SRAM would hold.
+    """
+
+    alone: ComparisonRow
+    equal: int | None
+    per_wafer: int | None
+    room: int
+
+    def __str__(self) -> str:
+        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {many(self.alone.wafers, 'wafer')}"
+
+
+def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int) -> ComparisonRow:
     """The row of ``batch`` users whose weights come to all wafers at once, a share to each; rates are at most that."""
-    together = streaming.tokens_per_s(batch)
-    row: Report = {
-        "mapping": STREAMED,
-        "wafers": wafers,
-        "link_bytes_per_s": streaming.bytes_per_s / wafers,
-        "tokens_per_s_per_user": together / batch,
-        "tpot_s": batch / together,
-        "users": batch,
-        "tokens_per_s": together,
-        "tokens_per_s_exact": False,
-        "tokens_per_s_per_user_of_all": together / batch,
-        "wafer_link_bytes_per_token": 0,
-        "host_bytes_per_token": bytes_per_pass(streaming.weights, batch),
-        "crossing_fraction": 0.0,
-        **money(wafers, together, together, prepared.economics),
-        "limited_by": "host" if streaming.waits(batch) else "pass",
-    }
+    of_all = streaming.tokens_per_s(batch)
     room = users_with_room(prepared, wafers)
-    sentence = _sentence(streaming, row)
+    limit = _sentence(streaming, wafers, batch)
     if batch > room:
-        sentence += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    return {**row, "limit": sentence}
+        limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
+    cost: Report = {**money(wafers, of_all, of_all, prepared.economics)}
+    return ComparisonRow(
+        mapping=STREAMED,
+        wafers=wafers,
+        link_bytes_per_s=streaming.bytes_per_s / wafers,
+        tokens_per_s_per_user=of_all / batch,
+        tpot_s=batch / of_all,
+        users=batch,
+        tokens_per_s=of_all,
+        tokens_per_s_exact=False,
+        tokens_per_s_per_user_of_all=of_all / batch,
+        wafer_link_bytes_per_token=0,
+        host_bytes_per_token=bytes_per_pass(streaming.weights, batch),
+        crossing_fraction=0.0,
+        limited_by=_limited_by(streaming, batch),
+        limit=limit,
+        **cost,
+    )
 
 
-def _sentence(streaming: Streaming, row: Report) -> str:
+def _limited_by(streaming: Streaming, batch: int) -> str:
+    return "host" if streaming.waits(batch) else "pass"
+
+
+def _sentence(streaming: Streaming, wafers: int, batch: int) -> str:
     weights = streaming.weights
-    what = f"{told_bytes(row['host_bytes_per_token'])} of weights"
+    host_bytes = bytes_per_pass(weights, batch)
+    what = f"{told_bytes(host_bytes)} of weights"
     if weights.expert_bytes:
-        used = distinct_experts(weights.experts, weights.active, row["users"])
+        used = distinct_experts(weights.experts, weights.active, batch)
         what += f", {used:,.3g} of {weights.experts} experts of a layer,"
-    each = f"at {row['link_bytes_per_s'] / 1e9:g} GB/s" + (" to each wafer" if row["wafers"] > 1 else "")
-    waits = _seconds(row["host_bytes_per_token"] / streaming.bytes_per_s)
-    if row["limited_by"] == "host":
-        return f"host: {what} come {each} for every pass, which takes {waits}"
-    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {what} come {each}"
+    speed = f"at {streaming.bytes_per_s / wafers / 1e9:g} GB/s" + (" to each wafer" if wafers > 1 else "")
+    if streaming.waits(batch):
+        waits = _seconds(host_bytes / streaming.bytes_per_s)
+        return f"host: {what} come {speed} for every pass, which takes {waits}"
+    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {what} come {speed}"
 
 
 def _seconds(number: float) -> str:

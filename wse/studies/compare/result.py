@@ -1,0 +1,63 @@
+"""CompareResult: what ``wse compare MODEL`` answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from wse.report.comparison_row import ComparisonRow
+from wse.report.result import Doc, Result
+from wse.report.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult(Result):
+    """A model on several numbers of wafers, mappings and links, and the verdict."""
+
+    question: Annotated[str | None, Doc("the question that was asked")] = None
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    model: Annotated[Mapping[str, Any], Doc("the model, its element types and its bytes")]
+    wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
+    economics: Annotated[Mapping[str, Any], Doc("what power and dollars rest on, with grade, source and range")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("all that was tried, mapping by mapping, the fewest wafers first")]
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the rows by rule")]
+
+    @property
+    def possible(self) -> tuple[ComparisonRow, ...]:
+        """The rows of combinations that can be."""
+        return tuple(row for row in self.rows if row.possible)
+
+    @property
+    def best(self) -> tuple[ComparisonRow, ...]:
+        """The best rows of each number of wafers, the fewest first; of each link too where links were asked for.
+
+        Otherwise those of the first link alone, which is the wafers' own.
+        """
+        first: dict[str, object] = {}
+        for row in self.possible:
+            if row.wafers > 1:
+                first.setdefault(row.mapping, row.link)
+        asked = self.links_asked
+        shown = [r for r in self.possible if r.best and (asked or r.wafers == 1 or r.link == first[r.mapping])]
+        return tuple(sorted(shown, key=lambda row: row.wafers))
+
+    @property
+    def links_asked(self) -> bool:
+        """Whether the links between wafers were given."""
+        return bool(self.inputs.get("links_given"))
+
+    def tables(self) -> tuple[Table, ...]:
+        """The best rows, and all of them."""
+        from wse.studies.compare.tables import best_table, detail_tables
+
+        return (best_table(self), *detail_tables(self.possible))
+
+    def plot(self) -> Figure:
+        """Tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""
+        from wse.studies.compare.plot import figure_of
+
+        return figure_of(self)

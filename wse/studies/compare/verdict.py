@@ -1,0 +1,159 @@
+"""The verdict of a comparison, in two or three sentences that follow from its rows by rule.
+
+1. On how many wafers one user is fastest, and on how many a wafer, and with that a dollar, serves the most tokens.
+2. What more wafers than the fewest do to one user, and the cause with the largest part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wse.report.comparison_row import ComparisonRow
+from wse.report.limits import many
+
+CAUSE_WORDS: Final = {
+    "hops": "words on their way",
+    "relays": "relays of partial sums",
+    "compute": "vector operations",
+    "launch": "starts of steps",
+    "crossing": "crossings between wafers",
+    "host": "waiting for the host",
+}
+"""What takes a token's time, for people."""
+NO_CHANGE: Final = 0.0005
+"""A relative change below which two rates read the same."""
+WORTH_TELLING: Final = 0.005
+"""A part of a token's time below which a cause that works against the change is left out."""
+
+
+def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
+    """The verdict on the rows that can be, at least one, over the wafers' own links."""
+    fastest = _fastest_by_wafers(own_link(rows))
+    counts = sorted(fastest)
+    user = max(fastest.values(), key=speed)
+    cheapest = min(own_link(rows), key=lambda row: row.usd_per_million_tokens or 0.0)
+    sentences = [_best_places(user, cheapest)]
+    if len(counts) == 1:
+        sentences.append(f"What limits one user there is {(user.limit or '').partition(';')[0]}.")
+        return tuple(sentences)
+    sentences.append(_more_wafers([fastest[wafers] for wafers in counts], rows))
+    return tuple(sentences)
+
+
+def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
+    """What the second of two runs does to one user, and why."""
+    change = speed(second) / speed(first) - 1 if speed(first) else 0.0
+    if abs(change) < NO_CHANGE:
+        return f"One user gets {rate(speed(first))} in both runs."
+    text = f"One user is {_changed(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
+    return f"{text}{_because(first, second, slower=change < 0)}."
+
+
+def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
+    """Where one user is fastest, and where a wafer and a dollar serve the most tokens."""
+    first = f"One user is fastest on {place(user)} with {rate(speed(user))}"
+    serves = (
+        f"{rate(cheapest.tokens_per_s or 0.0)} for {many(cheapest.users or 0, 'user')}, "
+        f"{cheapest.usd_per_million_tokens:,.2f} USD a million"
+    )
+    if cheapest is user:
+        return f"{first}, which also serves the most tokens for a wafer and for a dollar: {serves}."
+    return f"{first}; the most tokens for a wafer and for a dollar are served on {place(cheapest)}: {serves}."
+
+
+def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
+    """What the next larger number of wafers does to one user and why, and what the largest does."""
+    base, more, *others = fastest
+    change = speed(more) / speed(base) - 1
+    text = f"{_capital(many(more.wafers, 'wafer'))} instead of {base.wafers}"
+    if abs(change) < NO_CHANGE:
+        text += f" make no difference to one user ({rate(speed(more))})"
+    else:
+        text += f" make one user {_changed(change)} ({rate(speed(more))}{_other_links(base, more, rows)})"
+        text += _because(base, more, slower=change < 0)
+    if others:
+        largest = others[-1]
+        text += f"; {largest.wafers} make it {_changed(speed(largest) / speed(base) - 1)}"
+    return f"{text}."
+
+
+def _because(base: ComparisonRow, more: ComparisonRow, *, slower: bool) -> str:
+    """The cause with the largest part in a change and the one most against it, in parts of a token's time."""
+    if base.cycles_by is None or more.cycles_by is None:
+        return ""
+    total = sum(base.cycles_by.values())
+    parts = {cause: (more.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
+    longest, shortest = max(parts, key=lambda cause: parts[cause]), min(parts, key=lambda cause: parts[cause])
+    adds = f"{CAUSE_WORDS[longest]} add {part(parts[longest])}"
+    saves = f"{CAUSE_WORDS[shortest]} save {part(-parts[shortest])}"
+    main, against = (adds, saves) if slower else (saves, adds)
+    opposed = -parts[shortest] if slower else parts[longest]
+    also = f" and {against}" if opposed >= WORTH_TELLING else ""
+    return f", because {main} of a token's time{also}"
+
+
+def _other_links(base: ComparisonRow, more: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
+    """The range of the same change over the other links that were compared."""
+    links = {row.link for row in rows if row.possible and row.wafers == more.wafers} - {more.link}
+    changes = []
+    for link in links:
+        user = max((r for r in rows if r.possible and r.wafers == more.wafers and r.link == link), key=speed)
+        one = base if base.wafers == 1 else _fastest_over(rows, base.wafers, link)
+        if one is not None:
+            changes.append(speed(user) / speed(one) - 1)
+    if not changes:
+        return ""
+    low, high = (f"{change:+.1%}".replace("%", " %").replace("-", "−") for change in (min(changes), max(changes)))
+    return f"; over other links {low}" if low == high else f"; over other links {low} to {high}"
+
+
+def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
+    candidates = [row for row in rows if row.possible and row.wafers == wafers and row.link == link]
+    return max(candidates, key=speed, default=None)
+
+
+def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
+    """For each number of wafers, the row with the fastest single user."""
+    fastest: dict[int, ComparisonRow] = {}
+    for row in rows:
+        if row.wafers not in fastest or speed(row) > speed(fastest[row.wafers]):
+            fastest[row.wafers] = row
+    return fastest
+
+
+def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """The rows that can be over the first link that has any, and those of one wafer, which needs none."""
+    first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
+    return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
+
+
+def speed(row: ComparisonRow) -> float:
+    """Tokens a second of one user."""
+    return row.tokens_per_s_per_user or 0.0
+
+
+def place(row: ComparisonRow) -> str:
+    """The number of wafers and the mapping."""
+    return f"{many(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
+
+
+def rate(tokens_per_s: float) -> str:
+    """Tokens a second, in full from a hundred on."""
+    return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
+
+
+def part(fraction: float) -> str:
+    """A share as a percentage."""
+    return f"{fraction:.1%}".replace("%", " %")
+
+
+def _changed(change: float) -> str:
+    """How much faster or slower; times where it is a multiple."""
+    if change >= 1:
+        return f"{1 + change:.2g} times as fast"
+    return f"{part(abs(change))} {'slower' if change < 0 else 'faster'}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
