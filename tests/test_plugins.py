@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from wse import plugins
 from wse.compiler import strategies
 from wse.errors import BadInput, UnknownName
+from wse.fabric.line import patterns
+from wse.models.configs import config
+from wse.models.families import llama
+from wse_mappings.patterns import chain
+from wse_mappings.patterns.bundled import BUNDLED_PATTERNS
 from wse_mappings.strategies.bundled import bundled_strategies
 from wse_mappings.strategies.region import Region
 
@@ -24,6 +30,8 @@ class Taken(Region):
 
 
 GOOD, TAKEN, BAD = Halves(), Taken(), object()
+PATTERN = replace(chain.PATTERN, name="mine")
+FAMILY = replace(llama.FAMILY, model_types=("mine",))
 
 
 @pytest.fixture
@@ -31,7 +39,13 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points that are found in the place of the installed ones."""
     found: list[EntryPoint] = []
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in found if point.group == group])
-    caches: tuple[Any, ...] = (plugins.plugins, strategies.strategies)
+    caches: tuple[Any, ...] = (
+        plugins.plugins,
+        strategies.strategies,
+        patterns.patterns,
+        patterns.line_reduces,
+        config.known_families,
+    )
     for cache in caches:
         cache.cache_clear()
     yield found
@@ -39,8 +53,8 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
         cache.cache_clear()
 
 
-def point(name: str, value: str) -> EntryPoint:
-    return EntryPoint(name=name, value=value, group=plugins.STRATEGIES)
+def point(name: str, value: str, group: str = plugins.STRATEGIES) -> EntryPoint:
+    return EntryPoint(name=name, value=value, group=group)
 
 
 def test_a_strategy_of_a_package_is_found_after_the_bundled_ones(entry_points: list[EntryPoint]) -> None:
@@ -88,3 +102,32 @@ def test_an_unknown_mapping_is_told_with_those_of_packages(entry_points: list[En
     entry_points.append(point("halves", f"{__name__}:GOOD"))
     with pytest.raises(UnknownName, match=r"did you mean 'halves'\? known: auto, expert, halves, "):
         strategies.strategy("halve")
+
+
+def test_a_pattern_of_a_package_has_closed_forms_and_is_searched_last(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(point("mine", f"{__name__}:PATTERN", plugins.PATTERNS))
+    assert list(patterns.patterns()) == [*BUNDLED_PATTERNS, "mine"]
+    assert list(patterns.line_reduces())[-1] == "mine"
+
+
+def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(point("mine", f"{__name__}:FAMILY", plugins.FAMILIES))
+    assert config.family_of("mine") is FAMILY
+    assert config.family_of("llama") is config.FAMILIES["llama"]
+    with pytest.raises(UnknownName, match=r"config\.json: unknown architecture 'mind': did you mean 'mine'\?"):
+        config.family_of("mind", where="config.json")
+
+
+@pytest.mark.parametrize(
+    ("group", "ask", "told"),
+    [
+        (plugins.PATTERNS, patterns.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
+        (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
+    ],
+)
+def test_an_object_of_another_kind_is_refused(
+    group: str, ask: Callable[[], object], told: str, entry_points: list[EntryPoint]
+) -> None:
+    entry_points.append(point("bad", f"{__name__}:BAD", group))
+    with pytest.raises(BadInput, match=told):
+        ask()

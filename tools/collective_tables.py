@@ -90,7 +90,7 @@ def distances() -> list[str]:
         best = auto("reduce", length, 1, ADD, words=words, level_cycles=level_cycles(WAFER), cost=cost)
         row.append(distance_to_bound(best.cost, length, words, WAFER, root=best.root))
         rows.append(
-            [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.told}: {best.cost:,.0f} cycles"]
+            [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.label}: {best.cost:,.0f} cycles"]
         )
     return table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
 

@@ -142,7 +142,7 @@ def test_what_is_refused(wse: Wse, empty: Path, options: list[str], says: list[s
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two patterns instead of all."""
-    monkeypatch.setattr(against_wavelet, "PATTERNS", ("chain", "k_tree all-reduce"))
+    monkeypatch.setattr(against_wavelet, "samples", lambda: ("chain", "k_tree all-reduce"))
     monkeypatch.setattr(against_wavelet, "EACH", 1)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from wse.hardware.load import load_software, load_wafer
 from wse.validation.agreement.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, compare, compare_layers
-from wse.validation.agreement.cases import PATTERNS, cases
+from wse.validation.agreement.cases import cases, samples
 from wse.validation.agreement.layers import layers, prefill_layers
 from wse.validation.agreement.result import AgreementRow
 
@@ -51,7 +51,7 @@ def with_smoke(patterns: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=[pytest.mark.smoke] if name == FIRST else []) for name in patterns]
 
 
-@pytest.mark.parametrize("pattern", with_smoke(PATTERNS))
+@pytest.mark.parametrize("pattern", with_smoke(samples()))
 def test_link_loads_are_equal(pattern: str) -> None:
     for row in compared(pattern):
         assert row.loads_equal, told(row)
@@ -63,7 +63,7 @@ def test_cycles_are_equal_where_no_streams_take_turns(pattern: str) -> None:
         assert row.fast_cycles == row.wavelet_cycles, told(row)
 
 
-@pytest.mark.parametrize("pattern", sorted(set(PATTERNS) - EXACT))
+@pytest.mark.parametrize("pattern", sorted(set(samples()) - EXACT))
 def test_cycles_are_close_where_streams_take_turns(pattern: str) -> None:
     judged = [row for row in compared(pattern) if row.wavelet_cycles > JUDGED_CYCLES]
     assert judged, f"{pattern}: no configuration of more than {JUDGED_CYCLES} cycles"
@@ -74,7 +74,7 @@ def test_cycles_are_close_where_streams_take_turns(pattern: str) -> None:
 
 def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
     """Words that wait in the queues of a root: those of a queue and its ramp, for each colour that comes to it."""
-    for pattern in PATTERNS:
+    for pattern in samples():
         for row in compared(pattern):
             if row.wavelet_cycles <= JUDGED_CYCLES:
                 assert abs(row.fast_cycles - row.wavelet_cycles) <= 9, told(row)

@@ -21,6 +21,7 @@ from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.pattern import Reduce
 from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
@@ -29,7 +30,7 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 from wse_mappings.patterns.snake import snake, snake_path
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import Reduce, x_y
+from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ADD = Arrival.ADD

@@ -10,7 +10,7 @@ from wse.hardware.load import known_software, known_wafers, load_wafer, provenan
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import WaferSpec
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, origins
-from wse.models.configs.config import FAMILIES, read_config
+from wse.models.configs.config import known_families, read_config
 from wse.models.counts import kv_bytes_per_token, parameters_per_token
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
@@ -37,7 +37,7 @@ def models() -> Facts:
         spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
         found.append({**spec, "name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)})
     configurations = [_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()]
-    return {"models": found, "configurations": configurations, "families": sorted(FAMILIES)}
+    return {"models": found, "configurations": configurations, "families": sorted(known_families())}
 
 
 def _configuration(name: str, spec: ModelSpec) -> Facts:

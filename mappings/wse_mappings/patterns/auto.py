@@ -8,23 +8,18 @@ best so far, for its longest way or for the words that a PE takes in, is not tim
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-from wse_mappings.patterns.auto_gen import auto_gen, best_depth
-from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
-from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import group_count, k_tree, root_of
+from wse_mappings.patterns.line_reduces import LINE_REDUCES
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.pattern import LineReduce, Reduce
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.patterns.star import star
-from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import Reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 Operation = Literal["reduce", "all_reduce", "broadcast"]
@@ -42,14 +37,14 @@ class Family:
     """Patterns that differ in a number.
 
     Attributes:
-        told: The name, with a place for the number where it has one.
+        label: The name, with a place for the number where it has one.
         make: From the number to the pattern.
         starts: Numbers to try first.
         most: The largest number.
         least: Cycles that none of them goes below, where that is known without making one.
     """
 
-    told: str
+    label: str
     make: Callable[[int], Made]
     starts: tuple[int, ...] = (1,)
     most: int = 1
@@ -61,32 +56,40 @@ class Chosen:
     """A pattern for an operation.
 
     Attributes:
-        told: Its name and number.
+        label: Its name and number.
         schedule: The pattern.
         root: The PE that has the sum of a reduce, or the words of a broadcast; 0 for a ring, which has no root.
         cost: What the caller's cost says.
     """
 
-    told: str
+    label: str
     schedule: LineSchedule
     root: int
     cost: float
 
 
 def auto(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int, cost: Cost
+    operation: Operation,
+    length: int,
+    lines: int,
+    arrival: Arrival,
+    *,
+    words: int,
+    level_cycles: int,
+    cost: Cost,
+    reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> Chosen:
     """The pattern of the least cost. Arguments and errors as of ``families``, and ``cost``."""
-    found = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles)
-    search = _Search(found, words, level_cycles, cost)
-    starts = [(which, start) for which, family in enumerate(found) for start in family.starts]
+    candidates = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces)
+    search = _Search(candidates, words, level_cycles, cost)
+    starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
     for start in sorted(starts, key=search.least):
         search.tries(*start)
-    which, number = search.at
+    family, number = search.at
     step = number // 2
     while step:
-        near = [n for n in (number - step, number + step) if 1 <= n <= found[which].most]
-        better = [search.tries(which, n) for n in near]
+        near = [n for n in (number - step, number + step) if 1 <= n <= candidates[family].most]
+        better = [search.tries(family, n) for n in near]
         step = step if any(better) else step // 2
         number = search.at[1]
     return search.best
@@ -97,39 +100,46 @@ class _Search:
 
     best: Chosen
 
-    def __init__(self, found: list[Family], words: int, level_cycles: int, cost: Cost) -> None:
-        self.found, self.words, self.level_cycles, self.cost = found, words, level_cycles, cost
-        self.at = (-1, -1)  # which family, and its number
+    def __init__(self, candidates: list[Family], words: int, level_cycles: int, cost: Cost) -> None:
+        self.families, self.words, self.level_cycles, self.cost = candidates, words, level_cycles, cost
+        self.at = (-1, -1)  # the family, and its number
         self._made: dict[tuple[int, int], Made] = {}
         self._least: dict[tuple[int, int], int] = {}
 
     def least(self, key: tuple[int, int]) -> int:
         """Cycles that the pattern of a family and a number cannot go below."""
         if key not in self._least:
-            family = self.found[key[0]]
-            self._least[key] = family.least or least_cycles(self._make(key)[0], self.words, self.level_cycles)
+            chosen = self.families[key[0]]
+            self._least[key] = chosen.least or least_cycles(self._make(key)[0], self.words, self.level_cycles)
         return self._least[key]
 
-    def tries(self, which: int, number: int) -> bool:
+    def tries(self, family: int, number: int) -> bool:
         """Whether it is better than all before."""
-        key, known = (which, number), self.at[0] >= 0
+        key, known = (family, number), self.at[0] >= 0
         if known and self.least(key) >= self.best.cost:
             return False
         schedule, root = self._make(key)
         cost = self.cost(schedule)
         if known and cost >= self.best.cost:
             return False
-        self.best, self.at = Chosen(self.found[which].told.format(number), schedule, root, cost), key
+        self.best, self.at = Chosen(self.families[family].label.format(number), schedule, root, cost), key
         return True
 
     def _make(self, key: tuple[int, int]) -> Made:
         if key not in self._made:
-            self._made[key] = self.found[key[0]].make(key[1])
+            self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
 
 
 def families(
-    operation: Operation, length: int, lines: int, arrival: Arrival, *, words: int, level_cycles: int
+    operation: Operation,
+    length: int,
+    lines: int,
+    arrival: Arrival,
+    *,
+    words: int,
+    level_cycles: int,
+    reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[Family]:
     """All patterns that carry out an operation over every line.
 
@@ -140,6 +150,7 @@ def families(
         arrival: How two operands combine: ADD, LARGER or LARGER_PAIR.
         words: 32-bit words of each PE.
         level_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
+        reduces: Reduces of a line into its end, which are used as they are, from both sides, and before a multicast.
 
     Raises:
         ValueError: an operation of another name, or no PE or word.
@@ -167,30 +178,22 @@ def families(
         tree = k_tree(length, lines, arrival, broadcast=everywhere, groups=groups(number))
         return tree, root_of(length, groups(number))
 
-    found = []
-    for told, reduce, starts in (
-        ("chain", lambda _: chain, ()),
-        ("star", lambda _: star, ()),
-        ("binary tree", lambda _: binary_tree, ()),
-        ("two-phase in groups of {}", lambda size: partial(two_phase, group=size), (round(math.sqrt(length)),)),
-        (
-            "auto-gen of depth {}",
-            lambda deep: partial(auto_gen, depth=deep),
-            (best_depth(length, words, level_cycles),),
-        ),
-    ):
-        numbers = (_starts(length, *starts), length) if starts else ((1,), 1)
-        found += [Family(told, partial(into_end, reduce), *numbers)]
-        found += [Family(f"{told}, from both sides", partial(into_middle, reduce), *numbers)]
-    found.append(
+    candidates = []
+    for reduce in reduces:
+        numbers: tuple[tuple[int, ...], int] = ((1,), 1)
+        if reduce.authors_number is not None:
+            numbers = (_starts(length, reduce.authors_number(length, words, level_cycles)), length)
+        candidates += [Family(reduce.label, partial(into_end, reduce.make), *numbers)]
+        candidates += [Family(f"{reduce.label}, from both sides", partial(into_middle, reduce.make), *numbers)]
+    candidates.append(
         Family("K-tree of {} groups", partial(treed, lambda n: (n,)), _starts(length, group_count(length)), length)
     )
-    found.append(Family("K-tree of {} levels", partial(treed, partial(_even_groups, length)), (3,), 8))
+    candidates.append(Family("K-tree of {} levels", partial(treed, partial(_even_groups, length)), (3,), 8))
     if everywhere and arrival != Arrival.LARGER_PAIR:  # whose two words a part could tear apart
         rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
         least = rounds * (level_cycles + max(1, words // length))
-        found.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
-    return found
+        candidates.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
+    return candidates
 
 
 def least_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:

@@ -8,11 +8,14 @@ Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce
+from wse_mappings.patterns.sampling import LEVEL_CYCLES, Case, Sizes, line_case
+from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 I32 = npt.NDArray[np.int32]
@@ -92,3 +95,27 @@ def _last_subtree(count: int, depth: int, energy: I32) -> int:
     """How many of the last PEs form the farthest subtree; the fewest of several that are as good."""
     split = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
     return 1 + int(split.argmin())
+
+
+def terms(length: int, words: int, level_cycles: int) -> Terms:
+    """The closed form: the tree of the depth that suits the words best, contention ignored: the lower bound."""
+    depth = best_depth(length, words, level_cycles)
+    return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
+
+
+def _of_depth(depth: int) -> Reduce:
+    return partial(auto_gen, depth=depth)
+
+
+def _sample(sizes: Sizes) -> Case:
+    depth = 1 + sizes.below(sizes.length - 1)
+    if sizes.below(2):
+        depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
+    return line_case("auto_gen", auto_gen(sizes.length, 1, Arrival.ADD, depth), sizes, f"depth {depth}")
+
+
+PATTERN = Pattern(
+    name="auto_gen",
+    samples={"auto_gen": _sample},
+    reduce=LineReduce(label="auto-gen of depth {}", make=_of_depth, authors_number=best_depth, terms=terms),
+)

@@ -7,6 +7,11 @@ Reduce, HPDC 2024, arXiv 2404.15888.
 
 from __future__ import annotations
 
+import math
+
+from wse_mappings.patterns.pattern import LineReduce, Pattern
+from wse_mappings.patterns.sampling import line_case
+from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -19,3 +24,18 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
         step *= 2
     channel = [source.bit_count() % 2 for source, _, _ in messages]
     return uniform("binary_tree", length, lines, messages, colours=2, channel=channel)
+
+
+def terms(length: int, words: int) -> Terms:
+    """The closed form: halves of halves; published for powers of two, and read with a real logarithm between them."""
+    levels = math.log2(length)
+    return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)
+
+
+PATTERN = Pattern(
+    name="binary_tree",
+    samples={"binary_tree": lambda sizes: line_case("binary_tree", binary_tree(sizes.length, 1, Arrival.ADD), sizes)},
+    reduce=LineReduce(
+        label="binary tree", make=lambda _: binary_tree, terms=lambda length, words, _: terms(length, words)
+    ),
+)

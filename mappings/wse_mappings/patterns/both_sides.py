@@ -5,7 +5,9 @@ The middle PE takes its western half's sums and then its eastern half's. The two
 
 from __future__ import annotations
 
-from wse_mappings.patterns.x_y import Reduce
+from wse_mappings.patterns.line_reduces import sample_reduce
+from wse_mappings.patterns.pattern import Pattern, Reduce
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -20,3 +22,11 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
     if west.channel is not None and east.channel is not None:
         channel = west.channel.tolist() + (west.colours + east.channel).tolist()
     return uniform(f"{east.name}_both_sides", length, lines, messages, colours, channel=channel)
+
+
+def _sample(sizes: Sizes) -> Case:
+    name, reduce = sample_reduce(sizes)
+    return line_case("both_sides", both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes, name)
+
+
+PATTERN = Pattern(name="both_sides", samples={"both_sides": _sample})

@@ -5,6 +5,8 @@ Two colours that alternate by parity of the row. Source: He et al., WaferLLM, OS
 
 from __future__ import annotations
 
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 COLOURS = 2  # neighbours alternate by parity
@@ -15,3 +17,11 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
     return uniform("cache_shift", length, lines, messages, colours=COLOURS, channel=[row % COLOURS for row in senders])
+
+
+def _sample(sizes: Sizes) -> Case:
+    passing = 1 + sizes.below(sizes.length - 1)
+    return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
+
+
+PATTERN = Pattern(name="cache_shift", samples={"cache_shift": _sample})

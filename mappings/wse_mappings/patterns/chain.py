@@ -6,6 +6,9 @@ Reduce, HPDC 2024, arXiv 2404.15888.
 
 from __future__ import annotations
 
+from wse_mappings.patterns.pattern import LineReduce, Pattern
+from wse_mappings.patterns.sampling import line_case
+from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -14,3 +17,15 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     senders = range(length - 1, 0, -1)
     messages = [(pe, pe - 1, arrival) for pe in senders]
     return uniform("chain", length, lines, messages, colours=2, channel=[pe % 2 for pe in senders])
+
+
+def terms(length: int, words: int) -> Terms:
+    """The closed form: every PE adds its words to its neighbour's."""
+    return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
+
+
+PATTERN = Pattern(
+    name="chain",
+    samples={"chain": lambda sizes: line_case("chain", chain(sizes.length, 1, Arrival.ADD), sizes)},
+    reduce=LineReduce(label="chain", make=lambda _: chain, terms=lambda length, words, _: terms(length, words)),
+)

@@ -5,6 +5,8 @@ The PE next to the end sends first and becomes a wire for those behind it, as in
 
 from __future__ import annotations
 
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -12,3 +14,9 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
     """From ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
     return uniform("edge_stream", senders + 1, lines, messages, colours=1, channel=[0] * senders)
+
+
+PATTERN = Pattern(
+    name="edge_stream",
+    samples={"edge_stream": lambda sizes: line_case("edge_stream", edge_stream(sizes.length, 1), sizes)},
+)

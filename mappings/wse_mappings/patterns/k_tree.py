@@ -12,6 +12,8 @@ import math
 from itertools import pairwise
 
 from wse_mappings.cuts.split import balanced_segments, ceil_div
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 Message = tuple[int, int, Arrival]
@@ -150,3 +152,24 @@ def _outward(root: int, west: int, east: int) -> list[Message]:
         for message in ((root, east, Arrival.MULTICAST), (root, west, Arrival.MULTICAST))
         if message[0] != message[1]
     ]
+
+
+def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
+    """A sample with the group count of least relays half of the time, with any one or two counts otherwise."""
+    groups: Groups = None
+    if sizes.below(2):
+        groups = (1 + sizes.below(sizes.length),)
+        if sizes.below(2):
+            groups = (*groups, 1 + sizes.below(groups[0]))
+    schedule = k_tree(sizes.length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
+    detail = "" if groups is None else "groups " + ", ".join(map(str, groups))
+    return line_case("k_tree all-reduce" if broadcast else "k_tree reduce", schedule, sizes, detail)
+
+
+PATTERN = Pattern(
+    name="k_tree",
+    samples={
+        "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
+        "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
+    },
+)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
+from wse_mappings.patterns.terms import Terms
 from wse_mappings.schedule import Arrival, LineSchedule, even, uniform, varied
 
 
@@ -49,3 +52,23 @@ def diagonal_stream(length: int) -> LineSchedule:
         slowest=tuple(variants[ends, farthest].tolist()),
         changes_with_round=True,
     )
+
+
+def terms(pes: int, words: int, distance: int) -> Terms:
+    """The closed form of flooding: the words of a root to ``pes`` others, the farthest ``distance`` hops away."""
+    return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
+
+
+def _sample(sizes: Sizes) -> Case:
+    root = sizes.below(sizes.length)
+    return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
+
+
+PATTERN = Pattern(
+    name="multicast",
+    samples={
+        "multicast": _sample,
+        "diagonal_multicast": lambda sizes: line_case("diagonal_multicast", diagonal_multicast(sizes.length), sizes),
+        "diagonal_stream": lambda sizes: line_case("diagonal_stream", diagonal_stream(sizes.length), sizes),
+    },
+)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 Stream = tuple[int, int]
@@ -55,3 +57,14 @@ def _channels(streams: tuple[Stream, ...]) -> list[int]:
         free_from[colour : colour + 1] = [east + 1]
         channel[i] = colour
     return channel
+
+
+def _sample(sizes: Sizes) -> Case:
+    """Up to four streams between PEs of which none has two."""
+    ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.below(4))]
+    streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
+    detail = ", ".join(f"{a} to {b}" for a, b in streams)
+    return line_case("point_to_point", point_to_point(sizes.length, 1, streams), sizes, detail)
+
+
+PATTERN = Pattern(name="point_to_point", samples={"point_to_point": _sample})

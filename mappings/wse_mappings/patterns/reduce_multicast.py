@@ -5,6 +5,10 @@ Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404
 
 from __future__ import annotations
 
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.line_reduces import sample_reduce
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -15,3 +19,16 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
     messages = [(source, target, Arrival(what)) for source, target, what in reduce.messages.tolist()]
     channel = None if reduce.channel is None else reduce.channel.tolist() + [reduce.colours] * len(out)
     return uniform(f"{reduce.name}_multicast", length, lines, messages + out, reduce.colours + 1, channel=channel)
+
+
+def _sample(sizes: Sizes) -> Case:
+    """An all-reduce by a reduce into an end or from both sides, and a multicast."""
+    name, reduce = sample_reduce(sizes)
+    if sizes.below(2):
+        into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)
+        return line_case("reduce_multicast", into_end, sizes, name)
+    into_middle = reduce_multicast(both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes.length // 2)
+    return line_case("reduce_multicast", into_middle, sizes, f"{name}, from both sides")
+
+
+PATTERN = Pattern(name="reduce_multicast", samples={"reduce_multicast": _sample})

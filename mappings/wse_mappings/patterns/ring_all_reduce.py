@@ -12,6 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from wse_mappings.mesh.ring import ring_pe
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import line_case
+from wse_mappings.patterns.terms import Terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -27,3 +30,22 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
             parts.append((place + ahead - step) % length)
     schedule = uniform("ring_all_reduce", length, lines, messages, colours=6)
     return replace(schedule, parts=length, part=np.array(parts, np.int32))
+
+
+def terms(length: int, words: int) -> Terms:
+    """The closed form: 2 (P - 1) rounds of a P-th of the words each."""
+    moved = 2 * (length - 1) * words / length
+    links = 2 * (length - 1)
+    return Terms(
+        contention_words=moved, energy_hops=moved * links, links=links, distance_hops=4 * length - 6, depth=links
+    )
+
+
+PATTERN = Pattern(
+    name="ring_all_reduce",
+    samples={
+        "ring_all_reduce": lambda sizes: line_case(
+            "ring_all_reduce", ring_all_reduce(sizes.length, 1, Arrival.ADD), sizes
+        )
+    },
+)

@@ -11,6 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from wse_mappings.mesh.ring import ring_pe, ring_place
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import line_case
 from wse_mappings.schedule import I32, Arrival, LineSchedule, even
 
 
@@ -37,3 +39,9 @@ def ring_keep(length: int) -> LineSchedule:
     """At the root of each round, put the sum where the result is kept; nothing travels."""
     messages = np.array([[(root, root, Arrival.KEEP)] for root in range(length)], np.int32)
     return even("ring_keep", length, messages, _roots(length), colours=0)
+
+
+PATTERN = Pattern(
+    name="ring_reduce",
+    samples={"ring_reduce": lambda sizes: line_case("ring_reduce", ring_reduce(sizes.length), sizes)},
+)

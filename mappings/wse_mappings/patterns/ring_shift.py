@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wse_mappings.mesh.ring import ring_pe, ring_place
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
 
 
@@ -43,3 +45,12 @@ def ring_align(length: int) -> LineSchedule:
     done = np.arange(rounds)[:, None] >= steps[None, :]
     variants = np.where(odd == 1, 0, 1)[None, :] + 2 * done
     return varied("ring_align", length, groups, variants.astype(np.int32), colours=4)
+
+
+PATTERN = Pattern(
+    name="ring_shift",
+    samples={
+        "ring_shift": lambda sizes: line_case("ring_shift", ring_shift(sizes.length, 1), sizes),
+        "ring_align": lambda sizes: line_case("ring_align", ring_align(sizes.length), sizes),
+    },
+)

@@ -7,6 +7,8 @@ Reduce, HPDC 2024, arXiv 2404.15888.
 from __future__ import annotations
 
 from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import Case, Laid, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule
 
 
@@ -22,3 +24,13 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
     [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
     """
     return [(row, col if row % 2 == 0 else cols - 1 - col) for row in range(rows) for col in range(cols)]
+
+
+def _sample(sizes: Sizes) -> Case:
+    rows, cols = sizes.side, sizes.cols
+    path = tuple(snake_path(rows, cols))
+    laid = Laid(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)
+    return Case(pattern="snake", rows=rows, cols=cols, words=sizes.words, detail="", groups=((laid,),))
+
+
+PATTERN = Pattern(name="snake", samples={"snake": _sample})

@@ -6,6 +6,9 @@ arXiv 2404.15888.
 
 from __future__ import annotations
 
+from wse_mappings.patterns.pattern import LineReduce, Pattern
+from wse_mappings.patterns.sampling import line_case
+from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -13,3 +16,26 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
     messages = [(pe, 0, arrival) for pe in range(1, length)]
     return uniform("star", length, lines, messages, colours=1, channel=[0] * len(messages))
+
+
+def terms(length: int, words: int) -> Terms:
+    """The closed form: all send to the root, one after another."""
+    energy = words * length * (length - 1) / 2
+    return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
+
+
+def _published_cycles(length: int, words: int, level_cycles: int) -> float:
+    """Cycles without load and way: words of the nearest come first and the others' follow without a pause."""
+    return words * (length - 1) + level_cycles
+
+
+PATTERN = Pattern(
+    name="star",
+    samples={"star": lambda sizes: line_case("star", star(sizes.length, 1, Arrival.ADD), sizes)},
+    reduce=LineReduce(
+        label="star",
+        make=lambda _: star,
+        terms=lambda length, words, _: terms(length, words),
+        published_cycles=_published_cycles,
+    ),
+)

@@ -16,6 +16,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.sampling import MOST_STREAMED, Case, Laid, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule, varied
 
 Bool = npt.NDArray[np.bool_]
@@ -90,3 +92,13 @@ def _hooks(side: int) -> Bool:
         if (served >= column - most).all():
             return taken
         most += 1
+
+
+def _sample(sizes: Sizes) -> Case:
+    schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
+    lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
+    laid = Laid(schedule=schedule, lines=lines, words=words)
+    return Case(pattern="transpose", rows=sizes.side, cols=sizes.side, words=words, detail="", groups=((laid,),))
+
+
+PATTERN = Pattern(name="transpose", samples={"transpose": _sample})

@@ -8,8 +8,12 @@ Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
+from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce
+from wse_mappings.patterns.sampling import Case, Sizes, line_case
+from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -41,3 +45,36 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 def _head_colour(number: int, group: int) -> int:
     """The colour on which the head of a group sends: that of its place in the first, then by turns."""
     return (group - 1 + number) % 2
+
+
+def terms(length: int, words: int, group: float | None = None) -> Terms:
+    """The closed form: chains inside groups and one of their heads.
+
+    Groups are of the square root of the line, not rounded, where ``group`` does not say their size.
+    """
+    size = group or math.sqrt(length)
+    groups = length / size
+    energy = words * (length - groups) + words * (length - size)
+    return line_terms(length, contention=2 * words, energy=energy, depth=size + groups - 2)
+
+
+def _in_groups(size: int) -> Reduce:
+    return partial(two_phase, group=size)
+
+
+def _sample(sizes: Sizes) -> Case:
+    group = 1 + sizes.below(sizes.length)
+    schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
+    return line_case("two_phase", schedule, sizes, f"groups of {group}")
+
+
+PATTERN = Pattern(
+    name="two_phase",
+    samples={"two_phase": _sample},
+    reduce=LineReduce(
+        label="two-phase in groups of {}",
+        make=_in_groups,
+        authors_number=lambda length, _words, _level: max(1, round(math.sqrt(length))),
+        terms=lambda length, words, _: terms(length, words),
+    ),
+)

@@ -5,14 +5,24 @@ Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from wse_mappings.patterns.line_reduces import sample_reduce
+from wse_mappings.patterns.pattern import Pattern, Reduce
+from wse_mappings.patterns.sampling import Case, Laid, Sizes, columns_of, rows_of
 from wse_mappings.schedule import Arrival, LineSchedule
-
-Reduce = Callable[[int, int, Arrival], LineSchedule]
-"""A reduce into PE 0 by (length, lines, arrival): ``chain``, ``star``, ``binary_tree`` or ``two_phase``."""
 
 
 def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSchedule, LineSchedule]:
     """The pattern of all rows, and then that of column 0."""
     return reduce(cols, rows, arrival), reduce(rows, 1, arrival)
+
+
+def _sample(sizes: Sizes) -> Case:
+    rows, cols, words = sizes.side, sizes.cols, sizes.words
+    name, reduce = sample_reduce(sizes)
+    along_rows, down = x_y(rows, cols, Arrival.ADD, reduce)
+    first = Laid(schedule=along_rows, lines=rows_of(rows, cols), words=words)
+    then = Laid(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
+    return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (then,)))
+
+
+PATTERN = Pattern(name="x_y", samples={"x_y": _sample})

@@ -13,26 +13,21 @@ from simulator_logs import logs
 from tests.wavelet.lay import cycles as wavelet_cycles
 from wse.errors import BadInput, UnknownName
 from wse.fabric.line.closed_forms import (
-    ALGORITHMS,
     Grouping,
-    binary_tree,
+    algorithms,
     closed_form,
     distance_to_bound,
     model_cycles,
     reduce_bound,
-    star,
-    two_phase,
 )
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import line_cycles
 from wse.hardware.load import load_software, load_wafer
+from wse_mappings.patterns import binary_tree, star, two_phase
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
-from wse_mappings.patterns.binary_tree import binary_tree as binary_tree_pattern
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.star import star as star_pattern
-from wse_mappings.patterns.two_phase import two_phase as two_phase_pattern
 from wse_mappings.schedule import Arrival, LineSchedule
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
@@ -102,7 +97,7 @@ def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whate
     """What remains at either end of the sweep differs by 2 cycles; overlapped it differs by the whole way."""
     rows = sorted(logs(shared, "reduce", "two-phase", "first"), key=lambda log: log.words)
     additive, overlapped = (
-        [log.cycles - model_cycles(two_phase(log.length, log.words, log.group), WSE2, how) for log in rows]
+        [log.cycles - model_cycles(two_phase.terms(log.length, log.words, log.group), WSE2, how) for log in rows]
         for how in Grouping
     )
     assert max(additive) - min(additive) <= 2
@@ -131,7 +126,7 @@ def test_hop_and_ramp_are_the_wafers() -> None:
 
 @pytest.mark.parametrize("length", [8, 64, 512])
 def test_groupings_differ_where_a_pe_takes_more_words_than_a_link(length: int) -> None:
-    for terms in (star(length, 500), binary_tree(length, 500), two_phase(length, 500)):
+    for terms in (star.terms(length, 500), binary_tree.terms(length, 500), two_phase.terms(length, 500)):
         added, overlapped = (model_cycles(terms, WSE2, grouping) for grouping in Grouping)
         load = terms.energy_hops / terms.links
         assert terms.contention_words > load
@@ -144,10 +139,10 @@ def test_no_pattern_goes_far_below_the_bound_and_searched_trees_of_some_words_st
     length: int, words: int
 ) -> None:
     into_the_end = [
-        star_pattern(length, 1, Arrival.ADD),
+        star.star(length, 1, Arrival.ADD),
         chain(length, 1, Arrival.ADD),
-        binary_tree_pattern(length, 1, Arrival.ADD),
-        two_phase_pattern(length, 1, Arrival.ADD),
+        binary_tree.binary_tree(length, 1, Arrival.ADD),
+        two_phase.two_phase(length, 1, Arrival.ADD),
         auto_gen(length, 1, Arrival.ADD, best_depth(length, words, 5)),
     ]
     distances = {p.name: distance_to_bound(cycles(p, words), length, words, WSE2) for p in into_the_end}
@@ -197,6 +192,6 @@ def test_a_bound_of_nothing_is_refused(length: int, words: int, root: int) -> No
 
 
 def test_every_algorithm_has_a_form() -> None:
-    for collective, algorithms in ALGORITHMS.items():
-        for algorithm in algorithms:
+    for collective, names in algorithms().items():
+        for algorithm in names:
             assert closed_form(collective, algorithm, 1, 16, 32, WSE2) > 0

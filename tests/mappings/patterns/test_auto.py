@@ -23,11 +23,11 @@ from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.pattern import Reduce
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import Reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ADD = Arrival.ADD
@@ -68,7 +68,7 @@ def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: i
     chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost == cost(chosen.schedule)
     costs = {schedule.name: cost(schedule) for schedule in fixed(operation, length, words)}
-    assert chosen.cost <= min(costs.values()), f"{chosen.told}: {chosen.cost:.0f}; {costs}"
+    assert chosen.cost <= min(costs.values()), f"{chosen.label}: {chosen.cost:.0f}; {costs}"
 
 
 @pytest.mark.parametrize("operation", ["reduce", "all_reduce"])
@@ -78,7 +78,7 @@ def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -
         return cycles(schedule, words)
 
     chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
-    assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.told
+    assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.label
 
 
 @given(
@@ -111,7 +111,7 @@ def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation
         for number in family.starts:
             schedule, _ = family.make(number)
             least = family.least or least_cycles(schedule, words, LEVEL)
-            assert least <= cycles(schedule, words, gap=0), family.told.format(number)
+            assert least <= cycles(schedule, words, gap=0), family.label.format(number)
 
 
 @pytest.mark.parametrize("make", FIXED.values())
@@ -138,9 +138,9 @@ def test_patterns_that_leave_colours_open_still_combine() -> None:
 
 
 def test_a_pair_is_not_cut_into_parts() -> None:
-    told = [f.told for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, level_cycles=LEVEL)]
+    told = [f.label for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, level_cycles=LEVEL)]
     assert "ring" not in told
-    assert "ring" in [f.told for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
+    assert "ring" in [f.label for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
 
 
 def test_the_number_is_moved_until_no_step_pays() -> None:
@@ -151,7 +151,7 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
         return 10_000 + wrong  # above what any of them takes at least
 
     best = auto("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
-    assert (best.told, best.cost) == ("two-phase in groups of 18", 10_000)
+    assert (best.label, best.cost) == ("two-phase in groups of 18", 10_000)
 
 
 @pytest.mark.parametrize(

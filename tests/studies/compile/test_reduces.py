@@ -134,7 +134,7 @@ def test_bound_and_cheapest_are_those_of_direct_calls(placed: Placed) -> None:
             level_cycles=level_cycles(wafer),
             cost=lambda pattern, words=words: cycles(prepared, pattern, words),
         )
-        assert (row["cheapest"], row["cheapest_cycles"]) == (best.told, best.cost)
+        assert (row["cheapest"], row["cheapest_cycles"]) == (best.label, best.cost)
 
 
 def test_the_cheapest_is_no_worse_than_what_is_used_or_could_be_named(placed: Placed) -> None:

@@ -17,15 +17,15 @@ arXiv 2404.15888. Hop and ramp are the wafer's; a link takes a word a cycle.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from functools import cache
 
 from wse.errors import BadInput, UnknownName
+from wse.fabric.line.patterns import line_reduces
 from wse.hardware.spec import WaferSpec
-from wse_mappings.patterns.auto_gen import best_depth, least_energy
+from wse_mappings.patterns import multicast, ring_all_reduce
+from wse_mappings.patterns.terms import Terms
 
 
 class Grouping(StrEnum):
@@ -33,25 +33,6 @@ class Grouping(StrEnum):
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What the model counts of one collective.
-
-    Attributes:
-        contention_words: The most words that one PE sends or receives.
-        energy_hops: Hops of all words.
-        links: Directed links in use.
-        distance_hops: Hops of the longest way.
-        depth: Operations of PEs that wait for each other.
-    """
-
-    contention_words: float
-    energy_hops: float
-    links: float
-    distance_hops: float
-    depth: float
 
 
 def level_cycles(wafer: WaferSpec) -> int:
@@ -69,72 +50,15 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
     return max(terms.contention_words, load + distance) + depth
 
 
-def _flooding(pes: int, words: int, distance: int) -> Terms:
-    return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
+@cache
+def algorithms() -> Mapping[str, tuple[str, ...]]:
+    """Collectives and their algorithms.
 
-
-def star(length: int, words: int) -> Terms:
-    """All send to the root, one after another."""
-    energy = words * length * (length - 1) / 2
-    return _line(length, contention=words * (length - 1), energy=energy, depth=1)
-
-
-def chain(length: int, words: int) -> Terms:
-    """Every PE adds its words to its neighbour's."""
-    return _line(length, contention=words, energy=words * (length - 1), depth=length - 1)
-
-
-def binary_tree(length: int, words: int) -> Terms:
-    """Halves of halves; the published form is for powers of two and is read with a real logarithm elsewhere."""
-    levels = math.log2(length)
-    return _line(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)
-
-
-def two_phase(length: int, words: int, group: float | None = None) -> Terms:
-    """Chains inside groups and one of their heads; groups of the square root of the line, not rounded, unless told."""
-    size = group or math.sqrt(length)
-    groups = length / size
-    energy = words * (length - groups) + words * (length - size)
-    return _line(length, contention=2 * words, energy=energy, depth=size + groups - 2)
-
-
-def auto_gen(length: int, words: int, wafer: WaferSpec) -> Terms:
-    """The tree of the depth that suits the words best, contention ignored: the published lower bound."""
-    depth = best_depth(length, words, level_cycles(wafer))
-    return _line(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
-
-
-def ring(length: int, words: int) -> Terms:
-    """Ring all-reduce: 2 (P - 1) rounds of a P-th of the words each."""
-    moved = 2 * (length - 1) * words / length
-    links = 2 * (length - 1)
-    return Terms(
-        contention_words=moved, energy_hops=moved * links, links=links, distance_hops=4 * length - 6, depth=links
-    )
-
-
-def _line(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    return Terms(
-        contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
-    )
-
-
-LINE_REDUCES: Final[dict[str, Callable[[int, int, WaferSpec], Terms]]] = {
-    "star": lambda length, words, _: star(length, words),
-    "chain": lambda length, words, _: chain(length, words),
-    "binary_tree": lambda length, words, _: binary_tree(length, words),
-    "two_phase": lambda length, words, _: two_phase(length, words),
-    "auto_gen": auto_gen,
-}
-"""Reduces of a line into its end, by the names of their patterns; each is also ``x_y_<name>`` of a rectangle."""
-
-ALGORITHMS: Final[dict[str, tuple[str, ...]]] = {
-    "message": ("stream",),
-    "broadcast": ("flooding",),
-    "reduce": (*LINE_REDUCES, *(f"x_y_{name}" for name in LINE_REDUCES), "snake"),
-    "all_reduce": (*LINE_REDUCES, *(f"x_y_{name}" for name in LINE_REDUCES), "snake", "ring"),
-}
-"""Collectives and their algorithms. An all-reduce by the name of a reduce is that reduce and a broadcast after it."""
+    Each reduce of a line into its end is also ``x_y_<name>`` of a rectangle; an all-reduce by the name of a reduce is
+    that reduce and a broadcast after it.
+    """
+    reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
+    return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}
 
 
 def closed_form(
@@ -150,7 +74,7 @@ def closed_form(
     """Cycles of a collective by its closed form.
 
     Args:
-        collective: A key of ``ALGORITHMS``.
+        collective: A key of `algorithms`.
         algorithm: One of its algorithms.
         rows, cols: The rectangle of PEs, the root at a corner. A line has one row or one column.
         words: 32-bit words of each PE.
@@ -161,22 +85,23 @@ def closed_form(
         UnknownName: no such collective, or no such algorithm of it.
         BadInput: a rectangle for an algorithm of lines, or a size below 1.
     """
-    if collective not in ALGORITHMS:
-        raise UnknownName("collective", collective, ALGORITHMS)
-    if algorithm not in ALGORITHMS[collective]:
+    known = algorithms()
+    if collective not in known:
+        raise UnknownName("collective", collective, known)
+    if algorithm not in known[collective]:
         kind = f"algorithm of {collective}"
-        raise UnknownName(kind, algorithm, ALGORITHMS[collective])
+        raise UnknownName(kind, algorithm, known[collective])
     if min(rows, cols, words) < 1:
         msg = f"closed form of {collective}: {words} words on {rows}x{cols} PEs; give at least 1 of each"
         raise BadInput(msg)
     if rows * cols == 1:
         return 0.0
-    if algorithm in LINE_REDUCES or algorithm == "ring":
+    if algorithm in line_reduces() or algorithm == "ring":
         _check_line(algorithm, rows, cols)
     if algorithm == "ring":
-        return model_cycles(ring(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
-    multicast = _flooding(rows * cols - 1, words, rows + cols - 2)
-    flooding = model_cycles(multicast, wafer, grouping or Grouping.OVERLAPPED)
+        return model_cycles(ring_all_reduce.terms(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
+    flooded = multicast.terms(rows * cols - 1, words, rows + cols - 2)
+    flooding = model_cycles(flooded, wafer, grouping or Grouping.OVERLAPPED)
     if collective in ("message", "broadcast"):
         return flooding
     lines, reduce = [cols, rows], algorithm.removeprefix("x_y_")
@@ -217,10 +142,10 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    if name == "star" and grouping is None:
-        # Published without load and way: words of the nearest come first and the others' follow without a pause.
-        return words * (length - 1) + level_cycles(wafer)
-    return model_cycles(LINE_REDUCES[name](length, words, wafer), wafer, grouping or Grouping.OVERLAPPED)
+    reduce, level = line_reduces()[name], level_cycles(wafer)
+    if reduce.published_cycles is not None and grouping is None:
+        return reduce.published_cycles(length, words, level)
+    return model_cycles(reduce.terms(length, words, level), wafer, grouping or Grouping.OVERLAPPED)
 
 
 def _check_line(algorithm: str, rows: int, cols: int) -> None:

@@ -1,11 +1,16 @@
-"""config.json to ModelSpec. Adding a family is one file in `wse.models.families`, found by being there."""
+"""config.json to ModelSpec.
+
+A family is one file in `wse.models.families`, found by being there, or an entry point of a package of a user's own.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wse.errors import BadModel, UnknownName
 from wse.models import families
@@ -15,6 +20,8 @@ from wse.models.configs.json_file import read_object
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.packing import Packing, read_packing
+from wse.plugins import FAMILIES as GROUP
+from wse.plugins import extended
 
 
 def _all_families() -> dict[str, Family]:
@@ -25,7 +32,39 @@ def _all_families() -> dict[str, Family]:
 
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
+"""The bundled families, by model_type."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
+
+
+@cache
+def known_families() -> Mapping[str, Family]:
+    """All families by model_type, those of packages of users among them.
+
+    Raises:
+        BadInput: a package brings one that cannot be used.
+    """
+    return extended(GROUP, FAMILIES, _model_types)
+
+
+def family_of(model_type: str, *, where: str = "") -> Family:
+    """The family of a model_type; packages of users are asked for those that are not bundled.
+
+    Raises:
+        UnknownName: there is none; ``where`` the model_type stands.
+        BadInput: a package brings one that cannot be used.
+    """
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    if model_type not in known_families():
+        raise UnknownName("architecture", model_type, known_families(), where=where)
+    return known_families()[model_type]
+
+
+def _model_types(thing: Any) -> tuple[str, ...]:
+    if not isinstance(thing, Family):
+        message = f"a {type(thing).__name__} is no wse.models.family.Family"
+        raise TypeError(message)
+    return thing.model_types
 
 
 def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
@@ -35,7 +74,7 @@ def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
     ``unstated_dtype`` is taken where the config names no element type.
 
     Raises:
-        UnknownName: the architecture is not one of `FAMILIES`.
+        UnknownName: the architecture is not one of `known_families`.
         BadModel: the file cannot be read, a value is missing or impossible, or a key asks for
             mathematics that is not supported.
     """
@@ -54,13 +93,12 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     read_packing(config)
     kind = config.any("model_type")
     if not isinstance(kind, str):
-        known = ", ".join(sorted(FAMILIES))
+        known = ", ".join(sorted(known_families()))
         if kind is None:
             msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {known})"
             raise BadModel(msg)
         config.refuse("model_type", kind, f"give one of {known}")
-    if kind not in FAMILIES:
-        raise UnknownName("architecture", kind, FAMILIES, where=str(config.path))
-    spec = FAMILIES[kind].read(config, name, unstated_dtype)
-    finish(config, FAMILIES[kind].harmless_keys)
+    family = family_of(kind, where=str(config.path))
+    spec = family.read(config, name, unstated_dtype)
+    finish(config, family.harmless_keys)
     return spec

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wse.errors import BadModel, WseBug
-from wse.models.configs.config import FAMILIES
+from wse.models.configs.config import family_of
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_entry import FLOATS, TensorEntry
@@ -40,7 +40,8 @@ class Checkpoint:
                 first ten of them and how many there are.
         """
         self.spec = spec
-        self._wanted = {wanted.name: wanted for wanted in FAMILIES[spec.family].tensors(spec, entries.keys())}
+        family = family_of(spec.family)
+        self._wanted = {wanted.name: wanted for wanted in family.tensors(spec, entries.keys())}
         self._used: dict[str, TensorEntry] = {}
         found: dict[str, _Fault] = {}  # by name in the file
         for wanted in self._wanted.values():
@@ -50,7 +51,7 @@ class Checkpoint:
                 fault = _fault(wanted, piece, entries)
                 if fault is not None:
                     found.setdefault(piece.file_name, fault)
-        faults = [*found.values(), *self._unexpected(entries, FAMILIES[spec.family], sound=not found)]
+        faults = [*found.values(), *self._unexpected(entries, family, sound=not found)]
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)

@@ -18,6 +18,7 @@ from wse.fabric.expert_costs import evenly
 from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.fabric.line.patterns import line_reduces
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
@@ -140,7 +141,7 @@ def _row(line: Line, steps: int, cheapest: Chosen | None, wafer: WaferSpec) -> R
         cycles=line.cycles,
         bound_cycles=reduce_bound(pes, line.words, wafer, root=root) if bounded else None,
         times_bound=distance_to_bound(line.cycles, pes, line.words, wafer, root=root) if bounded else None,
-        cheapest=None if cheapest is None else cheapest.told,
+        cheapest=None if cheapest is None else cheapest.label,
         cheapest_cycles=None if cheapest is None else cheapest.cost,
     )
 
@@ -162,6 +163,7 @@ def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict
             words=words,
             level_cycles=level_cycles(wafer),
             cost=partial(_cycles, times, axis, words),
+            reduces=line_reduces().values(),
         )
     return patterns
 

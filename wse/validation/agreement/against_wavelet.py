@@ -18,12 +18,13 @@ from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
-from wse.validation.agreement.cases import PATTERNS, Case, Laid, cases
+from wse.validation.agreement.cases import cases, samples
 from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
+from wse_mappings.patterns.sampling import Case, Laid
 
 I64 = npt.NDArray[np.int64]
 
@@ -124,7 +125,7 @@ def agreement(each: int, seed: int, on_progress: OnProgress = lambda done, cases
     """Compare both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
     wafers = {name: load_wafer(name) for name in WAFERS}
     rows: list[AgreementRow] = []
-    plan = list(product([*PATTERNS, *LAYERS], WAFERS, PROFILES))
+    plan = list(product([*samples(), *LAYERS], WAFERS, PROFILES))
     total = each * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)

@@ -1,0 +1,39 @@
+"""Ring patterns that run at once: keys and values along one axis, and the two axes of MeshGEMM."""
+
+from __future__ import annotations
+
+from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.sampling import MOST_WORDS, Case, Laid, Sizes, columns_of, rows_of
+from wse_mappings.schedule import LineSchedule
+
+
+def _two_shifts(sizes: Sizes) -> Case:
+    """Keys and values along one axis."""
+    schedule, words = ring_shift(sizes.length, 1), sizes.words
+    laid = Laid(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
+    return Case(
+        pattern="ring_shift twice", rows=1, cols=sizes.length, words=words, detail="at once", groups=((laid, laid),)
+    )
+
+
+def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
+    """The same pattern on all rows and on all columns of a square at once, with other words, as in MeshGEMM."""
+    side, words, round_ = schedule.length, sizes.words, sizes.below(len(schedule.variants))
+    other = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
+    laid = (
+        Laid(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
+        Laid(schedule=schedule, lines=columns_of(side, side), words=other, round_=round_),
+    )
+    name, detail = f"{schedule.name} rows and columns", f"{other} words on columns"
+    return Case(pattern=name, rows=side, cols=side, words=words, detail=detail, groups=(laid,))
+
+
+PATTERN = Pattern(
+    name="rings_at_once",
+    samples={
+        "ring_shift twice": _two_shifts,
+        "ring_shift rows and columns": lambda sizes: _rows_and_columns(ring_shift(sizes.side, sizes.side), sizes),
+        "ring_align rows and columns": lambda sizes: _rows_and_columns(ring_align(sizes.side), sizes),
+    },
+)

@@ -1,0 +1,82 @@
+"""Cases of random sizes, on which the two timing models of a pattern are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse_mappings.schedule import COMBINING, LineSchedule
+
+LONGEST: Final = 128
+WIDEST: Final = 24  # PEs on a side of a square
+MOST_WORDS: Final = 4096
+LEVEL_CYCLES: Final = 5  # of a level of depth, on either generation: two ramps and one
+MOST_STREAMED: Final = 400_000  # words into one PE: what they take in the reference is seconds
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Laid:
+    """One round of a pattern along lines of PEs. ``lines``: (line of the schedule, its PEs in order)."""
+
+    schedule: LineSchedule
+    lines: tuple[tuple[int, tuple[Place, ...]], ...]
+    words: int
+    round_: int = 0
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the words meet at one address; otherwise they are copied to another."""
+        return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """Patterns on a mesh: groups one after another, those of a group at once.
+
+    ``detail`` is what else there is to say beside sizes: a group size, a root.
+    """
+
+    pattern: str
+    rows: int
+    cols: int
+    words: int
+    detail: str
+    groups: tuple[tuple[Laid, ...], ...]
+
+
+class Sizes:
+    """Random sizes for one case."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.words = round(2 ** rng.uniform(0, np.log2(MOST_WORDS)))
+        self.length = round(2 ** rng.uniform(1, np.log2(LONGEST)))
+        self.side = int(rng.integers(2, WIDEST + 1))
+        self.cols = int(rng.integers(2, WIDEST + 1))
+
+    def below(self, limit: int) -> int:
+        """A number from 0 to ``limit`` - 1."""
+        return int(self.rng.integers(limit))
+
+
+def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
+    """All rows of a mesh."""
+    return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
+
+
+def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
+    """All columns of a mesh."""
+    return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
+
+
+def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
+    """One line of a schedule, in one round."""
+    words = min(sizes.words, MOST_STREAMED // schedule.length)
+    row = tuple((0, col) for col in range(schedule.length))
+    line, round_ = sizes.below(schedule.variants.shape[1]), sizes.below(len(schedule.variants))
+    laid = Laid(schedule=schedule, lines=((line, row),), words=words, round_=round_)
+    return Case(pattern=name, rows=1, cols=schedule.length, words=words, detail=detail, groups=((laid,),))
