@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.check import check
 from wse.compiler.options import REPORT
-from wse.compiler.passes.allocate import SramOverflow, aligned, allocate, reserved_bytes
+from wse.compiler.passes.allocate import SramOverflow, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.program.program import Buffer
 
@@ -59,9 +59,9 @@ def test_what_is_never_needed_in_one_step_shares_bytes() -> None:
 
 
 def test_every_buffer_has_an_aligned_address() -> None:
-    state = allocated(begin((3, 4), dtype="float16"))
+    state = allocated(begin((8, 5), dtype="float16"))  # 5 features on a PE, ten bytes
     assert state.addresses is not None
-    assert all(b.address == aligned(b.address) for b in state.buffers)
+    assert all(b.address % 4 == 0 for b in state.buffers)
     assert {tile.buffer for tile in state.tiles} <= {*state.addresses}
 
 
