@@ -144,9 +144,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/execute/arena.py",
-        "* self.lanes + col % self.lanes",
-        "* self.lanes",
-        "tests/execute/test_across_wafers.py -k corrupted",
+        "first = row * self.blocks_per_row",
+        "first = 0",
+        "tests/compiler/test_pipeline.py -k held_by_exactly",
     ),
     Mutation(
         "wse/execute/streams.py",
