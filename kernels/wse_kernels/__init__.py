@@ -15,6 +15,10 @@ The calling convention is one for all compute kernels: ``kernel(act, wgt, acc, f
     int64 operands: 0 first row, 1 rows, 2 blocks a row, then those that each kernel names, addresses
     counted in elements of their view.
 
+A compute kernel is written as a function of one block that takes its operands by name (`wse_kernels._blocks`). In
+docstrings ``x[M, K]`` is the array of M K elements from address ``x`` on; ``factor`` is the operand ``factor_pico`` in
+units of 1e-12, ``eps`` is ``eps_atto`` in units of 1e-18.
+
 Sums run in ascending order of the contracted index, one multiply rounded to float32 and one add per term,
 the add rounded to the accumulator's type.
 """

@@ -25,10 +25,10 @@ from wse_kernels._jit import (
     widen_ir,
 )
 
-__all__ = ["INT4", "INT8", "scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8", "unpack_scaled"]
+__all__ = ["FP8", "INT4", "INT8", "scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8", "unpack_scaled"]
 
-INT8, INT4 = 0, 2
-"""Codings by number; the one between them is fp8."""
+INT8, FP8, INT4 = range(3)
+"""Codings by number."""
 
 WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0

@@ -35,7 +35,9 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 
 __all__ = [
     "cgutils",
+    "clear_rows",
     "config",
+    "inlined",
     "intrinsic",
     "ir",
     "kernel",
@@ -74,6 +76,12 @@ def parallel_kernel(function: Function) -> Function:
     twin.__qualname__ = name
     twin.__module__ = function.__module__
     compiled: Any = njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=False)(twin)
+    return cast(Function, compiled)
+
+
+def inlined(function: Function) -> Function:
+    """A function that becomes part of the kernels that call it, as if it were written out there."""
+    compiled: Any = njit(inline="always", error_model="numpy", fastmath=False)(function)
     return cast(Function, compiled)
 
 
@@ -225,6 +233,14 @@ multiply_add_rows: Any = _multiply_add_rows if config.DISABLE_JIT else _multiply
 Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part. The product is rounded to float32, the
 sum to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
 """
+
+
+@inlined
+def clear_rows(view: Any, block: int, e: int, n: int) -> None:
+    """view[e + i] = 0, i < n, in all lanes of a block."""
+    for i in range(e, e + n):
+        for lane in range(view.shape[2]):
+            view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])
 
 
 def make_ready(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

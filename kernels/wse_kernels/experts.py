@@ -1,174 +1,235 @@
 """Products with the experts that tokens were routed to: a PE works through the list of pairs of its column.
 
-A *pair* is a token and one of the experts chosen for it. The list, float32, is their count and then for each pair
-(token, expert counted from the column's first, weight); a PE takes tiles by the indices that it finds there, never more
-than ``P`` pairs and never beyond its tokens or experts, whatever the list says. ``w`` is ``[K, held, N]``.
+A *pair* is a token and one of the experts chosen for it. The list ``pairs``, float32, is their count and then for each
+pair (token, expert counted from the column's first, weight); a PE takes tiles by the indices that it finds there, never
+more than P pairs and never beyond its M tokens or ``held`` experts, whatever the list says. ``w`` is ``[K, held, N]``,
+or the codes of that with their scales, of which a PE takes of each row the stretch of the expert. A token's sums go
+over experts with scales of their own, so codes are scaled as they are unpacked, ``rows`` rows at once into ``codes``.
 
-PEs whose lists are alike are worked on side by side; ``columns`` tells those from lanes without a PE.
+PEs with the same pair are worked on side by side; ``columns``, those of the mesh, tells them from lanes without a PE.
+With ``weighed`` of 1 a product is multiplied by the pairs' weights.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from wse_kernels._jit import multiply_add_rows, narrow, prange, widen
+from wse_kernels._codes import INT4, unpack_scaled
+from wse_kernels._jit import clear_rows, inlined, multiply_add_rows, narrow, widen
 
 
-def expert_pairs(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """f32[1 + 3 P] = the list of the pairs whose expert the PE's column holds, in the order of tokens and choices.
+def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
+    """pairs[1 + 3 P] = the list of the pairs whose expert the PE's column holds, in the order of tokens and choices.
 
-    The columns of each of some equal ``stretches`` are cut into ``groups`` of sizes that differ by at most one, the
-    larger ones first; experts over the stretches alike, and those of a stretch over its groups. Operands: 3 f32 ids
-    ``[M, A]``, 4 f32 weights ``[M, A]``, 5 f32 list, 6 M, 7 A, 8 P, 9 experts, 10 groups, 11 columns, 12 stretches.
+    Of each token ``ids[M, A]`` are the chosen experts and ``weights[M, A]`` their weights. The columns of each of some
+    equal ``stretches`` are cut into ``groups`` of sizes that differ by at most one, the larger ones first; in the same
+    way experts are shared out over the stretches, and those of a stretch over its groups.
     """
-    ids, weights, pairs, M, A, P, experts, groups, columns = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]
-    each = columns // a[12]
-    narrowest, wider = each // groups, each % groups
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for lane in range(lanes):
-            stretch, col = ((block % a[2]) * lanes + lane) // each, ((block % a[2]) * lanes + lane) % each
-            here = experts // a[12] + (1 if stretch < experts % a[12] else 0)
-            fewest, fuller = here // groups, here % groups
-            group = col // (narrowest + 1)
-            if group >= wider:
-                group = wider + (col - wider * (narrowest + 1)) // narrowest
-            first = stretch * (experts // a[12]) + min(stretch, experts % a[12])
-            first += group * fewest + min(group, fuller)
-            held = fewest + (1 if group < fuller else 0)
-            count = 0
-            for p in range(M * A):
-                local = np.int64(f32[block, ids + p, lane]) - first
-                if local >= 0 and local < held and count < P:
-                    at = pairs + 1 + 3 * count
-                    f32[block, at, lane] = np.float32(p // A)
-                    f32[block, at + 1, lane] = np.float32(local)
-                    f32[block, at + 2, lane] = f32[block, weights + p, lane]
-                    count += 1
-            f32[block, pairs, lane] = np.float32(count)
+    width = columns // stretches
+    narrow_columns, wide_groups = width // groups, width % groups
+    for lane in range(f32.shape[2]):
+        stretch, col = (block_col + lane) // width, (block_col + lane) % width
+        of_stretch = experts // stretches + (1 if stretch < experts % stretches else 0)
+        fewest, fuller_groups = of_stretch // groups, of_stretch % groups
+        group = col // (narrow_columns + 1)
+        if group >= wide_groups:
+            group = wide_groups + (col - wide_groups * (narrow_columns + 1)) // narrow_columns
+        first = stretch * (experts // stretches) + min(stretch, experts % stretches)
+        first += group * fewest + min(group, fuller_groups)
+        held = fewest + (1 if group < fuller_groups else 0)
+        count = 0
+        for p in range(M * A):
+            local = np.int64(f32[block, ids + p, lane]) - first
+            if local >= 0 and local < held and count < P:
+                at = pairs + 1 + 3 * count
+                f32[block, at, lane] = np.float32(p // A)
+                f32[block, at + 1, lane] = np.float32(local)
+                f32[block, at + 2, lane] = f32[block, weights + p, lane]
+                count += 1
+        f32[block, pairs, lane] = np.float32(count)
 
 
-def expert_in(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """acc[pair, N] = x[token, K] @ w[expert][K, N], times the pair's weight where that is asked for.
+def expert_in(
+    block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, held, k_stride, out_stride, weighed, columns
+):
+    """out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's weight where that is asked for.
 
-    Operands: 3 act x ``[M, K]``, 4 wgt, 5 f32 list, 6 acc, 7 P, 8 M, 9 K, 10 N, 11 experts held, 12 stride of w along K
-    and 13 stride of acc along pairs in elements, 14 is 1 to weigh, 15 columns.
+    ``k_stride`` is the stride of ``w`` along K and ``out_stride`` that of ``out`` along pairs, in elements.
     """
-    x, w, pairs, out, P, M, K, N, held, k_stride = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]
-    out_stride, weighed, columns = a[13], a[14], a[15]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        used = min(lanes, columns - (block % a[2]) * lanes)
-        # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-        far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-        far += widen(wgt[block, w + (K - 1) * k_stride + held * N - 1, 0])
-        for i in range(P):
-            at = pairs + 1 + 3 * i
-            alike = True
-            for lane in range(1, used):
-                same = f32[block, pairs, lane] == f32[block, pairs, 0] and f32[block, at, lane] == f32[block, at, 0]
-                alike = alike and same and f32[block, at + 1, lane] == f32[block, at + 1, 0]
-            row = out + i * out_stride
-            if alike and i < f32[block, pairs, 0]:
-                token = min(max(np.int64(f32[block, at, 0]), 0), M - 1)
-                expert = min(max(np.int64(f32[block, at + 1, 0]), 0), held - 1)
-                for e in range(row, row + N):
-                    for lane in range(lanes):
-                        acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+    used = min(acc.shape[2], columns - block_col)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
+    far += widen(wgt[block, w + (K - 1) * k_stride + held * N - 1, 0])
+    for i in range(P):
+        at, row = pairs + 1 + 3 * i, out + i * out_stride
+        same = _same_pair(f32, block, pairs, at, used)
+        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
+            one = max(lane, 0)
+            if i < f32[block, pairs, one]:
+                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+                _clear(acc, block, lane, row, N)
                 for k in range(K):
-                    multiply_add_rows(acc, act, wgt, block, row, x + token * K + k, w + k * k_stride + expert * N, N, 1)
-            elif not alike:
-                for lane in range(used):
-                    if i < f32[block, pairs, lane]:
-                        token = min(max(np.int64(f32[block, at, lane]), 0), M - 1)
-                        expert = min(max(np.int64(f32[block, at + 1, lane]), 0), held - 1)
-                        for e in range(row, row + N):
-                            acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
-                        for k in range(K):
-                            value = widen(act[block, x + token * K + k, lane])
-                            first = w + k * k_stride + expert * N
-                            for n in range(N):
-                                old = acc[block, row + n, lane]
-                                product = value * widen(wgt[block, first + n, lane])
-                                acc[block, row + n, lane] = narrow(widen(old) + product, old)
-            if weighed == 1:
-                for e in range(row, row + N):
-                    for lane in range(used):
-                        if i < f32[block, pairs, lane]:
-                            old = acc[block, e, lane]
-                            acc[block, e, lane] = narrow(widen(old) * f32[block, at + 2, lane], old)
+                    _multiply_add(acc, act, wgt, block, lane, row, x + token * K + k, w + k * k_stride + expert * N, N)
+        if weighed == 1:
+            _weigh(acc, f32, block, row, N, pairs, i, used)
 
 
-def expert_out(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """acc[token, N] = the sum over the token's pairs of x[pair, K] @ w[expert][K, N]; 0 for a token without any.
+def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, held, weighed, columns):
+    """out[token, N] = the sum over the token's pairs of x[pair, K] @ w[expert][K, N]; 0 for a token without any.
 
-    Where that is asked for, x is first multiplied by the pairs' weights, in place. Operands: 3 act x ``[P, K]``, 4 wgt,
-    5 f32 list, 6 acc, 7 P, 8 M, 9 K, 10 N, 11 experts held, 12 is 1 to weigh, 13 columns.
+    Where that is asked for, x is first multiplied by the pairs' weights, in place.
     """
-    x, w, pairs, out, P, M, K, N, held = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]
-    weighed, columns = a[12], a[13]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        used = min(lanes, columns - (block % a[2]) * lanes)
-        # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-        far = widen(act[block, x + P * K - 1, 0])
-        far += widen(wgt[block, w + K * held * N - 1, 0])
-        for e in range(out, out + M * N):
-            for lane in range(lanes):
-                acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
-        for i in range(P):
-            at = pairs + 1 + 3 * i
-            if weighed == 1:
-                for e in range(x + i * K, x + i * K + K):
-                    for lane in range(used):
-                        if i < f32[block, pairs, lane]:
-                            old = act[block, e, lane]
-                            act[block, e, lane] = narrow(widen(old) * f32[block, at + 2, lane], old)
-            alike = True
-            for lane in range(1, used):
-                same = f32[block, pairs, lane] == f32[block, pairs, 0] and f32[block, at, lane] == f32[block, at, 0]
-                alike = alike and same and f32[block, at + 1, lane] == f32[block, at + 1, 0]
-            if alike and i < f32[block, pairs, 0]:
-                token = min(max(np.int64(f32[block, at, 0]), 0), M - 1)
-                expert = min(max(np.int64(f32[block, at + 1, 0]), 0), held - 1)
+    used = min(acc.shape[2], columns - block_col)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + P * K - 1, 0])
+    far += widen(wgt[block, w + K * held * N - 1, 0])
+    clear_rows(acc, block, out, M * N)
+    for i in range(P):
+        at = pairs + 1 + 3 * i
+        if weighed == 1:
+            _weigh(act, f32, block, x + i * K, K, pairs, i, used)
+        same = _same_pair(f32, block, pairs, at, used)
+        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
+            one = max(lane, 0)
+            if i < f32[block, pairs, one]:
+                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+                row = out + token * N
                 for k in range(K):
-                    first = w + (k * held + expert) * N
-                    multiply_add_rows(acc, act, wgt, block, out + token * N, x + i * K + k, first, N, 1)
-            elif not alike:
-                for lane in range(used):
-                    if i < f32[block, pairs, lane]:
-                        token = min(max(np.int64(f32[block, at, lane]), 0), M - 1)
-                        expert = min(max(np.int64(f32[block, at + 1, lane]), 0), held - 1)
-                        for k in range(K):
-                            value = widen(act[block, x + i * K + k, lane])
-                            first = w + (k * held + expert) * N
-                            for n in range(N):
-                                old = acc[block, out + token * N + n, lane]
-                                product = value * widen(wgt[block, first + n, lane])
-                                acc[block, out + token * N + n, lane] = narrow(widen(old) + product, old)
+                    _multiply_add(acc, act, wgt, block, lane, row, x + i * K + k, w + (k * held + expert) * N, N)
 
 
-def expert_bias(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """acc[pair, N] += bias[expert, N]; by token instead acc[token, N] += bias[expert, N] times the pair's weight.
+def expert_in_quantised(
+    block, block_col, act, wgt, acc, f32, raw,
+    x, w, groups, scale, pairs, codes, out,
+    P, M, K, N, held, k_stride, out_stride, weighed, columns, coding, G, rows,
+):  # fmt: skip
+    """out[pair, N] = x[token, K] @ (w x scale)[expert][K, N], times the pair's weight where that is asked for.
 
-    Operands: 3 acc, 4 wgt bias ``[held, N]``, 5 f32 list, 6 P, 7 M, 8 N, 9 experts held, 10 stride of acc along its
-    rows in elements, 11 is 1 for rows by token, 12 is 1 to weigh.
+    ``k_stride`` is the stride of codes and scales along rows and ``out_stride`` that of ``out`` along pairs, in
+    elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
     """
-    x, bias, pairs, P, M, N, held, stride = a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]
-    by_token, weighed = a[11], a[12]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for i in range(P):
-            at = pairs + 1 + 3 * i
-            for lane in range(lanes):
-                if i < f32[block, pairs, lane]:
-                    token = min(max(np.int64(f32[block, at, lane]), 0), M - 1)
-                    expert = min(max(np.int64(f32[block, at + 1, lane]), 0), held - 1)
-                    row = x + (token if by_token == 1 else i) * stride
-                    weight = f32[block, at + 2, lane] if weighed == 1 else np.float32(1.0)
-                    for n in range(N):
-                        old = acc[block, row + n, lane]
-                        added = widen(wgt[block, bias + expert * N + n, lane]) * weight
-                        acc[block, row + n, lane] = narrow(widen(old) + added, old)
+    used = min(acc.shape[2], columns - block_col)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
+    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * k_stride - k_stride + held * N - 1, 0]
+    far += widen(act[block, codes + min(rows, K) * N - 1, 0])
+    far += widen(wgt[block, scale + (G - 1) * k_stride + held * N - 1, 0])
+    for i in range(P):
+        at, row = pairs + 1 + 3 * i, out + i * out_stride
+        same = _same_pair(f32, block, pairs, at, used)
+        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
+            one = max(lane, 0)
+            if i < f32[block, pairs, one]:
+                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+                first, scales = w + expert * N, scale + expert * N
+                _clear(acc, block, lane, row, N)
+                for k in range(K):
+                    if k % rows == 0:
+                        for row_k in range(k, min(k + rows, K)):
+                            e = codes + (row_k - k) * N
+                            unpack_scaled(
+                                act, raw, wgt, block, lane, e, first, groups, scales, N, row_k, k_stride, coding, G
+                            )
+                    _multiply_add(acc, act, act, block, lane, row, x + token * K + k, codes + k % rows * N, N)
+        if weighed == 1:
+            _weigh(acc, f32, block, row, N, pairs, i, used)
+
+
+def expert_out_quantised(
+    block, block_col, act, wgt, acc, f32, raw,
+    x, w, groups, scale, pairs, codes, out,
+    P, M, K, N, held, weighed, columns, coding, G, rows,
+):  # fmt: skip
+    """out[token, N] = the sum over the token's pairs of x[pair, K] @ (w x scale)[expert][K, N]; 0 without any.
+
+    Where that is asked for, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
+    row, of G, and is read for int4 alone.
+    """
+    used, stride = min(acc.shape[2], columns - block_col), held * N
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + P * K - 1, 0]) + widen(act[block, codes + min(rows, K) * N - 1, 0])
+    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * stride - 1, 0]
+    far += widen(wgt[block, scale + G * stride - 1, 0])
+    clear_rows(acc, block, out, M * N)
+    for i in range(P):
+        at = pairs + 1 + 3 * i
+        if weighed == 1:
+            _weigh(act, f32, block, x + i * K, K, pairs, i, used)
+        same = _same_pair(f32, block, pairs, at, used)
+        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
+            one = max(lane, 0)
+            if i < f32[block, pairs, one]:
+                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+                first, scales, row = w + expert * N, scale + expert * N, out + token * N
+                for k in range(K):
+                    if k % rows == 0:
+                        for row_k in range(k, min(k + rows, K)):
+                            e = codes + (row_k - k) * N
+                            unpack_scaled(
+                                act, raw, wgt, block, lane, e, first, groups, scales, N, row_k, stride, coding, G
+                            )
+                    _multiply_add(acc, act, act, block, lane, row, x + i * K + k, codes + k % rows * N, N)
+
+
+def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, held, stride, by_token, weighed):
+    """x[pair, N] += bias[expert, N]; by token instead x[token, N] += bias[expert, N], times the pair's weight if asked.
+
+    ``stride`` is that of ``x`` along its rows in elements; ``by_token`` is 1 for rows by token.
+    """
+    for i in range(P):
+        at = pairs + 1 + 3 * i
+        for lane in range(acc.shape[2]):
+            if i < f32[block, pairs, lane]:
+                token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, held)
+                row = x + (token if by_token == 1 else i) * stride
+                weight = f32[block, at + 2, lane] if weighed == 1 else np.float32(1.0)
+                for n in range(N):
+                    old = acc[block, row + n, lane]
+                    added = widen(wgt[block, bias + expert * N + n, lane]) * weight
+                    acc[block, row + n, lane] = narrow(widen(old) + added, old)
+
+
+@inlined
+def _index(f32, block, at, lane, count):
+    """The index that a list holds, of so many."""
+    return min(max(np.int64(f32[block, at, lane]), 0), count - 1)
+
+
+@inlined
+def _same_pair(f32, block, pairs, at, used):
+    """Whether the lists of all lanes in use are as long and have the same token and expert at ``at``."""
+    same = True
+    for lane in range(1, used):
+        count, token = f32[block, pairs, lane] == f32[block, pairs, 0], f32[block, at, lane] == f32[block, at, 0]
+        same = same and count and token and f32[block, at + 1, lane] == f32[block, at + 1, 0]
+    return same
+
+
+@inlined
+def _clear(acc, block, lane, row, N):
+    """acc[row + n] = 0, n < N, in one lane or, where ``lane`` is negative, in all."""
+    for e in range(row, row + N):
+        for other in range(max(lane, 0), lane + 1 if lane >= 0 else acc.shape[2]):
+            acc[block, e, other] = narrow(np.float32(0.0), acc[block, e, other])
+
+
+@inlined
+def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
+    """acc[row + n] += act[value] * right[weights + n], n < N, in one lane or, where ``lane`` is negative, in all."""
+    if lane < 0:
+        multiply_add_rows(acc, act, right, block, row, value, weights, N, 1)
+    else:
+        for n in range(N):
+            old = acc[block, row + n, lane]
+            product = widen(act[block, value, lane]) * widen(right[block, weights + n, lane])
+            acc[block, row + n, lane] = narrow(widen(old) + product, old)
+
+
+@inlined
+def _weigh(view, f32, block, row, n, pairs, i, used):
+    """view[row + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
+    for e in range(row, row + n):
+        for lane in range(used):
+            if i < f32[block, pairs, lane]:
+                old = view[block, e, lane]
+                view[block, e, lane] = narrow(widen(old) * f32[block, pairs + 3 + 3 * i, lane], old)

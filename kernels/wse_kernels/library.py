@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 from wse_kernels import (
+    activation,
     attention,
     elementwise,
     experts,
@@ -17,91 +19,37 @@ from wse_kernels import (
     linear,
     norm,
     quantised,
-    quantised_experts,
     rotary,
     router,
     transfers,
     vocabulary,
     wavelet,
 )
+from wse_kernels._blocks import over_blocks
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
 __all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled", "make_ready"]
 
-COMPUTE: dict[str, Callable[..., None]] = {
-    function.__name__: function
-    for function in (
-        linear.matmul,
-        linear.matmul_act,
-        linear.gemv,
-        quantised.matmul_int8,
-        quantised.matmul_fp8,
-        quantised.matmul_int4,
-        norm.sum_squares,
-        norm.rms_scale,
-        norm.l2_scale,
-        norm.moments,
-        norm.layer_scale,
-        rotary.rope,
-        rotary.rotate,
-        rotary.split_heads,
-        rotary.scale_queries,
-        attention.kv_append,
-        attention.attention_scores,
-        attention.attention_max,
-        attention.attention_exp,
-        attention.attention_max_by_column,
-        attention.attention_exp_by_column,
-        attention.attention_values,
-        attention.attention_online,
-        attention.sink_sums,
-        attention.attention_finish,
-        elementwise.residual_add,
-        elementwise.add,
-        elementwise.add_bias,
-        elementwise.scale,
-        elementwise.store,
-        elementwise.store_part,
-        elementwise.copy,
-        elementwise.copy_weights,
-        elementwise.soft_cap,
-        latent.place_heads,
-        latent.place_rotated,
-        latent.pick_heads,
-        latent.turn_block,
-        elementwise.activate,
-        vocabulary.embedding_lookup,
-        vocabulary.add_positions,
-        vocabulary.argmax_fold,
-        vocabulary.pair_indices,
-        router.router_place,
-        router.router_scores,
-        router.router_correct,
-        router.router_limit,
-        router.router_choose,
-        experts.expert_pairs,
-        experts.expert_in,
-        experts.expert_out,
-        experts.expert_bias,
-        quantised_experts.expert_in_quantised,
-        quantised_experts.expert_out_quantised,
-    )
-}
-"""Kernels of the calling convention that the package docstring describes."""
 
-TRANSFER: dict[str, Callable[..., None]] = {
-    function.__name__: function
-    for function in (
-        transfers.along_rows,
-        transfers.along_columns,
-        transfers.along_columns_counted,
-        transfers.cache_shift,
-        transfers.hand_over,
-    )
-}
+def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
+    """The kernels by name: every public function of a kernel file is one."""
+    return {
+        name: function
+        for module in modules
+        for name, function in vars(module).items()
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+COMPUTE = _kernels(
+    linear, quantised, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts
+)
+"""Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
+
+TRANSFER = _kernels(transfers)
 """Kernels that move words between PEs; each has its own operands."""
 
-TIMING: dict[str, Callable[..., None]] = {wavelet.run_wavelets.__name__: wavelet.run_wavelets}
+TIMING = _kernels(wavelet)
 """Kernels that count cycles."""
 
 
@@ -115,5 +63,5 @@ class Compiled(NamedTuple):
 @cache
 def compiled(name: str) -> Compiled:
     """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
-    function = (COMPUTE | TRANSFER | TIMING)[name]
+    function = over_blocks(COMPUTE[name]) if name in COMPUTE else (TRANSFER | TIMING)[name]
     return Compiled(serial=kernel(function), parallel=parallel_kernel(function))

@@ -6,134 +6,115 @@ lower id is chosen.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from wse_kernels._jit import narrow, prange, widen
+from wse_kernels._jit import narrow, widen
 
 LOWEST = np.float32(-3.0e38)
 SOFTMAX = 0
 LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no sum of scores is divided by zero
 
 
-def router_place(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """acc[M, E] = acc[M, n] where this column's n outputs stand, 0 elsewhere; column c has outputs c n to c n + n.
-
-    Operands: 3 acc ``[M, n]``, 4 acc ``[M, E]``, 5 M, 6 n, 7 E.
-    """
-    x, out, M, n, E = a[3], a[4], a[5], a[6], a[7]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for m in range(M):
-            for e in range(E):
-                for lane in range(lanes):
-                    local = e - ((block % a[2]) * lanes + lane) * n
-                    like = acc[block, out + m * E + e, lane]
-                    here = local >= 0 and local < n
-                    value = widen(acc[block, x + m * n + local, lane]) if here else np.float32(0.0)
-                    acc[block, out + m * E + e, lane] = narrow(value, like)
-
-
-def router_scores(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """f32[M, E] = softmax over E, or sigmoid, of acc[M, E]. Operands: 3 acc, 4 f32, 5 M, 6 E, 7 is 0 for softmax."""
-    x, out, M, E = a[3], a[4], a[5], a[6]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for m in range(M):
+def router_place(block, block_col, acc, x, out, M, n, E):
+    """out[M, E] = x[M, n] where this column's n outputs stand, 0 elsewhere; column c has outputs c n to c n + n - 1."""
+    lanes = acc.shape[2]
+    for m in range(M):
+        for e in range(E):
             for lane in range(lanes):
-                largest, total = np.float32(0.0), np.float32(1.0)
-                if a[7] == SOFTMAX:
-                    largest = LOWEST
-                    for e in range(E):
-                        largest = max(largest, widen(acc[block, x + m * E + e, lane]))
-                    total = np.float32(0.0)
+                local = e - (block_col + lane) * n
+                like = acc[block, out + m * E + e, lane]
+                here = local >= 0 and local < n
+                value = widen(acc[block, x + m * n + local, lane]) if here else np.float32(0.0)
+                acc[block, out + m * E + e, lane] = narrow(value, like)
+
+
+def router_scores(block, acc, f32, x, out, M, E, sigmoid):
+    """out[M, E] = sigmoid of x[M, E], or where ``sigmoid`` is 0 its softmax over E."""
+    lanes = acc.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            largest, total = np.float32(0.0), np.float32(1.0)
+            if sigmoid == SOFTMAX:
+                largest = LOWEST
                 for e in range(E):
-                    logit = widen(acc[block, x + m * E + e, lane])
-                    if a[7] == SOFTMAX:
-                        score = np.exp(logit - largest)
-                        total += score
-                    else:
-                        score = np.float32(1.0) / (np.float32(1.0) + np.exp(-logit))
-                    f32[block, out + m * E + e, lane] = score
-                for e in range(E):
-                    f32[block, out + m * E + e, lane] /= total
-
-
-def router_correct(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """f32[M, E] = scores[M, E] + correction[E]. Operands: 3 f32 scores, 4 f32 correction, 5 f32 result, 6 M, 7 E."""
-    x, correction, out, M, E = a[3], a[4], a[5], a[6], a[7]
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for m in range(M):
-            for e in range(E):
-                for lane in range(lanes):
-                    f32[block, out + m * E + e, lane] = (
-                        f32[block, x + m * E + e, lane] + f32[block, correction + e, lane]
-                    )
-
-
-def router_limit(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """f32[M, E] = f32[M, E] in the ``kept`` best of a token's ``groups`` equal stretches, elsewhere the lowest value.
-
-    A group counts as the sum of its two best; on a tie the earlier one is better. Operands: 3 f32, 4 f32 result, 5 M,
-    6 E, 7 groups, 8 kept, 9 f32 ``[groups]`` that the kernel works in.
-    """
-    x, out, M, E, groups, kept, best = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
-    size = E // groups
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for m in range(M):
-            for lane in range(lanes):
-                for g in range(groups):
-                    first, second = LOWEST, LOWEST
-                    for e in range(x + m * E + g * size, x + m * E + (g + 1) * size):
-                        value = f32[block, e, lane]
-                        if value > first:
-                            first, second = value, first
-                        elif value > second:
-                            second = value
-                    f32[block, best + g, lane] = first + second if size > 1 else first
-                for g in range(groups):
-                    mine = f32[block, best + g, lane]
-                    better = 0
-                    for other in range(groups):
-                        value = f32[block, best + other, lane]
-                        if value > mine or (value == mine and other < g):
-                            better += 1
-                    for e in range(m * E + g * size, m * E + (g + 1) * size):
-                        f32[block, out + e, lane] = f32[block, x + e, lane] if better < kept else LOWEST
-
-
-def router_choose(act: Any, wgt: Any, acc: Any, f32: Any, raw: Any, ctl: Any, a: Any) -> None:
-    """f32 ids[M, A] = where choice[M, E] is largest, the largest first; f32 weights[M, A] = scores[M, E] there.
-
-    The weights are divided by their sum where that is asked for, and multiplied by a number in the end. Where fewer
-    than A values compare as numbers, the rest of the ids are -1 with weight 0. Operands: 3 f32 choice, 4 f32 scores,
-    5 f32 ids, 6 f32 weights, 7 M, 8 E, 9 A, 10 is 1 to divide, 11 the number in units of 1e-12.
-    """
-    choice, scores, ids, weights, M, E, A = a[3], a[4], a[5], a[6], a[7], a[8], a[9]
-    scale = np.float32(a[11] * 1e-12)
-    lanes = act.shape[2]
-    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):
-        for m in range(M):
-            for lane in range(lanes):
+                    largest = max(largest, widen(acc[block, x + m * E + e, lane]))
                 total = np.float32(0.0)
-                last, last_id = np.float32(np.inf), -1
-                for i in range(A):
-                    best, best_id = np.float32(-np.inf), -1
-                    for e in range(E):
-                        value = f32[block, choice + m * E + e, lane]
-                        fresh = value < last or (value == last and e > last_id)
-                        if fresh and (value > best or best_id < 0):
-                            best, best_id = value, e
-                    weight = np.float32(0.0)
-                    if best_id >= 0:
-                        weight = f32[block, scores + m * E + best_id, lane]
-                        last, last_id = best, best_id
-                    f32[block, ids + m * A + i, lane] = np.float32(best_id)
-                    f32[block, weights + m * A + i, lane] = weight
-                    total += weight
-                divisor = total + LEAST_SUM if a[10] == 1 else np.float32(1.0)
-                for i in range(A):
-                    f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale
+            for e in range(E):
+                logit = widen(acc[block, x + m * E + e, lane])
+                if sigmoid == SOFTMAX:
+                    score = np.exp(logit - largest)
+                    total += score
+                else:
+                    score = np.float32(1.0) / (np.float32(1.0) + np.exp(-logit))
+                f32[block, out + m * E + e, lane] = score
+            for e in range(E):
+                f32[block, out + m * E + e, lane] /= total
+
+
+def router_correct(block, f32, x, correction, out, M, E):
+    """out[M, E] = x[M, E] + correction[E]."""
+    lanes = f32.shape[2]
+    for m in range(M):
+        for e in range(E):
+            for lane in range(lanes):
+                f32[block, out + m * E + e, lane] = f32[block, x + m * E + e, lane] + f32[block, correction + e, lane]
+
+
+def router_limit(block, f32, x, out, M, E, groups, kept, best):
+    """out[M, E] = x[M, E] in the ``kept`` best of a token's ``groups`` equal stretches, the lowest value in the others.
+
+    A group counts as the sum of its two best, which stands in best[groups] then; on a tie the earlier one is better.
+    """
+    size = E // groups
+    lanes = f32.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            for g in range(groups):
+                first, second = LOWEST, LOWEST
+                for e in range(x + m * E + g * size, x + m * E + (g + 1) * size):
+                    value = f32[block, e, lane]
+                    if value > first:
+                        first, second = value, first
+                    elif value > second:
+                        second = value
+                f32[block, best + g, lane] = first + second if size > 1 else first
+            for g in range(groups):
+                mine = f32[block, best + g, lane]
+                better = 0
+                for other in range(groups):
+                    value = f32[block, best + other, lane]
+                    if value > mine or (value == mine and other < g):
+                        better += 1
+                for e in range(m * E + g * size, m * E + (g + 1) * size):
+                    f32[block, out + e, lane] = f32[block, x + e, lane] if better < kept else LOWEST
+
+
+def router_choose(block, f32, choice, scores, ids, weights, M, E, A, divided, scale_pico):
+    """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
+
+    The weights are divided by their sum where ``divided`` is 1, and multiplied by the scale in the end. Where fewer
+    than A values compare as numbers, the rest of the ids are -1 with weight 0.
+    """
+    scale = np.float32(scale_pico * 1e-12)
+    lanes = f32.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            total = np.float32(0.0)
+            last, last_id = np.float32(np.inf), -1
+            for i in range(A):
+                best, best_id = np.float32(-np.inf), -1
+                for e in range(E):
+                    value = f32[block, choice + m * E + e, lane]
+                    fresh = value < last or (value == last and e > last_id)
+                    if fresh and (value > best or best_id < 0):
+                        best, best_id = value, e
+                weight = np.float32(0.0)
+                if best_id >= 0:
+                    weight = f32[block, scores + m * E + best_id, lane]
+                    last, last_id = best, best_id
+                f32[block, ids + m * A + i, lane] = np.float32(best_id)
+                f32[block, weights + m * A + i, lane] = weight
+                total += weight
+            divisor = total + LEAST_SUM if divided == 1 else np.float32(1.0)
+            for i in range(A):
+                f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale

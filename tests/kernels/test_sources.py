@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -11,10 +12,9 @@ import pytest
 import wse_kernels
 from wse.isa.activation import ACTIVATIONS
 from wse.isa.instructions import CODES, kernel_named
-from wse.isa.instructions import KERNELS as RECORDS
-from wse.isa.operands import FIRST_OPERAND
+from wse.isa.operands import FIRST_OPERAND, VIEWS
 from wse.number_formats import CODINGS
-from wse_kernels import _codes, attention, elementwise, oracle, transfers
+from wse_kernels import _blocks, _codes, activation, attention, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import compute
 from wse_kernels.oracle import elementwise as elementwise_oracle
@@ -29,7 +29,9 @@ from wse_mappings.schedule import Arrival
 
 PACKAGE = Path(wse_kernels.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-KERNEL_FILES = sorted(p for p in PACKAGE.glob("*.py") if p.stem not in ("__init__", "_codes", "_jit", "library"))
+KERNEL_FILES = sorted(
+    p for p in PACKAGE.glob("*.py") if p.stem not in ("__init__", "_blocks", "_codes", "_jit", "library")
+)
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:
@@ -51,7 +53,8 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-KERNELS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
+FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
+KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith("_")}
 ORACLE_FILES = (
     compute,
     elementwise_oracle,
@@ -64,20 +67,15 @@ ORACLE_FILES = (
 ORACLES = {name: node for module in ORACLE_FILES for name, node in functions(Path(module.__file__)).items()}
 
 
-def subscripts(function: ast.FunctionDef, array: str) -> list[ast.expr]:
-    """What stands in the brackets of every ``array[...]``."""
+def subscripts(name: str, array: str) -> list[ast.expr]:
+    """What stands in the brackets of every ``array[...]`` of a kernel, and of the helpers that it calls."""
+    nodes = list(ast.walk(FUNCTIONS[name]))
+    calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return [
         node.slice
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array
-    ]
-
-
-def test_kernels_that_read_counters_are_named() -> None:
-    """The compiler has them go by one user's counters at a time."""
-    assert {name for name in COMPUTE if subscripts(KERNELS[name], "ctl")} == {
-        record.name for record in RECORDS if record.counters
-    }
+    ] + [subscript for helper in calls & set(FUNCTIONS) for subscript in subscripts(helper, array)]
 
 
 def test_numba_is_imported_in_one_file() -> None:
@@ -103,9 +101,17 @@ def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("name", COMPUTE)
-def test_compute_kernels_and_oracles_share_the_operand_convention(name: str) -> None:
-    assert parameters(KERNELS[name]) == ["act", "wgt", "acc", "f32", "raw", "ctl", "a"]
+def test_a_kernel_has_the_operands_and_views_of_its_record_and_an_oracle(name: str) -> None:
+    record, taken = kernel_named(name), inspect.signature(COMPUTE[name]).parameters
+    assert _blocks.operands_of(COMPUTE[name]) == tuple(record.views)
+    assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}
+    assert ("ctl" in taken) == record.counters
     assert parameters(ORACLES[name]) == ["pes", "ctl", "a"]
+
+
+def test_kernels_and_records_have_one_order() -> None:
+    assert tuple(COMPUTE) == tuple(CODES)
+    assert _blocks.FIRST_OPERAND == FIRST_OPERAND
 
 
 @pytest.mark.parametrize("name", TRANSFER)
@@ -119,25 +125,6 @@ def test_transfer_oracles_take_memory_and_element_type_for_a_view(name: str) -> 
 @pytest.mark.parametrize("name", TIMING)
 def test_timing_kernels_have_an_oracle_of_the_same_operands(name: str) -> None:
     assert parameters(KERNELS[name]) == parameters(functions(Path(wavelet_oracle.__file__))[name])
-
-
-def test_the_compiler_knows_exactly_the_compute_kernels() -> None:
-    assert set(CODES) == set(COMPUTE)
-
-
-@pytest.mark.parametrize("name", COMPUTE)
-def test_a_kernel_reads_its_operands_and_no_more(name: str) -> None:
-    used = {s.value for s in subscripts(KERNELS[name], "a") if isinstance(s, ast.Constant)}
-    last = FIRST_OPERAND + len(kernel_named(name).operands) - 1
-    only_for_the_cycle_model = {10} if name == "kv_append" else set()
-    assert used == set(range(last + 1)) - only_for_the_cycle_model
-
-
-@pytest.mark.parametrize("name", COMPUTE)
-def test_a_docstring_counts_the_operands_that_the_compiler_names(name: str) -> None:
-    text = (ast.get_docstring(KERNELS[name]) or "").partition("Operands:")[2].replace("1e-12", "").replace("1e-18", "")
-    counted = {int(n) for n in re.findall(r"\b\d+\b", text) if int(n) >= FIRST_OPERAND}
-    assert counted == set(range(FIRST_OPERAND, FIRST_OPERAND + len(kernel_named(name).operands)))
 
 
 def control_words() -> dict[int, str]:
@@ -182,7 +169,7 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
 )
 def test_a_kernel_reads_the_control_words_of_its_purpose(name: str, words: set[int]) -> None:
     """Words that a kernel writes as numbers; ``OLDEST`` and ``SLOTS`` are checked by value above."""
-    read = [s.elts[1] for s in subscripts(KERNELS[name], "ctl") if isinstance(s, ast.Tuple)]
+    read = [s.elts[1] for s in subscripts(name, "ctl") if isinstance(s, ast.Tuple)]
     assert {word.value for word in read if isinstance(word, ast.Constant)} == words
 
 
@@ -195,8 +182,8 @@ def test_arrivals_have_one_numbering() -> None:
 
 
 def test_activation_functions_have_one_numbering() -> None:
-    assert elementwise.ACTIVATIONS == ACTIVATIONS
-    numbered = ("silu", elementwise.SILU), ("gelu_tanh", elementwise.GELU_TANH), ("gelu", elementwise.GELU)
+    assert activation.ACTIVATIONS == ACTIVATIONS
+    numbered = ("silu", activation.SILU), ("gelu_tanh", activation.GELU_TANH), ("gelu", activation.GELU)
     assert all(ACTIVATIONS[number] == name for name, number in numbered)
     for name in ("GELU_TANH", "GELU", "CLAMPED_SILU"):
         assert ACTIVATIONS[getattr(elementwise_oracle, name)] == name.lower()
@@ -205,7 +192,7 @@ def test_activation_functions_have_one_numbering() -> None:
 def test_codings_have_one_numbering() -> None:
     """The oracle and the cycle model count them as the compiler does."""
     assert list(CODINGS) == ["int8", "fp8", "int4"]
-    assert (list(CODINGS).index("int8"), list(CODINGS).index("int4")) == (_codes.INT8, _codes.INT4)
+    assert [list(CODINGS).index(name) for name in ("int8", "fp8", "int4")] == [_codes.INT8, _codes.FP8, _codes.INT4]
 
 
 def test_the_rounding_rules_are_written_down() -> None:

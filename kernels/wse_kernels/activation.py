@@ -1,0 +1,49 @@
+"""The activation functions of feed-forward layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wse_kernels._jit import narrow, widen
+
+ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
+"""Activation functions in the order of their numbers; the sources of their definitions are those of `activate`."""
+
+SILU, GELU_TANH, GELU = range(3)
+ROOT_2_BY_PI, ROOT_HALF = np.float32(math.sqrt(2.0 / math.pi)), np.float32(math.sqrt(0.5))
+LIMIT, STEEPNESS = np.float32(7.0), np.float32(1.702)  # of clamped_silu
+
+
+def activate(block, act, acc, x, out, M, n, function, gated):
+    """out[M, n] = f(x[M, n]), or where ``gated`` is 1 f(gate[M, n]) * up[M, n]; x is then gate and up, ``[M, 2 n]``.
+
+    Both are rounded to the element type first. f is ``ACTIVATIONS[function]``: x * sigmoid(x) (SiLU, arXiv 1702.03118);
+    x times the normal distribution, by tanh or by erf (GELU, arXiv 1606.08415); or x * sigmoid(1.702 x) with x at most
+    7, which multiplies one more than an up that is held to -7 to 7 (github.com/openai/gpt-oss, swiglu).
+    """
+    one = np.float32(1.0)
+    width = (1 + gated) * n
+    lanes = act.shape[2]
+    for m in range(M):
+        for e in range(n):
+            for lane in range(lanes):
+                like = act[block, out + m * n + e, lane]
+                gate = widen(narrow(widen(acc[block, x + m * width + e, lane]), like))
+                if function == SILU:
+                    value = gate / (one + np.exp(-gate))
+                elif function == GELU_TANH:
+                    inner = ROOT_2_BY_PI * (gate + np.float32(0.044715) * gate * gate * gate)
+                    value = np.float32(0.5) * gate * (one + np.tanh(inner))
+                elif function == GELU:
+                    value = np.float32(0.5) * gate * (one + np.float32(math.erf(gate * ROOT_HALF)))
+                else:
+                    gate = min(gate, LIMIT)
+                    value = gate / (one + np.exp(-STEEPNESS * gate))
+                if gated == 1:
+                    up = widen(narrow(widen(acc[block, x + m * width + n + e, lane]), like))
+                    if function > GELU:
+                        up = min(max(up, -LIMIT), LIMIT) + one
+                    value = value * up
+                act[block, out + m * n + e, lane] = narrow(value, like)
