@@ -21,7 +21,7 @@ from wse_traces.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "one user": {"prompt": "Once upon a time"},
-    "three users": {"prompts": ("Once", "Once upon a time, there", "Tim")},
+    "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},
     "two wafers": {"prompt": "Once upon", "wafers": 2},
     "recorded": {"prompt": "Once", "record": "activations=head"},
 }

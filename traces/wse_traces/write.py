@@ -56,7 +56,7 @@ class TraceWriter:
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()
         self._flush_took_s = 0.0
-        self._published = self._together = False
+        self._published = self._in_transaction = False
         self._file = open_for_append(self._disk.path)
         self._datasets: dict[str, WrittenDataset] = {}
         self._open = True  # which HDF5 tells too, but slowly
@@ -86,16 +86,16 @@ class TraceWriter:
         return self._appended(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Rows of several tables that readers find all of or none; an error drops them, and nothing may follow it."""
-        before, rows, self._waiting, self._together = self._waiting, self._rows.copy(), {}, True
+    def transaction(self) -> Iterator[None]:
+        """Open a transaction: readers find all rows of it or none; an error drops them, and nothing may follow it."""
+        before, rows, self._waiting, self._in_transaction = self._waiting, self._rows.copy(), {}, True
         try:
             yield
             for table, parts in self._waiting.items():
                 before.setdefault(table, []).extend(parts)
             rows = self._rows
         finally:
-            self._waiting, self._rows, self._together = before, rows, False
+            self._waiting, self._rows, self._in_transaction = before, rows, False
         self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:
@@ -266,7 +266,7 @@ class TraceWriter:
     def _flush_if_due(self) -> None:
         now = time.monotonic()
         pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_SHARE, _FLUSH_SHARE * (now - self._started))
-        if not self._together and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
+        if not self._in_transaction and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
             self.flush()
 
     def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:

@@ -84,7 +84,7 @@ class _Passes:
             shifts = self._fabric.shifted(each.slots, [rows for _, passing in uses for rows in passing])
             mean, over = np.divmod(shifts, each.tokens)
             cost = replace(each.cost, words=each.cost.words + mean[:, 0], hops=each.cost.hops + mean[:, 1])
-            with self._recorder.writer.together():
+            with self._recorder.writer.transaction():
                 schedule = self._recorder.schedule(phase, cost, each.slots, ())
                 done = self._passes(phase, schedule, cost, uses)
                 self._recorder.write_shifts(phase, done[-1], *over.T[:, np.newaxis])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from wse.errors import UnknownName
 from wse.record.run import RunRecorder
@@ -16,6 +16,7 @@ CONTINUE: Final = "continue"
 POLICIES: Final = (STOP, CONTINUE)
 """What a run does when its trace cannot be written: it ends, or goes on without one."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -29,33 +30,33 @@ class TraceKeeper:
     """A context manager around the recorder of a run, which is None where there is no trace, or no longer one."""
 
     def __init__(
-        self, opened: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
+        self, open_recorder: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
     ) -> None:
-        """``opened`` opens the recorder; ``on_warning`` hears why a run goes on without.
+        """Open the recorder where there is one; ``on_warning`` hears why a run goes on without.
 
         Raises: TraceError where there can be none, and the policy is to stop.
         """
         self.recorder: RunRecorder | None = None
         self.lost: dict[str, Any] = {}
         self._policy, self._on_warning = policy, on_warning
-        if opened is not None:
+        if open_recorder is not None:
             try:
-                self.recorder = opened()
+                self.recorder = open_recorder()
             except TraceError as error:
                 self._go_on_without(error)
 
-    def write(self, call: Callable[[RunRecorder], T], otherwise: T) -> T:
-        """What ``call`` gives for the recorder; ``otherwise`` where there is none.
+    def write(self, method: Callable[Concatenate[RunRecorder, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call a method of the recorder, such as ``RunRecorder.add_token``; None where there is no recorder.
 
-        Raises: TraceError where it can no longer be written, and the policy is to stop.
+        Raises: TraceError where the trace can no longer be written, and the policy is to stop.
         """
         if self.recorder is None:
-            return otherwise
+            return None
         try:
-            return call(self.recorder)
+            return method(self.recorder, *args, **kwargs)
         except TraceError as error:
             self._go_on_without(error)
-            return otherwise
+            return None
 
     def _go_on_without(self, error: TraceError) -> None:
         if self._policy == STOP:
@@ -75,6 +76,6 @@ class TraceKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self.write(lambda recorder: recorder.__exit__(None, None, None), None)
+            self.write(RunRecorder.__exit__, None, None, None)
         elif self.recorder is not None:
             self.recorder.__exit__(kind, error, trace)

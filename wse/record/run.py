@@ -29,10 +29,10 @@ from wse_traces.token_rows import Token
 
 MOST_PASSES: Final = 64
 MOST_S: Final = 0.25
-"""How many passes wait, and how long, until they are written down together: alone each costs three times as much."""
+"""How many passes wait, and how long, until they are written in one go: one by one they cost three times as much."""
 
 
-class _Ran(NamedTuple):
+class _PhaseRun(NamedTuple):
     """One run of a phase."""
 
     number: int
@@ -42,11 +42,11 @@ class _Ran(NamedTuple):
     pairs: Pairs
     start: float
     wall_s: float
-    made: list[tuple[int, Values]]
+    outputs: list[tuple[int, Values]]
 
     @property
-    def alike(self) -> tuple[Hashable, ...]:
-        """Equal for passes that wait and differ in cache shifts alone; with a choice of experts none do."""
+    def sequence_key(self) -> tuple[Hashable, ...]:
+        """Equal keys mean that passes differ in cache shifts alone; with a choice of experts no two do."""
         return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 
 
@@ -58,8 +58,8 @@ class RunRecorder(Recorder):
         sampling = prepared.request.sampling
         options = {"command": "run", **asdict(sampling)}
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
-        self._made: list[tuple[int, Values]] = []
-        self._ran: list[_Ran] = []
+        self._outputs: list[tuple[int, Values]] = []
+        self._waiting: list[_PhaseRun] = []
         self._tokens: list[Token] = []
         self._passes, self._wrote_at = 0, time.monotonic()
 
@@ -71,30 +71,30 @@ class RunRecorder(Recorder):
                 self.write_waiting()
         super().__exit__(kind, error, trace)
 
-    def made(self, op: int, values: Values) -> None:
-        """What an op made in the pass that runs, which is written with it."""
-        self._made.append((op, values))
+    def add_op_output(self, op: int, values: Values) -> None:
+        """Add what an op made in the pass that runs; it is written with the pass."""
+        self._outputs.append((op, values))
 
-    def prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
-        """The tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
+    def add_prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
+        """Add the tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
         for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
             self._tokens.append(Token(token, text, True, index, position, user))  # noqa: FBT003
         self._write_if_due()
 
-    def passed(
+    def add_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> int:
-        """One run of a phase, whose tokens chose experts as ``pairs`` says; its index among the passes."""
+        """Add one run of a phase, whose tokens chose experts as ``pairs`` says; its index among the passes."""
         number, self._passes = self._passes, self._passes + 1
-        made, self._made = self._made, []
-        self._ran.append(_Ran(number, phase_index, use, cost, pairs, start, wall_s, made))
+        outputs, self._outputs = self._outputs, []
+        self._waiting.append(_PhaseRun(number, phase_index, use, cost, pairs, start, wall_s, outputs))
         self._write_if_due()
         return number
 
-    def token(
+    def add_token(
         self, user: int, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float
     ) -> None:
-        """One generated token."""
+        """Add one generated token."""
         place = {"pass_index": pass_index, "position": position, "sequence": user}
         self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
@@ -109,30 +109,30 @@ class RunRecorder(Recorder):
 
         Raises: TraceError when it cannot be written.
         """
-        ran, tokens = self._ran, self._tokens
-        self._ran, self._tokens, self._wrote_at = [], [], time.monotonic()
-        for _, alike in groupby(ran, key=lambda each: each.alike):
-            with self.writer.together():
-                self._write_passes(list(alike))
+        waiting, tokens = self._waiting, self._tokens
+        self._waiting, self._tokens, self._wrote_at = [], [], time.monotonic()
+        for _, runs in groupby(waiting, key=lambda run: run.sequence_key):
+            with self.writer.transaction():
+                self._write_passes(list(runs))
         if tokens:
             self.writer.append_tokens(*tokens)
 
-    def _write_passes(self, alike: list[_Ran]) -> None:
+    def _write_passes(self, runs: list[_PhaseRun]) -> None:
         """Passes after each other that differ in cache shifts alone."""
-        first, (slots, _) = alike[0], alike[0].use
+        first, (slots, _) = runs[0], runs[0].use
         routed = self._program.phases[first.phase].steps.routed.any()
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
         key = blake2b(chosen, digest_size=16).digest()
         schedule = self.schedule(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
-        uses, starts, walls = ([getattr(each, name) for each in alike] for name in ("use", "start", "wall_s"))
+        uses, starts, walls = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
         self.passes(first.phase, schedule, first.cost, uses, starts, first.pairs, walls)
-        words, hops = (np.stack([getattr(each.cost, name) for each in alike]) for name in ("words", "hops"))
+        words, hops = (np.stack([getattr(run.cost, name) for run in runs]) for name in ("words", "hops"))
         self.write_shifts(first.phase, first.number, words, hops)
         self.experts.write(first.number, first.pairs)
-        for each in alike:
-            for op, values in each.made:
-                self.writer.append_tensor(values, pass_index=each.number, op=op)
+        for run in runs:
+            for op, values in run.outputs:
+                self.writer.append_tensor(values, pass_index=run.number, op=op)
 
     def _write_if_due(self) -> None:
-        if len(self._ran) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:
+        if len(self._waiting) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:
             self.write_waiting()

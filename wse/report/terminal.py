@@ -12,25 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from wse.errors import WseError
+from wse.report import colours
 
 WIDEST: Final = 100
 INDENT: Final = 2
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 
-COLOURS: Final = {
-    "code": "bright_black",
-    "weights": "blue",
-    "kv": "magenta",
-    "activations": "cyan",
-    "buffers": "yellow",
-    "free": "green",
-    "compute": "green",
-    "launch": "yellow",
-    "hops": "cyan",
-    "relays": "blue",
-    "crossing": "magenta",
-    "host": "red",
-}
+COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colours.USES).items()}
+"""The style of each cause and use."""
 
 
 def console_on(stream: TextIO) -> Console:

@@ -113,10 +113,10 @@ def test_a_page_allows_its_own_script_and_style_only() -> None:
 
 
 def test_every_script_of_the_package_is_on_the_page() -> None:
-    held = {item.name for item in files("wse.inspect.page").iterdir() if item.name.endswith(".js")}
+    held = {item.name for item in files("wse.inspect.page").joinpath("script").iterdir() if item.name.endswith(".js")}
     assert set(SCRIPTS) == held
     for name in SCRIPTS:
-        text = (files("wse.inspect.page") / name).read_text(encoding="utf-8")
+        text = (files("wse.inspect.page") / "script" / name).read_text(encoding="utf-8")
         assert "innerHTML" not in text, name
         assert "insertAdjacentHTML" not in text, name
         assert "</script" not in text, name

@@ -14,6 +14,7 @@ import matplotlib as mpl
 from wse.inspect.page.gather import view_trace
 from wse.inspect.page.pack import Packer
 from wse.report.as_json import Report, as_json
+from wse.report.colours import style_variables
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
 
 SCRIPTS: Final = (
@@ -51,8 +52,8 @@ def view_page(paths: list[Path]) -> bytes:
     """
     pack = Packer()
     traces = [view_trace(path, pack) for path in paths]
-    script = "\n".join(_text(name) for name in SCRIPTS)
-    style = _text("style.css")
+    script = "\n".join(_text(f"script/{name}") for name in SCRIPTS)
+    style = style_variables() + _text("style.css")
     data = {
         "traces": traces,
         "blobs": pack.blobs,

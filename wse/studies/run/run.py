@@ -78,9 +78,9 @@ def run(
     checkpoint = checkpoint_of(loaded, prepared.request.model)
     started = time.perf_counter()
     digest = program.digest()
-    opened = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
+    open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
     try:
-        with TraceKeeper(opened, trace_policy, on_warning) as keeper:
+        with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
             engine = make_backend(
                 program,
                 loaded.spec,
@@ -88,17 +88,17 @@ def run(
                 _draws(prepared, program),
                 allow_nonfinite=prepared.request.allow_nonfinite,
                 watched=record,
-                hear=lambda op, values: keeper.write(lambda recorder: recorder.made(op, values), None),
+                hear=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
             )
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             result = session.result(digest, time.perf_counter() - started)
             if keeper.recorder is not None:
-                logged = keeper.write(session.log_wavelets, None) if wavelets else None
+                logged = keeper.write(session.log_wavelets) if wavelets else None
                 result = replace(result, trace=str(trace), wavelets=logged)
                 summary = result.to_dict()
-                keeper.write(lambda recorder: recorder.finish(session.clock, session.load, summary), None)
+                keeper.write(RunRecorder.finish, session.clock, session.load, summary)
     except TraceError as error:
         raise BadTrace(str(error)) from error
     return replace(result, **keeper.lost)
@@ -125,7 +125,7 @@ class _Session:
         self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
         self.load = ExpertLoad()
         self.wall_s = 0.0
-        self._last_pass = 0  # in the trace
+        self._last_pass = 0  # in the trace, where there is one
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
         sink = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
         self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
@@ -158,8 +158,7 @@ class _Session:
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
                 answer.logits = self.engine.logits[user]
-            prompt = (user, answer.prompt, answer.read(), passes[user])
-            self.keeper.write(lambda recorder, prompt=prompt: recorder.prompt(*prompt), None)  # type: ignore[misc]
+            self.keeper.write(RunRecorder.add_prompt, user, answer.prompt, answer.read(), passes[user])
             self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
 
     def _next(self) -> None:
@@ -186,17 +185,14 @@ class _Session:
         answer = self.answers[user]
         text = answer.add(token)
         position = len(answer.prompt) + len(answer.tokens) - 1
-        self.keeper.write(
-            lambda recorder: recorder.token(user, token, text, pass_index, position, cycles, wall_s), None
-        )
+        self.keeper.write(RunRecorder.add_token, user, token, text, pass_index, position, cycles, wall_s)
 
     def _passed(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> None:
         """Record a pass."""
-        self._last_pass = self.keeper.write(
-            lambda recorder: recorder.passed(phase_index, use, cost, pairs, start, wall_s), self._last_pass
-        )
+        added = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, pairs, start, wall_s)
+        self._last_pass = added or 0
 
     def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:
         """Carry out the last pass wavelet by wavelet, and log its moves."""

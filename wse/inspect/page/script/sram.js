@@ -21,10 +21,10 @@ function ownerOf(trace, at) {
         trace,
         trace.stages.map((stage, index) => {
           const same = (name) => (other) => other[name] === stage[name];
-          const alike = (other) =>
+          const isEqual = (other) =>
             ["row", "col", "rows", "cols", "first_layer", "last_layer"].every((name) => same(name)(other));
-          const held = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
-          return held(index) ? index : trace.stages.findIndex((other, index_) => alike(other) && held(index_));
+          const hasBuffers = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
+          return hasBuffers(index) ? index : trace.stages.findIndex((other, index_) => isEqual(other) && hasBuffers(index_));
         }),
       )
       .get(trace);
@@ -90,24 +90,24 @@ function sramMap(trace, at) {
     bar.style.fill = `var(--use-${DATA.uses[buffer.use]})`;
     return bar;
   });
-  let each = 8; // KiB between marks
-  while (size > 12 * 1024 * each) each *= 2;
-  const marks = Array.from({ length: Math.floor(size / (1024 * each)) + 1 }, (_, mark) =>
+  let kibibytes = 8; // between marks
+  while (size > 12 * 1024 * kibibytes) kibibytes *= 2;
+  const marks = Array.from({ length: Math.floor(size / (1024 * kibibytes)) + 1 }, (_, mark) =>
     svg(
       "text",
       {
-        x: x(1024 * each * mark),
+        x: x(1024 * kibibytes * mark),
         y: height - 4,
         class: "mark",
-        "text-anchor": mark === 0 ? "start" : x(1024 * each * mark) > BAR.width - 20 ? "end" : "middle",
+        "text-anchor": mark === 0 ? "start" : x(1024 * kibibytes * mark) > BAR.width - 20 ? "end" : "middle",
       },
-      `${each * mark} KiB`,
+      hexadecimal(1024 * kibibytes * mark),
     ),
   );
   const used = buffers.map((buffer) => [
     buffer.name,
     DATA.uses[buffer.use],
-    `0x${buffer.address.toString(16).padStart(4, "0")}`,
+    hexadecimal(buffer.address),
     whole(buffer.bytes),
     buffer.dtype,
     buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always",
@@ -144,7 +144,7 @@ function sramMap(trace, at) {
 function bufferLines(buffer) {
   return [
     buffer.name,
-    `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${whole(buffer.address)}`,
+    `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${hexadecimal(buffer.address)}`,
     buffer.live.length ? `needed by ${[...new Set(buffer.live)].join(" to ")}` : "always there",
   ];
 }
@@ -174,17 +174,17 @@ function colourTable(trace, wafer, row, col) {
 // values: the PE's own numbers, by quantity
 function pePanel(trace, wafer, row, col, values) {
   const at = stageAt(trace, wafer, row, col);
-  const told = [["stage", stageName(trace, at)]];
-  if (at >= 0) told.push(["tile", tileName(trace, at, row, col).slice(5)]);
+  const lines = [["stage", stageName(trace, at)]];
+  if (at >= 0) lines.push(["tile", tileName(trace, at, row, col).slice(5)]);
   const op = at >= 0 ? busiestOp(trace, at, "compute") : "";
-  if (op) told.push(["busiest", op]);
-  if (trace.mesh) told.push(["links", "of the fabric at this row and column, where PEs are dead"]);
-  for (const [name, value] of values) told.push([QUANTITIES[name].label, `${whole(value)} ${QUANTITIES[name].unit}`]);
+  if (op) lines.push(["busiest", op]);
+  if (trace.mesh) lines.push(["links", "of the fabric at this row and column, where PEs are dead"]);
+  for (const [name, value] of values) lines.push([QUANTITIES[name].label, `${whole(value)} ${QUANTITIES[name].unit}`]);
   return el(
     "div",
     {},
     el("h3", {}, `${COMPARED ? `${trace.letter}: ` : ""}PE ${row}, ${col} of wafer ${wafer}`),
-    facts(told),
+    facts(lines),
     at >= 0 ? sramMap(trace, at) : el("p", { class: "note" }, "Nothing is placed here."),
     colourTable(trace, wafer, row, col),
   );

@@ -29,6 +29,11 @@ function amount(number, unit) {
   return unit === "B" ? `${letter ? text.slice(0, -1) : text} ${letter}B` : `${text} ${unit}`;
 }
 
+// An address in SRAM, as everywhere where people read one.
+function hexadecimal(address) {
+  return `0x${address.toString(16).padStart(4, "0")}`;
+}
+
 function percent(part, all) {
   if (!all) return "0 %";
   const share = (100 * part) / all;

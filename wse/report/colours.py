@@ -1,0 +1,51 @@
+"""Colours of causes of cycles and of uses of SRAM: the same on a terminal, in pages and in pictures.
+
+Hues that colour-blind people can tell apart.
+Source: Okabe and Ito, Color Universal Design, 2008 (jfly.uni-koeln.de/color).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Colour(NamedTuple):
+    """A colour in hexadecimal: on a light ground and on a terminal, and on the dark ground of a page."""
+
+    light: str
+    dark: str
+
+
+_BLUE = Colour("#0072b2", "#3f9bdc")
+_SKY_BLUE = Colour("#56b4e9", "#8fd0f5")
+_ORANGE = Colour("#e69f00", "#f0b429")
+_VERMILION = Colour("#d55e00", "#ec7a35")
+_GREEN = Colour("#009e73", "#2bbd92")
+_PINK = Colour("#cc79a7", "#dd95bd")
+_GREY = Colour("#8b949e", "#8b949e")
+
+CAUSES: Final = {
+    "hops": _BLUE,
+    "relays": _SKY_BLUE,
+    "compute": _ORANGE,
+    "launch": _VERMILION,
+    "crossing": _GREEN,
+    "host": _PINK,
+}
+USES: Final = {
+    "code": _GREY,
+    "weights": _BLUE,
+    "kv": _ORANGE,
+    "activations": _GREEN,
+    "buffers": _PINK,
+    "free": _SKY_BLUE,
+}
+
+
+def style_variables() -> str:
+    """The colours as variables of a style sheet, ``--cause-hops`` and so on, for the light and the dark theme."""
+    named = {f"cause-{name}": colour for name, colour in CAUSES.items()}
+    named |= {f"use-{name}": colour for name, colour in USES.items()}
+    light = " ".join(f"--{name}: {colour.light};" for name, colour in named.items())
+    dark = " ".join(f"--{name}: {colour.dark};" for name, colour in named.items())
+    return f':root {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'
