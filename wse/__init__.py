@@ -1,5 +1,28 @@
-"""wse: an emulator of SRAM-resident wafer-scale machines."""
+"""wse: an emulator of SRAM-resident wafer-scale machines.
+
+The commands are functions here: ``wse.estimate("llama-3-8b").decode.tokens_per_s_per_user``. See `wse.api`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wse.api import compare, compile, estimate, open_trace, run, sweep, validate
+
 __version__ = "0.1.0"
+
+__all__ = ["__version__", "compare", "compile", "estimate", "open_trace", "run", "sweep", "validate"]
+
+
+def __getattr__(name: str) -> Any:
+    """A function of `wse.api`, which is imported when one is first asked for: every module of wse imports this one."""
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module("wse.api"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

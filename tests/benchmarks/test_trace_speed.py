@@ -23,7 +23,7 @@ from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
@@ -53,10 +53,10 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path, by_size: BySize, say: Say) 
     prepared = replace(prepare(request), end_ids=())  # the model may not end its text
     program = compiled(prepared)
     path = tmp_path / "run.h5"
-    run(prepared, program, trace=path)  # kernels compile
+    execute(prepared, program, trace=path)  # kernels compile
     count = by_size(small=2, full=16)
     pairs = [
-        (cpu_s(partial(run, prepared, program)), cpu_s(partial(run, prepared, program, trace=path)))
+        (cpu_s(partial(execute, prepared, program)), cpu_s(partial(execute, prepared, program, trace=path)))
         for _ in range(count)
     ]
     ratios, size_mb = sorted(traced / plain for plain, traced in pairs), path.stat().st_size / 1e6

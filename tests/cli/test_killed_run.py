@@ -21,7 +21,7 @@ from wse.studies.compile.choose import compiled
 from wse.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse_traces import write
 
 folder = Path({folder!r})
@@ -42,10 +42,10 @@ def start(name):
     write.TraceWriter.flush = flush
     write._BUFFER_BYTES = 1 << 9  # a flush every token or so
     recording.MOST_PASSES = 1
-    run(prepared, program, trace=folder / name)
+    execute(prepared, program, trace=folder / name)
     os._exit(0)
 
-run(prepared, program)  # kernels are loaded
+execute(prepared, program)  # kernels are loaded
 began = time.monotonic()
 process, told = start("whole.h5")
 flushes = len(told.readlines())

@@ -17,7 +17,7 @@ from wse.program.program import Program
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 
 DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
 GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))
@@ -152,7 +152,7 @@ def test_the_same_seed_gives_the_same_text_on_any_mesh(
         texts = []
         for prepared, program in on_meshes:
             asked = replace(prepared.request, seed=seed, **options)
-            texts.append(run(replace(prepared, request=asked), program).tokens)
+            texts.append(execute(replace(prepared, request=asked), program).tokens)
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)
         by_seed.append(tuple(texts[0]))

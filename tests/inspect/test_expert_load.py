@@ -24,8 +24,8 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.summary import print_compilation
+from wse.studies.run.execute import execute
 from wse.studies.run.result import RunResult
-from wse.studies.run.run import run
 from wse.studies.run.summary import print_run
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import open_trace
@@ -68,7 +68,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """A run of it: its result, and its trace."""
     prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
-    return run(prepared, compiled(prepared), trace=path), path
+    return execute(prepared, compiled(prepared), trace=path), path
 
 
 @pytest.fixture(scope="module")

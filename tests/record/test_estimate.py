@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate, result_of, timed
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse_traces import Trace, open_trace, problems, schema
 
 PROMPT, NEW = 5, 26
@@ -45,12 +46,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     placed = dict(REQUESTS[request.param])
     batch = placed.pop("batch", 1)
     ids = tuple(range(3, 3 + PROMPT))
-    asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompts": (ids,) * batch}
+    asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
     prepared = prepare(RunRequest(model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
-    run(prepared, compiled(prepared), trace=folder / "run.h5")
+    execute(prepared, compiled(prepared), trace=folder / "run.h5")
     same = {"wafer": "wse2", "software": "tuned", "prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
     wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
-    estimate(wanted, trace=folder / "estimate.h5")
+    estimate(replace(wanted, trace=folder / "estimate.h5"))
     return folder / "run.h5", folder / "estimate.h5"
 
 
@@ -146,7 +147,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
 def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     request = EstimateRequest(model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report")
-    report = estimate(request, trace=path).to_dict()
+    report = estimate(replace(request, trace=path)).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         free = trace.column("sram/bytes_per_pe")[:, schema.USES.index("free")]

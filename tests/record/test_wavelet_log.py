@@ -15,7 +15,7 @@ from wse.program.program import Program
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse_traces import open_trace, problems
 from wse_traces.replay import wavelet_cycles, wavelet_link_words, wavelet_passes
 
@@ -32,7 +32,7 @@ def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
 def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
     prepared, program = compile_(tmp_path, new_tokens=new_tokens)
     path = tmp_path / "run.h5"
-    report = run(prepared, program, trace=path, wavelets=True).to_dict()
+    report = execute(prepared, program, trace=path, wavelets=True).to_dict()
     assert problems(path) == []
     fabric = Fabric(program, prepared.wafer, prepared.software)
     cost: PhaseCost = fabric.decode_cost(len(PROMPT) + new_tokens - 2)
@@ -55,12 +55,12 @@ def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_token
 def test_a_log_needs_a_trace(tmp_path: Path) -> None:
     prepared, program = compile_(tmp_path, new_tokens=2)
     with pytest.raises(BadInput, match="the log of wavelets is kept in the trace, and none is written: give --trace"):
-        run(prepared, program, wavelets=True)
+        execute(prepared, program, wavelets=True)
 
 
 def test_a_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
     prepared, program = compile_(tmp_path, new_tokens=2, mesh="260x260", wafers=1)
     path = tmp_path / "run.h5"
     with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536"):
-        run(prepared, program, trace=path, wavelets=True)
+        execute(prepared, program, trace=path, wavelets=True)
     assert not list(tmp_path.glob("run.h5*"))

@@ -8,7 +8,7 @@ import pytest
 
 from wse.request.prepare_run import Prepared
 from wse.studies.compile.choose import compiled
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 
 
 def interrupted_run(prepared: Prepared, trace: Path, *, heard: int) -> Path:
@@ -21,5 +21,5 @@ def interrupted_run(prepared: Prepared, trace: Path, *, heard: int) -> Path:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(prepared, compiled(prepared), trace=trace, on_text=stop)
+        execute(prepared, compiled(prepared), trace=trace, on_text=stop)
     return trace.with_name(f"{trace.name}.partial")

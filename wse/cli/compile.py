@@ -20,14 +20,11 @@ def compile_(request: CompileRequest, json: opt.Json = False) -> None:  # noqa: 
       wse compile story --mapping pipeline --wafers 2 --context 512
     """
     from wse.report.as_json import as_json
-    from wse.request.prepare_run import prepare
-    from wse.studies.compile.choose import compiled
-    from wse.studies.compile.compile import placement
+    from wse.studies.compile.compile import compile_request
     from wse.studies.compile.summary import print_compilation
 
-    prepared = prepare(request.as_run())
-    report = placement(prepared, compiled(prepared))
+    result = compile_request(request)
     if json:
-        sys.stdout.write(as_json(report))
+        sys.stdout.write(as_json(result))
     else:
-        print_compilation(report, sys.stdout)
+        print_compilation(result, sys.stdout)

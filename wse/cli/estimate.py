@@ -30,12 +30,10 @@ def estimate(
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
     """
     from wse.report.progress import ESTIMATING, progress_on
-    from wse.request.trace_path import trace_path
     from wse.studies.estimate.estimate import estimate as estimated
 
-    path = trace_path(request.trace)
-    with progress_on(sys.stderr, ESTIMATING) as on_piece:
-        report = estimated(request, sensitivity=request.sensitivity, trace=path, on_piece=on_piece)
+    with progress_on(sys.stderr, ESTIMATING) as on_progress:
+        report = estimated(request, on_progress=on_progress)
     if json:
         from wse.report.as_json import as_json
 

@@ -24,37 +24,20 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --new-tokens 8 --wavelets --trace wavelets.h5
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """
-    from wse.record.keeper import check_policy
-    from wse.record.ops import recorded_ops
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, progress_on
     from wse.report.terminal import stream_text
-    from wse.request.prepare_run import prepare
-    from wse.request.trace_path import trace_path
-    from wse.studies.compile.choose import compiled
+    from wse.studies.run.run import run as execute
     from wse.studies.run.summary import print_run
 
-    path = trace_path(request.trace)
-    check_policy(request.trace_policy)
-    prepared = prepare(request, to_run=True)
-    ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
-    program = compiled(prepared)
-
-    from wse.studies.run.run import run as execute
-
-    with progress_on(sys.stderr, COMPILING) as on_ready, stream_text(sys.stdout) as on_text:
-        report = execute(
-            prepared,
-            program,
-            trace=path,
-            trace_policy=request.trace_policy,
-            record=ops,
-            wavelets=request.wavelets,
+    with progress_on(sys.stderr, COMPILING) as on_progress, stream_text(sys.stdout) as on_text:
+        result = execute(
+            request,
             on_text=(lambda text: None) if json else on_text,
             on_warning=lambda message: opt.warn(sys.stderr, message),
-            on_ready=on_ready,
+            on_progress=on_progress,
         )
     if json:
-        sys.stdout.write(as_json(report))
+        sys.stdout.write(as_json(result))
     else:
-        print_run(report, sys.stdout)
+        print_run(result, sys.stdout)

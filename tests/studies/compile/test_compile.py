@@ -19,7 +19,7 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.compile.summary import print_compilation
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 
 REQUESTS: list[dict[str, Any]] = [
     {},
@@ -73,7 +73,7 @@ def test_buffers_that_share_bytes_never_live_together(placed: tuple[Any, Program
 
 def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     prepared, program, report = placed
-    measured_run = run(prepared, program).to_dict()
+    measured_run = execute(prepared, program).to_dict()
     assert measured_run["prefill"] == report["prefill"]
     for same in ("model", "wafer", "system"):
         assert measured_run[same].items() <= report[same].items()

@@ -24,7 +24,7 @@ from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import Routing, estimate, estimate_of
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import Trace, open_trace
 
@@ -52,7 +52,7 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
     asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
     prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
-    executed = run(prepared, compiled(prepared)).to_dict()
+    executed = execute(prepared, compiled(prepared)).to_dict()
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = EstimateRequest(
         model=str(tmp_path / "config.json"),
@@ -108,7 +108,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     }
     prepared = Prepared(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compiled(prepared)
-    executed = run(prepared, program, trace=tmp_path / "run.h5").to_dict()
+    executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
     wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)

@@ -39,7 +39,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 @pytest.fixture(scope="module")
 def result(request_: EstimateRequest) -> EstimateResult:
-    return estimate(request_, sensitivity=True)
+    return estimate(replace(request_, sensitivity=True))
 
 
 @pytest.fixture(scope="module")

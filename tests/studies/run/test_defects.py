@@ -24,7 +24,7 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.estimate.estimate import estimate
-from wse.studies.run.run import run
+from wse.studies.run.execute import execute
 from wse.studies.run.summary import print_run
 from wse_traces import open_trace, problems
 from wse_traces.layers import layer_link_words
@@ -46,7 +46,7 @@ ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12}
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
     prepared = prepare(RunRequest(**ASKED))
-    tokens: list[int] = list(run(prepared, compiled(prepared)).users[0].tokens)
+    tokens: list[int] = list(execute(prepared, compiled(prepared)).users[0].tokens)
     return tokens
 
 
@@ -64,7 +64,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     options = {**REQUESTS[name], **ASKED}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
     path = tmp_path / "run.h5"
-    plain, result = run(whole, compiled(whole)).to_dict(), run(prepared, compiled(prepared), trace=path)
+    plain, result = execute(whole, compiled(whole)).to_dict(), execute(prepared, compiled(prepared), trace=path)
     found = result.to_dict()
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
     told = found["defects"]
@@ -103,7 +103,7 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
     prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
-    executed = run(prepared, compiled(prepared)).to_dict()
+    executed = execute(prepared, compiled(prepared)).to_dict()
     wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
     estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed)).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
@@ -165,4 +165,4 @@ def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     assert "--mesh" not in str(caught.value)
     prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4))
     with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
-        run(prepared, compiled(prepared), trace=tmp_path / "run.h5", wavelets=True)
+        execute(prepared, compiled(prepared), trace=tmp_path / "run.h5", wavelets=True)

@@ -11,7 +11,9 @@ from wse.program.memory_use import fullest_stage
 from wse.program.phase import Phase
 from wse.program.program import Buffer, Program
 from wse.program.steps import ROWS
-from wse.request.prepare_run import Prepared
+from wse.request.prepare_run import Prepared, prepare
+from wse.request.run_request import CompileRequest
+from wse.studies.compile.choose import compiled
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import (
@@ -31,6 +33,17 @@ from wse.studies.results.sram import sram_result, use_bytes
 from wse.studies.results.traffic import crossing_result, fabric_result
 
 HISTOGRAM_BINS = 12
+
+
+def compile_request(request: CompileRequest) -> CompileResult:
+    """Compile what a request names, and say where everything is.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: with the bytes and what would make it fit.
+    """
+    prepared = prepare(request.as_run())
+    return placement(prepared, compiled(prepared))
 
 
 def placement(prepared: Prepared, program: Program) -> CompileResult:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from wse.fabric.clock import Clock, Timed
 from wse.fabric.expert_costs import Pairs
@@ -16,6 +15,7 @@ from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import best, found
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
@@ -46,37 +46,34 @@ class Routing:
 def estimate(
     request: EstimateRequest,
     *,
-    sensitivity: bool = False,
-    trace: Path | None = None,
-    on_piece: OnPiece = lambda done, total, name: None,
+    on_progress: OnPiece = lambda done, total, name: None,
 ) -> EstimateResult:
     """Compile a request and time it.
 
     Args:
         request: The request.
-        sensitivity: Whether to add what another wafer would change.
-        trace: Where to write a trace; None writes none.
-        on_piece: Hears (done, all, name) before each piece of the work.
+        on_progress: Called with (done, all, name) before each piece of the work.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
         BadTrace: the trace cannot be written.
     """
+    trace = trace_path(request.trace)
     pieces = ["wafers", "layouts", "times"]
-    on_piece(0, len(pieces), pieces[0])
+    on_progress(0, len(pieces), pieces[0])
     prepared = prepare_estimate(request)
-    others = changed_requests(prepared) if sensitivity else {}
+    others = changed_requests(prepared) if request.sensitivity else {}
     pieces += [*others, *(["trace"] if trace else [])]
-    on_piece(1, len(pieces), pieces[1])
+    on_progress(1, len(pieces), pieces[1])
     choice = found(prepared)
-    on_piece(2, len(pieces), pieces[2])
+    on_progress(2, len(pieces), pieces[2])
     counted = timed(prepared, choice.program, None)
     result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
-    if sensitivity:
+    if request.sensitivity:
 
         def estimated(name: str, other: EstimateRequest) -> EstimateResult:
-            on_piece(pieces.index(name), len(pieces), name)
+            on_progress(pieces.index(name), len(pieces), name)
             prepared = prepare_estimate(other)
             return estimate_of(prepared, best(prepared).program)
 
@@ -84,10 +81,10 @@ def estimate(
     if trace is not None:
         from wse.record.estimate import write_estimate  # HDF5 is slow to load
 
-        on_piece(pieces.index("trace"), len(pieces), "trace")
+        on_progress(pieces.index("trace"), len(pieces), "trace")
         result = replace(result, trace=str(trace))
         write_estimate(trace, prepared, choice.program, counted, result.to_dict())
-    on_piece(len(pieces), len(pieces), "")
+    on_progress(len(pieces), len(pieces), "")
     return result
 
 

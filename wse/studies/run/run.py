@@ -1,252 +1,51 @@
-"""Compile, execute, time and trace: what ``wse run`` does."""
+"""A request for a run from its options to its result: what ``wse run`` does."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
-from wse.compiler.options import DECODE, PREFILL
-from wse.errors import BadInput, BadTrace
-from wse.execute.backend import Backend, MakeBackend
-from wse.execute.engine import Engine
-from wse.execute.sampling import Sampler
-from wse.execute.streams import Draw
-from wse.fabric.clock import Clock
-from wse.fabric.expert_costs import Pairs
-from wse.fabric.model import CacheUse, Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.inspect.expert_load import ExpertLoad
-from wse.program.program import Program
-from wse.record.keeper import STOP, TraceKeeper
-from wse.record.run import RunRecorder
-from wse.request.prepare_run import Prepared, checkpoint_of
-from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import decode_result, prefill_result
-from wse.studies.results.placement import model_result, system_result, wafer_result
-from wse.studies.results.sram import sram_result
-from wse.studies.results.traffic import crossing_result, fabric_result
-from wse.studies.run.answer import Answer, OnText
-from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
-from wse_traces.errors import TraceError
-
-OnReady = Callable[[int, int, str], None]
+from wse.record.keeper import check_policy
+from wse.record.ops import recorded_ops
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.request.trace_path import trace_path
+from wse.studies.compile.choose import compiled
+from wse.studies.run.answer import OnText
+from wse.studies.run.execute import OnReady, execute
+from wse.studies.run.result import RunResult
 
 
 def run(
-    prepared: Prepared,
-    program: Program,
+    request: RunRequest,
     *,
-    trace: Path | None = None,
-    trace_policy: str = STOP,
-    record: Sequence[int] = (),
-    wavelets: bool = False,
-    make_backend: MakeBackend = Engine,
     on_text: OnText = lambda text: None,
     on_warning: Callable[[str], None] = lambda message: None,
-    on_ready: OnReady = lambda done, total, name: None,
+    on_progress: OnReady = lambda done, total, name: None,
 ) -> RunResult:
-    """Execute a compiled request.
+    """Compile, execute, time and trace what a request asks for.
 
     Args:
-        prepared: The request.
-        program: Its Program.
-        trace: Where to write the trace; None writes none.
-        trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
-        record: Indices of ops, ascending; what they make is kept in the trace.
-        wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
-        make_backend: Makes what executes the Program.
-        on_text: Hears the prompt's text and then each stretch of generated text, where there is but one prompt.
-        on_warning: Hears why the run goes on without a trace.
-        on_ready: Hears (done, all, name) while kernels compile.
+        request: The request.
+        on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
+        on_warning: Called with what the user should know though the run goes on.
+        on_progress: Called with (done, all, name) while kernels compile.
 
     Raises:
-        BadModel: there are no weights to execute.
-        BadTrace: the trace cannot be written, and the policy is to stop.
-        BadInput: wavelets without a trace, on a region that is too large for them, or among dead PEs.
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: with the bytes and what would make it fit.
     """
-    if wavelets:
-        if prepared.meshes:
-            message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
-            raise BadInput(message)
-        from wse.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
-
-        check_loggable(program, prepared.wafer, traced=trace is not None)
-    loaded = prepared.loaded
-    checkpoint = checkpoint_of(loaded, prepared.request.model)
-    started = time.perf_counter()
-    digest = program.digest()
-    open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
-    try:
-        with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
-            engine = make_backend(
-                program,
-                loaded.spec,
-                checkpoint.rows,
-                _draws(prepared, program),
-                allow_nonfinite=prepared.request.allow_nonfinite,
-                watched=record,
-                hear=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-            )
-            engine.make_ready(on_ready)
-            session = _Session(prepared, program, engine, keeper, on_text)
-            session.generate()
-            result = session.result(digest, time.perf_counter() - started)
-            if keeper.recorder is not None:
-                logged = keeper.write(session.log_wavelets) if wavelets else None
-                result = replace(result, trace=str(trace), wavelets=logged)
-                summary = result.to_dict()
-                keeper.write(RunRecorder.finish, session.clock, session.load, summary)
-    except TraceError as error:
-        raise BadTrace(str(error)) from error
-    return replace(result, **keeper.lost)
-
-
-def _draws(prepared: Prepared, program: Program) -> list[Draw]:
-    """What draws each user's ids where the host does: with the request's seed for each, so that all are as if alone."""
-    if program.sampling != "host":
-        return []
-    return [Sampler(prepared.request.sampling, prompt).draw for prompt in prepared.prompts]
-
-
-def _nothing(text: str) -> None:
-    """Hear and keep silent."""
-
-
-class _Session:
-    """The users' prompts and what follows them."""
-
-    def __init__(
-        self, prepared: Prepared, program: Program, engine: Backend, keeper: TraceKeeper, on_text: OnText
-    ) -> None:
-        self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
-        self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
-        self.load = ExpertLoad()
-        self.wall_s = 0.0
-        self._last_pass = 0  # in the trace, where there is one
-        ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
-        sink = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
-        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
-
-    def generate(self) -> None:
-        """Run the prompts, then one token of each user after another until all are done.
-
-        A user who is done before others keeps a place in the batch; the tokens found there belong to nobody.
-        """
-        began = time.perf_counter()
-        self._prompts()
-        while not all(answer.over for answer in self.answers):
-            self._next()
-        for answer in self.answers:
-            answer.finish()
-        self.wall_s = time.perf_counter() - began
-
-    def _prompts(self) -> None:
-        passes: list[list[int]] = [[] for _ in self.answers]
-        began = time.perf_counter()
-        for index in self.engine.prefill(*self.prepared.prompts):
-            phase, before = self.program.prefill[index], self.clock.cycles
-            pairs = self._routed(PREFILL)
-            cost = self.clock.prefill_chunk(index, pairs)
-            use: CacheUse = (self.engine.cache_slots(phase.user), ())
-            self._passed(index, use, cost, pairs, before, time.perf_counter() - began)
-            passes[phase.user] += [self._last_pass] * phase.tokens
-            self.answers[phase.user].cycles = self.clock.cycles
-            began = time.perf_counter()
-        for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
-            if self.prepared.request.logits:
-                answer.logits = self.engine.logits[user]
-            self.keeper.write(RunRecorder.add_prompt, user, answer.prompt, answer.read(), passes[user])
-            self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
-
-    def _next(self) -> None:
-        began = time.perf_counter()
-        before = self.clock.cycles
-        tokens = self.engine.decode()
-        pairs = self._routed(DECODE)
-        use, cost = self.clock.decoded(pairs=pairs)
-        wall = time.perf_counter() - began
-        self._passed(len(self.program.phases) - 1, use, cost, pairs, before, wall)
-        for user, token in enumerate(tokens):
-            answer = self.answers[user]
-            if not answer.over:
-                cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
-                self._token(user, token, self._last_pass, cycles, wall)
-
-    def _routed(self, phase: str) -> Pairs:
-        """Where the tokens of the last pass were routed to."""
-        pairs = dict(self.engine.expert_pairs)
-        self.load.add(phase, pairs)
-        return pairs
-
-    def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
-        answer = self.answers[user]
-        text = answer.add(token)
-        position = len(answer.prompt) + len(answer.tokens) - 1
-        self.keeper.write(RunRecorder.add_token, user, token, text, pass_index, position, cycles, wall_s)
-
-    def _passed(
-        self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
-    ) -> None:
-        """Record a pass."""
-        added = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, pairs, start, wall_s)
-        self._last_pass = added or 0
-
-    def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:
-        """Carry out the last pass wavelet by wavelet, and log its moves."""
-        from wse.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
-
-        program, prepared = self.program, self.prepared
-        phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
-        if not self.clock.decode.runs:
-            phase = program.prefill[-1]
-            lengths = [phase.cached]
-        recorder.write_waiting()  # the pass that the log refers to
-        log = log_wavelets(
-            recorder.writer,
-            program,
-            phase,
-            lengths,
-            prepared.wafer,
-            prepared.software,
-            pass_index=self._last_pass,
-        )
-        return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
-
-    def result(self, digest: str, wall_s: float) -> RunResult:
-        """The result of the run, without its trace."""
-        prepared, program, clock = self.prepared, self.program, self.clock
-        wafer, spec, totals = prepared.wafer, prepared.spec, self.clock.decode
-        users = tuple(answer.result() for answer in self.answers)
-        lengths = [min(length, program.context - 1) for length in clock.lengths]
-        result = RunResult(
-            batch=program.batch,
-            users=users,
-            model=model_result(spec, program),
-            wafer=wafer_result(wafer),
-            system=system_result(program),
-            sram=sram_result(program, wafer.sram_bytes_per_pe),
-            prefill=prefill_result(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
-            decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
-            crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
-            fabric=fabric_result(program, totals),
-            experts=self.load.result(),
-            defects=defects_result(prepared, program, lengths),
-            emulation=EmulationResult(
-                wall_s=wall_s,
-                tokens_per_s=sum(len(answer.tokens) for answer in self.answers) / self.wall_s,
-                program_digest=digest,
-            ),
-        )
-        if len(users) > 1:
-            return result
-        (user,) = users
-        return replace(
-            result,
-            tokens=user.tokens,
-            prompt_tokens=user.prompt_tokens,
-            text=user.text,
-            prompt_logits_last=user.prompt_logits_last,
-        )
+    path = trace_path(request.trace)
+    check_policy(request.trace_policy)
+    prepared = prepare(request, to_run=True)
+    ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
+    return execute(
+        prepared,
+        compiled(prepared),
+        trace=path,
+        trace_policy=request.trace_policy,
+        record=ops,
+        wavelets=request.wavelets,
+        on_text=on_text,
+        on_warning=on_warning,
+        on_ready=on_progress,
+    )

@@ -1,0 +1,79 @@
+"""The reference of JSON keys is what the result classes generate, and what the commands print is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wse.cli import main
+from wse.cli.json_reference import COMMANDS, Key, keys_of, page
+
+ROOT = Path(__file__).parents[2]
+
+STORY = ["--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "8"]
+PRINTED = {
+    "run": ["run", "--new-tokens", "4", "--logits", "--trace", "none"],
+    "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
+    "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
+    "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
+    "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
+    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--sensitivity", "--batch", "2"],
+    "estimate of wafers, traced": ["estimate", "story", *STORY, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
+    "compare": ["compare", "story", *STORY, "--wafers", "1,2", "--mapping", "pipeline"],
+    "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
+    "estimate with experts": ["estimate", "gpt-oss-120b", "--prompt-len", "16", "--new-tokens", "4"],
+}
+
+
+def test_the_page_is_current() -> None:
+    stale = "python -m wse.cli.json_reference > docs/reference/json.md"
+    assert (ROOT / "docs/reference/json.md").read_text(encoding="utf-8") == page(), f"stale, run: {stale}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_key_is_described(command: str) -> None:
+    keys = list(keys_of(COMMANDS[command]))
+    assert len({key.path for key in keys}) == len(keys)
+    for key in keys:
+        assert key.doc.text or key.path.rpartition(".")[0].removesuffix("[]") in {other.path for other in keys}, (
+            key.path
+        )
+        assert "_s" not in key.path[-2:] or key.doc.unit or not set(key.kinds) & {int, float}, key.path
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed_is_in_the_reference(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*PRINTED[name], "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    keys = {key.path: key for key in keys_of(COMMANDS[PRINTED[name][0]])}
+    seen: set[str] = set()
+    walk(report, "", keys, seen)
+    wanted = {path for path, key in keys.items() if not key.optional and "." not in path}
+    assert wanted <= seen
+
+
+def walk(value: Any, path: str, keys: dict[str, Key], seen: set[str]) -> None:
+    """Hold a value and all that is in it to the keys of the reference, each under its path."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            known = [p for p in (f"{path}.{name}".lstrip("."), f"{path}.NAME") if p in keys]
+            assert known, f"{path}.{name} is not in the reference"
+            seen.add(known[0])
+            assert of_kind(inner, keys[known[0]]), f"{known[0]}: {inner!r} is none of {keys[known[0]].kinds}"
+            if Any not in keys[known[0]].kinds:
+                walk(inner, known[0], keys, seen)
+    elif isinstance(value, list):
+        for inner in value:
+            walk(inner, f"{path}[]", keys, seen)
+
+
+def of_kind(value: Any, key: Key) -> bool:
+    """Whether a value is of one of a key's kinds; a whole number is a number too."""
+    return Any in key.kinds or type(value) in key.kinds or (type(value) is int and float in key.kinds)

@@ -1,0 +1,117 @@
+"""The library: the arguments are the command line's, results are its JSON, importing is quick and prints nothing."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wse
+from wse.cli import main
+from wse.errors import BadInput, BadTrace, UnknownName
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import options_of
+from wse.request.run_request import CompileRequest, RunRequest
+
+GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
+ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
+FUNCTIONS = {"run": RunRequest, "estimate": EstimateRequest, "compile": CompileRequest, "compare": CompareRequest}
+SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 8}
+HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main([*arguments, "--json"]) == 0
+    report: dict[str, object] = json.loads(capsys.readouterr().out)
+    return {key: value for key, value in report.items() if key != "emulation"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_are_the_options_with_their_defaults_and_meanings(name: str) -> None:
+    function = getattr(wse, name)
+    parameters = inspect.signature(function).parameters
+    for field in options_of(FUNCTIONS[name]).values():
+        default = parameters[field.name].default
+        assert default is inspect.Parameter.empty if field.option.required else default == field.default
+        assert f"    {field.name}: " in function.__doc__
+    assert "on_progress: " in function.__doc__ or name == "compile"
+
+
+def test_an_estimate_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[tuple[int, int, str]] = []
+    result = wse.estimate("story", **SMALL, on_progress=lambda *piece: heard.append(piece))
+    assert capsys.readouterr() == ("", "")
+    assert [done for done, _, _ in heard] == list(range(len(heard)))
+    options = ["--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "8"]
+    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "estimate", "story", *options)
+    assert result.decode is not None
+    assert result.decode.tokens_per_s_per_user == result.to_dict()["decode"]["tokens_per_s_per_user"]
+
+
+def test_a_run_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    texts: list[str] = []
+    result = wse.run(new_tokens=4, trace=None, on_text=texts.append)
+    assert capsys.readouterr() == ("", "")
+    assert "".join(texts) == result.text
+    report = {key: value for key, value in result.to_dict().items() if key != "emulation"}
+    assert json.loads(json.dumps(report)) == printed(capsys, "run", "--new-tokens", "4", "--trace", "none")
+
+
+def test_a_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    result = wse.compile("story", context=64)
+    assert capsys.readouterr() == ("", "")
+    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "compile", "story", "--context", "64")
+
+
+def test_a_sweep_takes_values_by_field(tmp_path: Path) -> None:
+    result = wse.sweep({"model": "story", **SMALL, "wafers": [1, 2]}, output=tmp_path / "table.csv", jobs=1)
+    assert result.settings == 2
+    assert len((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_notebooks_show_tables() -> None:
+    for result in (wse.estimate("story", **SMALL), wse.compile("story", context=64)):
+        html = result._repr_html_()
+        assert html is not None
+        assert html.count("<table") == len(result.tables()) > 3
+        assert "SRAM of the fullest PE" in html
+
+
+def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="story"):
+        wse.estimate("stroy")
+    with pytest.raises(BadInput, match="--prompt-len 0"):
+        wse.estimate("story", prompt_len=0)
+    with pytest.raises(BadTrace, match="nothing"):
+        wse.open_trace(tmp_path / "nothing.h5")
+    with pytest.raises(TypeError, match="prompt_length"):
+        wse.estimate("story", prompt_length=3)
+    assert not hasattr(wse, "nothing")
+
+
+def test_a_trace_is_read() -> None:
+    with wse.open_trace(GOLDEN / "story.h5") as trace:
+        assert trace.header.model == "story"
+
+
+@pytest.mark.parametrize(
+    ("code", "spared"),
+    [
+        ("import wse", HEAVY),
+        ("import wse; wse.estimate; wse.run; wse.open_trace", HEAVY),
+        (
+            "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)",
+            ("numba", "matplotlib", "h5py"),
+        ),
+        ("import wse; wse.run(new_tokens=2, trace=None)", ("matplotlib", "wse.wavelet")),
+    ],
+)
+def test_what_is_not_needed_is_not_loaded(code: str, spared: tuple[str, ...]) -> None:
+    script = f"{code}\nimport sys\nprint([name for name in {spared!r} if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"

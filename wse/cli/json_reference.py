@@ -1,0 +1,149 @@
+"""The page docs/reference/json.md, made of the result classes: ``python -m wse.cli.json_reference``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from wse.inspect.query.compare import TracesResult
+from wse.report.result import Doc, Result
+from wse.studies.compare.result import CompareResult
+from wse.studies.compile.result import CompileResult
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.run.result import RunResult
+from wse.studies.sweep.sweep import SweepResult
+from wse.validation.agreement.result import Agreement
+from wse.validation.result import Validation
+
+COMMANDS: Final[dict[str, type[Result]]] = {
+    "run": RunResult,
+    "compile": CompileResult,
+    "estimate": EstimateResult,
+    "compare": CompareResult,
+    "compare TRACE TRACE": TracesResult,
+    "sweep": SweepResult,
+    "validate": Validation,
+    "validate --against wavelet": Agreement,
+}
+"""The result class of what each command prints with ``--json``."""
+
+_HEAD: Final = """\
+# JSON of the commands
+
+<!-- Generated from the result classes by `python -m wse.cli.json_reference`. Do not edit. -->
+
+What `wse COMMAND --json` prints, and what `.to_dict()` of the same result gives in Python, where each key is an
+attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key `decode.tokens_per_s_per_user`.
+
+- A dot means an object inside of an object, `[]` each element of a list, `NAME` a key that depends on what was asked.
+- A key that does not apply is absent; it is never null for zero. Those in *italics* may be absent.
+- A number that is none (not a number, infinity) is null.
+- Keys stay within a version; new ones may be added.
+"""
+
+
+class Key(NamedTuple):
+    """A key of a command's JSON.
+
+    Attributes:
+        path: Its path, such as ``system.stages[].rows``.
+        kinds: The kinds of JSON value that it has: int, float, str, bool, list or dict.
+        doc: What it is.
+        optional: Whether it may be absent; else a value that is none is null.
+    """
+
+    path: str
+    kinds: tuple[type, ...]
+    doc: Doc
+    optional: bool
+
+
+def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
+    """All keys of a result class's JSON, in their order."""
+    hints = get_type_hints(result, include_extras=True)
+    for field in dataclasses.fields(result):
+        held, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
+        types = [part for part in _union(held) if part is not NoneType]
+        path = before + field.name.removesuffix("_")
+        optional = len(types) < len(_union(held)) and not doc.or_null
+        kinds = (*types, NoneType) if doc.or_null else types
+        yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)
+        for part in types:
+            yield from _inside(part, path, doc)
+
+
+def _inside(held: Any, path: str, doc: Doc) -> Iterator[Key]:
+    """The keys inside of a value: of an object those of its fields, of a list those of its elements."""
+    if isinstance(held, type) and issubclass(held, Result):
+        yield from keys_of(held, f"{path}.")
+    elif get_origin(held) in (tuple, list, Sequence) and get_args(held):
+        yield from _inside(get_args(held)[0], f"{path}[]", doc)
+    elif isinstance(get_origin(held), type) and issubclass(get_origin(held), Mapping):
+        name, value = get_args(held)
+        for key in get_args(name) if get_origin(name) is Literal else ("NAME",):
+            kinds = tuple(dict.fromkeys(_kind(part) for part in _union(value)))
+            yield Key(f"{path}.{key}", kinds, Doc("", doc.unit), optional=False)
+            yield from _inside(value, f"{path}.{key}", doc)
+
+
+def _union(held: Any) -> tuple[Any, ...]:
+    return get_args(held) if get_origin(held) in (Union, UnionType) else (held,)
+
+
+def _kind(held: Any) -> type:
+    """The kind of JSON value that a type becomes."""
+    origin = get_origin(held)
+    if origin is Literal:
+        return type(get_args(held)[0])
+    if origin in (tuple, list, Sequence):
+        return list
+    kind = origin or held
+    if not isinstance(kind, type) or issubclass(kind, Mapping | Result):
+        return dict
+    return kind
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for command, result in COMMANDS.items():
+        lines += [
+            f"## wse {command}",
+            "",
+            _first_line(result),
+            "",
+            "| key | kind | unit | meaning |",
+            "|---|---|---|---|",
+        ]
+        lines += [_row(key) for key in keys_of(result)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _first_line(result: type[Result]) -> str:
+    return (result.__doc__ or "").partition("\n")[0]
+
+
+def _row(key: Key) -> str:
+    path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
+    kinds = " or ".join(_WORDS[kind] for kind in key.kinds)
+    return f"| {path} | {kinds} | {key.doc.unit} | {key.doc.text[:1].upper()}{key.doc.text[1:].rstrip('.')} |"
+
+
+_WORDS: Final = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "truth value",
+    list: "list",
+    dict: "object",
+    NoneType: "null",
+    Any: "any value",
+}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
