@@ -13,6 +13,7 @@ import pytest
 import wse
 from wse.cli import main
 from wse.errors import BadInput, BadTrace, UnknownName
+from wse.report.colours import CAUSES
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
@@ -115,3 +116,11 @@ def test_what_is_not_needed_is_not_loaded(code: str, spared: tuple[str, ...]) ->
     script = f"{code}\nimport sys\nprint([name for name in {spared!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+def test_pictures_are_drawn_without_a_display() -> None:
+    results = [wse.estimate("story", **SMALL), wse.run(new_tokens=2, trace=None)]
+    for result in results:
+        (axes,) = result.plot().axes
+        assert {text.get_text() for text in axes.get_legend().get_texts()} <= set(CAUSES)
+        assert axes.patches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from wse.report.result import Doc, Result
 from wse.report.table import Table
@@ -20,6 +20,9 @@ from wse.studies.results.phases import DecodeResult, PrefillResult
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.sram import BytesByUse, SramResult
 from wse.studies.results.traffic import CrossingResult, FabricResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,15 @@ class EstimateResult(Result):
     search: Annotated[SearchResult | None, Doc("layouts that were tried, where there were several")] = None
     sensitivity: Annotated[tuple[ChangeResult, ...] | None, Doc("what another wafer would change")] = None
     trace: Annotated[str | None, Doc("path of the trace")] = None
+
+    def plot(self) -> Figure:
+        """Cycles of a generated token by cause, in all and by kind of op; of the prompt where nothing is decoded."""
+        from wse.studies.results.cause_figure import causes_figure
+
+        if self.bounds is None or self.decode is None:
+            return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
+        ops = {(row.op or "").replace("_", " "): row.cycles_by for row in self.bounds.ops}
+        return causes_figure({"whole token": self.decode.cycles_by, **ops}, f"A generated token of {self.model.name}")
 
     def tables(self) -> tuple[Table, ...]:
         from wse.studies.estimate.tables import estimate_tables  # which are made of this class

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from wse.inspect.expert_load import ExpertLoadResult
 from wse.report.result import Doc, Result
@@ -13,6 +13,9 @@ from wse.studies.results.phases import DecodeResult, PrefillResult
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.sram import SramResult
 from wse.studies.results.traffic import CrossingResult, FabricResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,13 @@ class RunResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
     wavelets: Annotated[WaveletsResult | None, Doc("the last pass by wavelets; with `--wavelets`")] = None
     trace_error: Annotated[str | None, Doc("why the trace is not complete, or not there")] = None
+
+    def plot(self) -> Figure:
+        """Cycles by cause of the prompt and of a generated token."""
+        from wse.studies.results.cause_figure import causes_figure
+
+        token = {} if self.decode is None else {"a generated token": self.decode.cycles_by}
+        return causes_figure({"prompt": self.prefill.cycles_by, **token}, f"Cycles of {self.model.name}")
 
     def tables(self) -> tuple[Table, ...]:
         from wse.studies.run.tables import run_tables  # which are made of this class
