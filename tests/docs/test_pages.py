@@ -13,6 +13,9 @@ from wse.cli.app import command
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PATH = re.compile(
+    r"(?<![\w/.])((?:wse|tests|tools|kernels|mappings|traces|docs|wse_mappings|wse_kernels|wse_traces)/[\w./-]*\w)"
+)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -48,3 +51,10 @@ def test_the_architecture_is_read_in_one_sitting() -> None:
     lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120
     assert sum(line.startswith("![") for line in lines) == 3
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "traces" / "FORMAT.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_that_a_page_names_are_there(page: Path) -> None:
+    roots = (ROOT, ROOT / "kernels", ROOT / "mappings", ROOT / "traces")
+    named = PATH.findall(page.read_text(encoding="utf-8"))
+    assert not [path for path in named if not any((root / path).exists() for root in roots)]
