@@ -21,8 +21,8 @@ from wse.studies.results.placement_view import SRAM_TITLE, fullest_note, placeme
 GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 CHANGED: Final = {
     "wafers": "wafers",
-    "tokens_per_s_per_user": "tokens/s a user",
-    "ttft_s": "first token",
+    "tokens_per_s_per_user": "tokens/s/user",
+    "ttft_s": "TTFT",
     "kv_capacity_tokens": "KV tokens",
 }
 
@@ -60,13 +60,13 @@ def inputs_table(result: EstimateResult) -> Table:
 def answer_table(result: EstimateResult) -> Table:
     """The numbers that an estimate leads with, each with its grade."""
     rows: list[dict[str, Any]] = [
-        {"name": name, "grade": result.grades[key].grade, "value": value, "note": note}
+        {"name": name, "value": value, "grade": result.grades[key].grade, "note": note}
         for name, key, value, note in _answers(result)
     ]
     columns = (
         Column(key="name", style="bright_black"),
-        Column(key="grade"),
         Column(key="value", numeric=True),
+        Column(key="grade", style="bright_black"),
         Column(key="note", folds=True),
     )
     return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}")
@@ -80,12 +80,12 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
     chunks = f"{count(prefill.cycles)} cycles in {several(len(system.prefill_chunks), 'chunk')}"
-    way = f"from host to host, {seconds(host)} of it on the way"
+    way = f"first token, from host to host, {seconds(host)} of it on the way"
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
         ("model", "system.wafers", in_bytes(model.bytes), size),
         ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
-        ("first token", "latency.ttft_s", seconds(latency.ttft_s), way),
+        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
         *_token_rows(result),
         *_crossing_rows(result),
         *_economy_rows(result.energy, result.cost),
@@ -99,11 +99,11 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
     if decode is None or latency.tpot_by is None or latency.tpot_s is None or latency.request_s is None:
         return []
     host = latency.tpot_by.host_s
-    cycles = f"{count(decode.cycles_per_token)} cycles" + (f", of it {seconds(host)} host" if host else "")
-    user = f"{count(decode.tokens_per_s_per_user)} tokens/s"
+    cycles = f"each further token, {count(decode.cycles_per_token)} cycles" + (f", of it {seconds(host)} host" if host else "")
+    user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
     answer = f"{several(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
     rows = [
-        ("each further", "latency.tpot_s", seconds(latency.tpot_s), cycles),
+        ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
         ("a user", "decode.tokens_per_s_per_user", user, answer),
     ]
     if result.batch > 1:
