@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
     assert report["latency"]["ttft_s"] > 0
     assert "first token" in wse(*arguments, "--detail").out
+
+
+def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_does(wse: Wse, tmp_path: Path) -> None:
+    config = write_config(tmp_path, num_hidden_layers=4)
+    out = wse("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "8").out
+    answer = out.partition("Answer")[2].partition("What limits")[0]
+    assert re.search(r"^ {2}wafers +1 {2}[MVDRIU] {2}each 8x8 PEs", answer, re.MULTILINE)
+    assert re.search(r"^ {2}TTFT .* first token", answer, re.MULTILINE)
+    assert re.search(r"^ {2}TPOT .* each further token", answer, re.MULTILINE)
+    assert "tokens/s/user" in answer
 
 
 def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_path: Path, empty: Path) -> None:

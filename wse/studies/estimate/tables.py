@@ -99,7 +99,9 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
     if decode is None or latency.tpot_by is None or latency.tpot_s is None or latency.request_s is None:
         return []
     host = latency.tpot_by.host_s
-    cycles = f"each further token, {count(decode.cycles_per_token)} cycles" + (f", of it {seconds(host)} host" if host else "")
+    cycles = f"each further token, {count(decode.cycles_per_token)} cycles" + (
+        f", of it {seconds(host)} host" if host else ""
+    )
     user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
     answer = f"{several(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
     rows = [
