@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import islice
 
 from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
-from wse.compiler.passes.allocate import first_moments, moments_of
+from wse.compiler.passes.allocate import live_steps, steps_before
 from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.isa.instructions import KERNELS
@@ -128,11 +128,11 @@ def _allocate(state: State) -> str | None:
     problem = _above(state)
     if problem:
         return problem
-    begins = first_moments(state.phases)
+    begins = steps_before(state.phases)
     of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
         if buffer.bytes:
-            of_stage[buffer.stage].append((buffer, moments_of(buffer.live, begins)))
+            of_stage[buffer.stage].append((buffer, live_steps(buffer.live, begins)))
     for stage, mine in enumerate(of_stage):
         for i, (a, during) in enumerate(mine):
             for b, also in islice(mine, i + 1, None):

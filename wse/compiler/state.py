@@ -145,7 +145,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class BlockRun:
     """A block at its place in a phase: its stage, and the first of its ops, steps, loops and groups there.
 
     ``buffers`` has what stands for each of the block's.
@@ -167,13 +167,13 @@ class SymSteps:
     Phases that go through the same steps hold one object, as with `wse.program.steps.Steps`.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[BlockRun, ...]
 
     def __len__(self) -> int:
         return self.runs[-1].step + len(self.runs[-1].block.steps) if self.runs else 0
 
     @property
-    def blocks(self) -> dict[Block, Run]:
+    def blocks(self) -> dict[Block, BlockRun]:
         """Each block with the first of its runs."""
         return {run.block: run for run in reversed(self.runs)}
 

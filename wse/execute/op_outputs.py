@@ -141,7 +141,7 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) -> list[Part]:
     """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
-    found: dict[int, Part] = {}
+    parts: dict[int, Part] = {}
     argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
@@ -158,8 +158,8 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
             continue
         cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
         part = Part(after=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row)
-        found.setdefault(first, part)
-    return list(found.values())
+        parts.setdefault(first, part)
+    return list(parts.values())
 
 
 def _operands(phase: Phase, step: int, slots: int) -> list[int]:

@@ -50,7 +50,7 @@ class Outputs:
 
     def calls(self, phase: Phase, slots: int) -> dict[int, list[Call]]:
         """What is to be called after which step of a phase."""
-        found: defaultdict[int, list[Call]] = defaultdict(list)
+        calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
             if not steps:  # what follows the layers is of the last chunk alone
@@ -63,9 +63,9 @@ class Outputs:
             element_type = self._program.element_type(parts[0].view)
             values = np.zeros((tokens, math.prod(shape[1:])), np.float16 if element_type == "float16" else np.float32)
             for part in parts:
-                found[part.after].append((self._read, (part, shares, values)))
-            found[max(part.after for part in parts)].append((self._tell, (index, values.reshape(shape))))
-        return found
+                calls[part.after].append((self._read, (part, shares, values)))
+            calls[max(part.after for part in parts)].append((self._tell, (index, values.reshape(shape))))
+        return calls
 
     def _read(self, part: Part, shares: I32 | None, values: Values) -> None:
         """Put the features of one part where they belong; ``shares`` has the tokens of each row, None: all on each."""
@@ -73,8 +73,8 @@ class Outputs:
         tokens = len(values) if shares is None else int(shares.max())
         element_type, where = self._program.element_type(part.view), (part.address, tokens * n)
         if shares is not None:
-            found = arena.read(element_type, *where)[:, :places].reshape(arena.rows, places, tokens, n)
-            by_token = found.transpose(0, 2, 1, 3)[np.arange(tokens) < shares[:, None]]
+            values_by_row = arena.read(element_type, *where)[:, :places].reshape(arena.rows, places, tokens, n)
+            by_token = values_by_row.transpose(0, 2, 1, 3)[np.arange(tokens) < shares[:, None]]
         else:
             read = arena.read_row if part.axis == ROWS else arena.read_col
             by_token = read(element_type, part.line, *where)[:places].reshape(places, tokens, n).transpose(1, 0, 2)

@@ -30,20 +30,20 @@ class Counts(NamedTuple):
 
 
 def phase_counts(
-    program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int, like: I64
+    program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int, classes: I64
 ) -> Counts:
     """The counts of one run of a phase with so many cache slots in use; tokens choose experts evenly.
 
-    ``like`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.like_anywhere`` does.
+    ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
 
     Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
     slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-    kinds, often = np.unique(like[phase.steps.kind == Kind.COMPUTE], return_counts=True)
+    kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     total = np.zeros(3)
-    for step, times in zip(kinds.tolist(), often.tolist(), strict=True):
+    for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
         one, at = evenly(program, phase, step)
         kernel, turns = KERNELS[one.steps.code[at]], phase.steps.turns(step)
         pes = float(one.steps.operands(at, slots)[1]) * program.stages[phase.steps.stage[step]].cols

@@ -77,16 +77,16 @@ class PhaseBounds:
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
         self._reach: dict[tuple[LineSchedule, bool], I64] = {}
 
-    def of(self, phase: Phase, slots: int, like: I64) -> F64:
+    def of(self, phase: Phase, slots: int, classes: I64) -> F64:
         """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
 
-        ``like`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.like_anywhere`` does.
+        ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
         """
-        known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(like).tolist()}
-        found = np.array([known[step] for step in like.tolist()]).reshape(len(phase.steps), len(BOUNDS))
+        known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(classes).tolist()}
+        bounds = np.array([known[step] for step in classes.tolist()]).reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
-        most = np.zeros_like(found)
-        most[groups] = np.maximum.reduceat(found, groups)
+        most = np.zeros_like(bounds)
+        most[groups] = np.maximum.reduceat(bounds, groups)
         return most
 
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:

@@ -14,7 +14,7 @@ from wse.fabric.expert_costs import EVEN, Pairs
 from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Moved
-from wse.fabric.model import AlikeTokens, CacheUse, Fabric
+from wse.fabric.model import CacheUse, Fabric, TokenClass
 from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -74,7 +74,7 @@ class PhaseTotals:
 
     def rectangles(self) -> I64:
         """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
-        parts = [np.column_stack([found[:, :WORDS], found[:, WORDS] * times]) for found, times in self._moved.values()]
+        parts = [np.column_stack([part[:, :WORDS], part[:, WORDS] * times]) for part, times in self._moved.values()]
         return np.concatenate([NOTHING, *parts])
 
     def busiest_links(self) -> list[Link]:
@@ -109,8 +109,8 @@ class PhaseTotals:
         self.hops += moved.hops
         self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)
 
-    def _add_links(self, key: CostClass | bytes, found: I64, times: int) -> None:
-        self._moved[key] = (found, self._moved.get(key, (found, 0))[1] + times)
+    def _add_links(self, key: CostClass | bytes, rectangles: I64, times: int) -> None:
+        self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
 
 
 class Clock:
@@ -129,8 +129,8 @@ class Clock:
 
     def links_on(self, wafer: int) -> I64:
         """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
-        found = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
-        return self.fabric.routes.words_on(wafer, found[found[:, PLANE] // DIRECTIONS == wafer])
+        rectangles = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
+        return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
@@ -162,14 +162,14 @@ class Clock:
         self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
         return key, cost
 
-    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
+    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Count so many decoded tokens of each user at once: the sums are those of ``decoded``, one after another."""
-        found = self.fabric.decode_costs(self.lengths, tokens, pairs)
-        for alike in found:
-            self._add(self.decode, len(self.fabric.program.phases) - 1, alike.cost, alike.tokens)
-            self.decode.add_moved(alike.shifted)
+        classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        for token_class in classes:
+            self._add(self.decode, len(self.fabric.program.phases) - 1, token_class.cost, token_class.tokens)
+            self.decode.add_moved(token_class.shifted)
         self.lengths = [length + tokens for length in self.lengths]
-        return found
+        return classes
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
         program = self.fabric.program
@@ -184,4 +184,4 @@ class Timed(NamedTuple):
 
     clock: Clock
     prompts: list[PhaseCost]
-    alike: list[AlikeTokens]
+    token_classes: list[TokenClass]

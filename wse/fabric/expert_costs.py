@@ -39,7 +39,7 @@ class _Cost(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Steps of one stage that are alike, tokens choosing alike: what each costs and moves, and from where to where."""
+    """A class of steps of one stage, for one choice of experts: what each costs and moves, and between which wafers."""
 
     cost: _Cost
     moved: Moved | None
@@ -50,9 +50,9 @@ class _Kind(NamedTuple):
         """Those of all of them."""
         if self.moved is None:
             return NOTHING
-        found = self.moved.rectangles.copy()
-        found[:, WORDS] *= len(self.steps)
-        return found
+        rectangles = self.moved.rectangles.copy()
+        rectangles[:, WORDS] *= len(self.steps)
+        return rectangles
 
 
 class RoutedCosts:
@@ -62,7 +62,7 @@ class RoutedCosts:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], _Cost] = {}
 
-    def added(self, cost: PhaseCost, phase: Phase, like: I64, slots: int, pairs: Pairs) -> PhaseCost:
+    def added(self, cost: PhaseCost, phase: Phase, classes: I64, slots: int, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
         steps = np.flatnonzero(phase.steps.routed)
         if not len(steps):
@@ -75,10 +75,10 @@ class RoutedCosts:
         kinds: dict[tuple[int, int, int], _Kind] = {}
         for step in steps.tolist():
             layer, stage = self.program.op_layers[int(phase.steps.op[step])], int(phase.steps.stage[step])
-            layer = layer if layer in pairs else -1  # all others are alike
+            layer = layer if layer in pairs else -1  # all others choose evenly
             if (stage, layer) not in chosen:
                 chosen[stage, layer] = by_column(self.program, phase, step, pairs)
-            key = (int(like[step]), stage, layer)
+            key = (int(classes[step]), stage, layer)
             if key not in kinds:
                 kinds[key] = self._kind(phase, step, key[0], slots, chosen[stage, layer])
             kind = kinds[key]
@@ -105,32 +105,34 @@ class RoutedCosts:
             shifts=np.concatenate([cost.shifts, *(kind.rectangles() for kind in kinds.values())]),
         )
 
-    def _kind(self, phase: Phase, step: int, like: int, slots: int, columns: I64) -> _Kind:
-        """What the steps that are like one do, with so many pairs on each column."""
+    def _kind(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _Kind:
+        """What the steps of a class do, with so many pairs on each column."""
         moves = phase.steps.kind[step] == Kind.TRANSFER
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = self._traffic.transfer(phase, step, slots, chosen=chosen).crossings
             moved = self._traffic.moved(phase, step, slots, chosen)
-            return _Kind(self._between(phase, step, like, slots, chosen, len(crossings)), moved, crossings, [])
+            return _Kind(self._between(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, [])
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
         return _Kind(
-            self._cost(phase, step, like, slots, most),
+            self._cost(phase, step, step_class, slots, most),
             self._traffic.moved_by_pairs(phase, step, slots, columns) if moves else None,
             None,
             [],
         )
 
-    def _between(self, phase: Phase, step: int, like: int, slots: int, chosen: frozenset[int], crossings: int) -> _Cost:
+    def _between(
+        self, phase: Phase, step: int, step_class: int, slots: int, chosen: frozenset[int], crossings: int
+    ) -> _Cost:
         """What a step between wafers costs, which follows from the number of its crossings."""
-        key = (phase.steps, like, -1 - crossings)
+        key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = _Cost(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())
         return self._known[key]
 
-    def _cost(self, phase: Phase, step: int, like: int, slots: int, pairs: int) -> _Cost:
+    def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> _Cost:
         """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""
-        key = (phase.steps, like, pairs)
+        key = (phase.steps, step_class, pairs)
         if key not in self._known:
             one = phase.of_pairs(step, pairs)
             cycles = self._steps.cycles(one, 0, slots, 0).whole()

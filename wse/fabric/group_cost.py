@@ -30,23 +30,23 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
-def group_costs(costs: StepCosts, phase: Phase, slots: int, like: I64, first: I64) -> GroupCost:
+def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first: I64) -> GroupCost:
     """That of all groups of a phase, ``first`` ``[groups]`` being their first steps, one after another.
 
-    Groups of steps that are ``like`` each other cost the same. Routed steps, whose work differs from run to run, cost
+    Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here.
     """
     known: dict[tuple[int, ...], GroupCost] = {}
-    found = []
-    numbers = like.tolist()
+    costs_by_group = []
+    numbers = classes.tolist()
     for begin, end in pairwise([*first.tolist(), len(phase.steps)]):
         key = tuple(numbers[begin:end])
         if key not in known:
             known[key] = (
                 _nothing(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
             )
-        found.append(known[key])
-    return GroupCost(*map(np.concatenate, zip(*found, strict=True)))
+        costs_by_group.append(known[key])
+    return GroupCost(*map(np.concatenate, zip(*costs_by_group, strict=True)))
 
 
 def first_steps(phase: Phase) -> I64:
@@ -61,22 +61,22 @@ def _nothing(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
-    found = _nothing(len(group))
+    cost = _nothing(len(group))
     moving = [i for i, step in enumerate(group) if costs.moves(phase, step)]
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
         times = [costs.cycles(phase, step, slots, turn).whole() for step in group]
         longest = max(range(len(group)), key=lambda i: times[i])
         if moving:
-            together = costs.at_once(phase, [group[i] for i in moving], slots, turn)
-            if len(group) > 1 and together.cycles > times[longest]:
+            overlap = costs.at_once(phase, [group[i] for i in moving], slots, turn)
+            if len(group) > 1 and overlap.cycles > times[longest]:
                 longest = max(moving, key=lambda i: times[i])
-                times[longest] = together.cycles
+                times[longest] = overlap.cycles
             if longest in moving:
-                found.contention[longest] += together.contention_cycles * repeat
-                found.streams[longest] = max(found.streams[longest], together.streams)
+                cost.contention[longest] += overlap.contention_cycles * repeat
+                cost.streams[longest] = max(cost.streams[longest], overlap.streams)
         if phase.steps.overlap[group[0]] >= 0:
             times[longest] = times[longest].plus(launch=costs.sync)
-        found.by_cause[longest] += times[longest].times(repeat)[1:]
+        cost.by_cause[longest] += times[longest].times(repeat)[1:]
         if turn == 0:
-            found.first_turn[0] = times[longest].total
-    return found
+            cost.first_turn[0] = times[longest].total
+    return cost

@@ -30,7 +30,7 @@ CacheUse = tuple[int, tuple[int, ...]]
 """Cache slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, by user."""
 
 
-class AlikeTokens(NamedTuple):
+class TokenClass(NamedTuple):
     """Decoded tokens of each user that use as many cache slots and so cost the same.
 
     ``cost`` is that of one without the traffic of cache shifts, ``shifted`` that of all of their shifts.
@@ -56,8 +56,8 @@ class Fabric:
         self.traffic = Traffic(program, self.routes)
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
-        self._alike: dict[Steps, I64] = {}
-        self._anywhere: dict[Steps, I64] = {}
+        self._classes: dict[Steps, I64] = {}
+        self._shape_classes: dict[Steps, I64] = {}
         rects = [stage.rect for stage in program.stages]
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
         self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
@@ -81,36 +81,36 @@ class Fabric:
         """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
         return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
 
-    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[AlikeTokens]:
+    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
-        found: dict[int, list[int]] = {}
-        often: Counter[int] = Counter()
+        passing_by_slots: dict[int, list[int]] = {}
+        tokens_by_slots: Counter[int] = Counter()
         for token in range(tokens):
             slots, passing = self.cache_use([length + token for length in lengths])
-            found.setdefault(slots, []).extend(passing)
-            often[slots] += 1
+            passing_by_slots.setdefault(slots, []).extend(passing)
+            tokens_by_slots[slots] += 1
         phase, index = self.program.decode, len(self.program.phases) - 1
         steps = by_counters(phase.steps)
         costs = []
-        for slots, rows in found.items():
+        for slots, rows in passing_by_slots.items():
             moved = Moved(0, 0, 0, NOTHING)
             if any(rows) and len(steps):
                 each, which, rectangles = self._shifted(phase, steps, slots, rows)
                 words, hops = each[which].sum(axis=0).tolist()
                 moved = Moved(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
-            costs.append(AlikeTokens(tokens=often[slots], slots=slots, cost=cost, shifted=moved))
+            costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shifted=moved))
         return costs
 
     def shifted(self, slots: int, passing: Sequence[int]) -> I64:
         """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
         phase = self.program.decode
-        found = np.zeros((len(phase.steps), 2), np.int64)
+        moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
         if any(passing) and len(steps):
             moved, which, _ = self._shifted(phase, steps, slots, passing)
-            found[steps] = moved[which]
-        return found
+            moved_by_step[steps] = moved[which]
+        return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
@@ -118,11 +118,11 @@ class Fabric:
         passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
         return CacheBalance.slots_after(max(lengths) + 1, rows), passing
 
-    def like(self, phase: Phase) -> I64:
+    def classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same."""
-        if phase.steps not in self._alike:
-            self._alike[phase.steps] = step_classes(phase.steps)
-        return self._alike[phase.steps]
+        if phase.steps not in self._classes:
+            self._classes[phase.steps] = step_classes(phase.steps)
+        return self._classes[phase.steps]
 
     def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
@@ -131,7 +131,7 @@ class Fabric:
             self._unrouted[key] = self._evaluate(phase, slots)
         if not pairs and key in self._even:
             return self._with_shift(self._even[key], phase, slots, passing)
-        cost = self._routed.added(self._unrouted[key], phase, self.like_anywhere(phase), slots, pairs)
+        cost = self._routed.added(self._unrouted[key], phase, self.shape_classes(phase), slots, pairs)
         if not pairs:
             self._even[key] = cost
         return self._with_shift(cost, phase, slots, passing)
@@ -148,16 +148,17 @@ class Fabric:
 
     def _shifted(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
         """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
-        kinds, which, often = np.unique(self.like(phase)[steps], return_inverse=True, return_counts=True)
+        kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
         moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
-        return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, often)
+        return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, counts)
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
-        like = self.like_anywhere(phase)
+        classes = self.shape_classes(phase)
         first = first_steps(phase)
-        cost = group_costs(self._steps, phase, slots, like, first)
+        cost = group_costs(self._steps, phase, slots, classes, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
-        words, hops, payload, rectangles = self._moved(phase, slots, like if self.routes.whole else self.like(phase))
+        placed = classes if self.routes.whole else self.classes(phase)
+        words, hops, payload, rectangles = self._moved(phase, slots, placed)
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
@@ -173,34 +174,34 @@ class Fabric:
             routes=self.routes,
         )
 
-    def like_anywhere(self, phase: Phase) -> I64:
+    def shape_classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
-        if phase.steps not in self._anywhere:
-            self._anywhere[phase.steps] = step_classes(phase.steps, self._shapes)
-        return self._anywhere[phase.steps]
+        if phase.steps not in self._shape_classes:
+            self._shape_classes[phase.steps] = step_classes(phase.steps, self._shapes)
+        return self._shape_classes[phase.steps]
 
-    def _moved(self, phase: Phase, slots: int, like: I64) -> tuple[I64, I64, I64, I64]:
+    def _moved(self, phase: Phase, slots: int, classes: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
         counted = np.flatnonzero(~phase.steps.routed)
-        kinds, which = np.unique(like[counted], return_inverse=True)
+        kinds, which = np.unique(classes[counted], return_inverse=True)
         moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
-        found = np.zeros((3, len(phase.steps)), np.int64)
-        found[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
-        words, hops, payload = found
-        often = np.zeros((len(kinds), len(self._corners)), np.int64)
-        np.add.at(often, (which, phase.steps.stage[counted]), 1)
+        totals = np.zeros((3, len(phase.steps)), np.int64)
+        totals[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
+        words, hops, payload = totals
+        counts = np.zeros((len(kinds), len(self._corners)), np.int64)
+        np.add.at(counts, (which, phase.steps.stage[counted]), 1)
         placed = [
             self._placed(each.rectangles, int(phase.steps.stage[step]), times)
-            for step, each, times in zip(kinds.tolist(), moved, often, strict=True)
+            for step, each, times in zip(kinds.tolist(), moved, counts, strict=True)
             if len(each.rectangles)
         ]
         return words, hops, payload, np.concatenate([NOTHING, *placed])
 
-    def _placed(self, rectangles: I64, stage: int, often: I64) -> I64:
-        """The rectangles of a step of one stage as they are in all stages that have such steps, each so often."""
-        stages = np.flatnonzero(often)
+    def _placed(self, rectangles: I64, stage: int, counts: I64) -> I64:
+        """The rectangles of a step of one stage as in all stages that have such steps, as often as each has them."""
+        stages = np.flatnonzero(counts)
         placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
-        placed[:, :, WORDS] *= often[stages, None]
+        placed[:, :, WORDS] *= counts[stages, None]
         return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
 
 
@@ -213,8 +214,8 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
 
 
-def _of_all(moved: list[Moved], often: I64) -> I64:
-    """The rectangles of steps, each of them so often."""
-    for each, times in zip(moved, often, strict=True):
+def _of_all(moved: list[Moved], counts: I64) -> I64:
+    """The rectangles of steps, each of them as often as it occurs."""
+    for each, times in zip(moved, counts, strict=True):
         each.rectangles[:, WORDS] *= times
     return np.concatenate([each.rectangles for each in moved])

@@ -20,11 +20,11 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     """
     uses = dict.fromkeys(USES, 0)
     here = _beside(program, stage)
-    mine = sorted((b for b in program.buffers if b.stage in here), key=lambda b: -b.bytes)
-    spans = np.array([(b.address, b.address + b.bytes) for b in mine])
+    buffers = sorted((b for b in program.buffers if b.stage in here), key=lambda b: -b.bytes)
+    spans = np.array([(b.address, b.address + b.bytes) for b in buffers])
     edges = np.unique(spans)
     lengths, free = np.diff(edges), np.ones(len(edges) - 1, np.bool_)
-    for buffer, (first, end) in zip(mine, np.searchsorted(edges, spans).tolist(), strict=True):
+    for buffer, (first, end) in zip(buffers, np.searchsorted(edges, spans).tolist(), strict=True):
         uses[buffer.use] += int(lengths[first:end] @ free[first:end])
         free[first:end] = False
     used = program.used_bytes(stage)

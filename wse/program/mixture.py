@@ -30,8 +30,8 @@ class Mixture:
 
     def pairs_by_column(self, pairs: I64) -> I64:
         """int64 ``[cols]``: pairs on each column, of ``pairs`` ``[experts]`` by expert."""
-        held = np.where(self.by_column < 0, 0, pairs[self.by_column])
-        return np.asarray(held.sum(axis=1), np.int64)
+        pairs_held = np.where(self.by_column < 0, 0, pairs[self.by_column])
+        return np.asarray(pairs_held.sum(axis=1), np.int64)
 
     def even_pairs(self, tokens: int) -> I64:
         """int64 ``[experts]``: pairs by expert where tokens choose as evenly as they can, what is over spread out."""

@@ -18,7 +18,7 @@ from wse.errors import BadTrace
 from wse.fabric.clock import Clock, Timed
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.links.link_map import I64
-from wse.fabric.model import AlikeTokens, CacheUse
+from wse.fabric.model import CacheUse, TokenClass
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.phase import Phase
@@ -43,7 +43,7 @@ def write_estimate(path: Path, prepared: Placeable, program: Program, counted: T
         with Recorder(path, program, header) as recorder:
             passes = _Passes(recorder, program, counted.clock)
             passes.prompts(counted.prompts)
-            passes.decoded(counted.alike)
+            passes.decoded(counted.token_classes)
             recorder.finish(counted.clock, passes.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
@@ -75,11 +75,11 @@ class _Passes:
             self._tokens(passes, user, np.arange(len(passes)), 0, is_prompt=True)
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
-    def decoded(self, alike: Sequence[AlikeTokens]) -> None:
+    def decoded(self, token_classes: Sequence[TokenClass]) -> None:
         """One token of each user after another."""
         phase, users, position = len(self._program.phases) - 1, np.arange(self._program.batch), self._lengths.copy()
         waited = self._now - self._ended  # for the prompts of later users
-        for each in alike:
+        for each in token_classes:
             uses = [self._use() for _ in range(each.tokens)]
             shifts = self._fabric.shifted(each.slots, [rows for _, passing in uses for rows in passing])
             mean, over = np.divmod(shifts, each.tokens)

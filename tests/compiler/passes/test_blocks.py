@@ -14,7 +14,7 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.passes import lowering as schedule
-from wse.compiler.passes.allocate import moments_of
+from wse.compiler.passes.allocate import live_steps
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
@@ -75,4 +75,4 @@ def test_a_layer_that_runs_anothers_steps_is_as_if_lowered_by_itself(
 def test_moments_meet_where_spans_overlap(a: tuple[Any, ...], b: tuple[Any, ...]) -> None:
     begins = {0: 0, 1: STEPS}
     overlap = any(p == q and first <= end and start <= last for p, first, last in a for q, start, end in b)
-    assert bool(moments_of(a, begins) & moments_of(b, begins)) is overlap
+    assert bool(live_steps(a, begins) & live_steps(b, begins)) is overlap

@@ -53,7 +53,7 @@ def all_reduce(
     )
 
 
-def all_reduce_alike(c: Context, at: At, elements: int, arrival: Arrival, teams: int = 1) -> None:
+def all_reduce_of_one_row(c: Context, at: At, elements: int, arrival: Arrival, teams: int = 1) -> None:
     """`all_reduce` of what all rows have alike: on one row, whose PEs then send down their columns."""
     row = root_of(c.cut.rows)
     all_reduce(c, at, elements, arrival, real=elements, only_row=row, teams=teams)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from wse.compiler.state import At, Block, Num, Run, SymBuffer, SymPhase, SymStep, SymSteps
+from wse.compiler.state import At, Block, BlockRun, Num, SymBuffer, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
@@ -97,7 +97,7 @@ class PhaseBuilder:
         self.rows = rows
         self.stage = 0
         self.op = 0
-        self.runs: list[Run] = []
+        self.runs: list[BlockRun] = []
         self._loop = -1
         self._overlap = -1
         self._open()
@@ -134,12 +134,12 @@ class PhaseBuilder:
 
     def run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
         """Go through a block, after those that were closed, with buffers of its own."""
-        at = (0, 0, 0)
+        step = loop = group = 0
         if self.runs:
             last = self.runs[-1]
-            ends = last.block
-            at = (last.step + len(ends.steps), last.loop + len(ends.loops), last.group + ends.groups)
-        self.runs.append(Run(block=block, stage=stage, op=op, step=at[0], loop=at[1], group=at[2], buffers=buffers))
+            step, loop = last.step + len(last.block.steps), last.loop + len(last.block.loops)
+            group = last.group + last.block.groups
+        self.runs.append(BlockRun(block=block, stage=stage, op=op, step=step, loop=loop, group=group, buffers=buffers))
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
         """One kernel on the whole region, or on one of its rows."""

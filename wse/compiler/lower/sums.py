@@ -30,7 +30,7 @@ def all_reduce(
         if over_rows:
             between_wafers.all_reduce(c, at, elements, arrival, real=over_rows, only_row=None)
         else:
-            between_wafers.all_reduce_alike(c, at, elements, arrival)
+            between_wafers.all_reduce_of_one_row(c, at, elements, arrival)
         return
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=c.groups(length))
@@ -57,4 +57,4 @@ def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | Num) -> None
         real = Num(per_slot=elements.per_slot * c.cut.rows)
         between_wafers.all_reduce(c, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
     else:
-        between_wafers.all_reduce_alike(c, at, elements, Arrival.ADD, teams)
+        between_wafers.all_reduce_of_one_row(c, at, elements, Arrival.ADD, teams)

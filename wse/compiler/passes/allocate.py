@@ -59,7 +59,7 @@ def allocate(state: State) -> State:
 
     Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
     """
-    spans, begins = _lifetimes(state), first_moments(state.phases)
+    spans, begins = _lifetimes(state), steps_before(state.phases)
     reserved = reserved_bytes(state.wafer, state.software)
     everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[SymBuffer, int] = {}
@@ -81,9 +81,9 @@ def allocate(state: State) -> State:
         for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
             size = aligned(buffer.elements * element_bytes(state, buffer.view))
             live = spans[buffer]
-            moments = moments_of(live, begins)
-            address = _lowest(done, moments, size, top)
-            done.append(_Placed(address=address, size=size, moments=moments))
+            during = live_steps(live, begins)
+            address = _lowest(done, during, size, top)
+            done.append(_Placed(address=address, size=size, during=during))
             addresses[buffer] = address
             placed.append(_named(state, buffer, address, live))
         top = max([top, *(p.address + p.size for p in done)])
@@ -124,7 +124,7 @@ def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]
 class _Placed:
     address: int
     size: int
-    moments: int
+    during: int  # the steps, as a set of bits
 
 
 def aligned(size: int) -> int:
@@ -132,17 +132,17 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _lowest(done: list[_Placed], moments: int, size: int, start: int) -> int:
-    """The lowest address at which ``size`` bytes clash with nothing that is live at any of these ``moments``."""
+def _lowest(done: list[_Placed], during: int, size: int, start: int) -> int:
+    """The lowest address at which ``size`` bytes clash with nothing that is live in any of the steps ``during``."""
     address = start
-    for other in sorted((o for o in done if o.moments & moments), key=lambda o: o.address):
+    for other in sorted((o for o in done if o.during & during), key=lambda o: o.address):
         if address + size <= other.address:
             break
         address = max(address, other.address + other.size)
     return address
 
 
-def first_moments(phases: Sequence[SymPhase]) -> dict[int, int]:
+def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
     """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
     begins: dict[int, int] = {}
     before = 0
@@ -152,12 +152,12 @@ def first_moments(phases: Sequence[SymPhase]) -> dict[int, int]:
     return begins
 
 
-def moments_of(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """The steps of some spans as a set of bits. ``begins`` are those of `first_moments`."""
-    moments = 0
+def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
+    """The steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
+    during = 0
     for phase, first, last in spans:
-        moments |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
-    return moments
+        during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
+    return during
 
 
 def _lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:

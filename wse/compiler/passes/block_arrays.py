@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wse.compiler.state import At, Block, Run
+from wse.compiler.state import At, Block, BlockRun
 from wse.isa.operands import VIEWS
 from wse.program.steps import I64, OPERAND_COUNT
 
@@ -26,7 +26,7 @@ class BlockArrays:
     at: I64
     turns: I64
 
-    def placed(self, run: Run, elements: I64) -> dict[str, Any]:
+    def placed(self, run: BlockRun, elements: I64) -> dict[str, Any]:
         """Those of a run whose buffers are at so many elements."""
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)

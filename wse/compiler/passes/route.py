@@ -66,13 +66,13 @@ def route(state: State) -> State:
 def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """For each pattern the first one with the same routes: what arrives is added or compared on the same ways."""
     first: dict[tuple[object, ...], int] = {}
-    found = []
+    same = []
     for code, pattern in enumerate(patterns):
         ways = pattern.messages.copy()
         ways[:, 2] = ways[:, 2] == Arrival.MULTICAST
         arrays = (ways, pattern.first, pattern.variants)
-        found.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
-    return found
+        same.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
+    return same
 
 
 def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:
@@ -86,25 +86,25 @@ def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None
 
 def _demand(state: State, same: list[int]) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
-    for number, often in distinct_phases(state.phases).items():
+    for number, count in distinct_phases(state.phases).items():
         phase = state.phases[number]
-        weight = often * (DECODE_WEIGHT if phase.name == DECODE else 1)
+        weight = count * (DECODE_WEIGHT if phase.name == DECODE else 1)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
-            found = stages[stage]
+            demand = stages[stage]
             groups: dict[int, list[Key]] = defaultdict(list)
             for step in block.steps:
                 need = _key(state, step, same)
                 if need is None:
                     continue
-                key, found.colours[need[0]] = need
-                found.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
-                found.overlaps.add_node(key)
+                key, demand.colours[need[0]] = need
+                demand.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
+                demand.overlaps.add_node(key)
                 if step.overlap >= 0:
                     groups[step.overlap].append(key)
             for group in groups.values():
-                nx.add_path(found.overlaps, group)
-    for found in stages:
-        found.overlaps.remove_edges_from(nx.selfloop_edges(found.overlaps))
+                nx.add_path(demand.overlaps, group)
+    for demand in stages:
+        demand.overlaps.remove_edges_from(nx.selfloop_edges(demand.overlaps))
     return stages
 
 

@@ -26,8 +26,8 @@ class Offset(NamedTuple):
 class Conflict:
     """Where a piece shares something with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
 
-    ``offsets``: (mine, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on one
-    colour, whose switches let the other pass first.
+    ``offsets``: (its own, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on
+    one colour, whose switches let the other pass first.
     """
 
     other: int
@@ -39,33 +39,33 @@ class Conflict:
 
 
 def find_conflicts(
-    mine: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True
+    pieces: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True
 ) -> list[list[Conflict]]:
-    """For each piece of ``mine``: the pieces of ``other`` that it may meet; only earlier ones in the ``same`` plan.
+    """For each piece of ``pieces``: the pieces of ``other`` that it may meet; only earlier ones in the ``same`` plan.
 
     Args:
-        mine: The pieces of a plan.
+        pieces: The pieces of a plan.
         other: Those of another one, or the same.
         same: Whether they are the same: then main threads keep their words apart.
         links: Whether both lie on the same line, or cross it at each of its PEs.
     """
-    found: list[list[Conflict]] = [[] for _ in mine]
-    if same and len(mine) == 1:
-        return found
+    by_piece: list[list[Conflict]] = [[] for _ in pieces]
+    if same and len(pieces) == 1:
+        return by_piece
     for resource in Resource:
         if (resource in (Resource.UP, Resource.DOWN) and not links) or (same and resource == Resource.OUT_OF_PE):
             continue
-        (low, high), (start, end) = _spans(mine, resource).T, _spans(other, resource).T
+        (low, high), (start, end) = _spans(pieces, resource).T, _spans(other, resource).T
         touch = (low[:, None] <= end) & (start <= high[:, None]) & (low <= high)[:, None] & (start <= end)
         if same:
-            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(mine, resource)
+            touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(pieces, resource)
         for i, j in np.argwhere(touch).tolist():
-            a, b = mine[i], other[j]
+            a, b = pieces[i], other[j]
             in_order = same and a.channel >= 0 and a.channel == b.channel
             conflict = _conflict(a, b, j, resource, in_order=in_order)
             if conflict:
-                found[i].append(conflict)
-    return found
+                by_piece[i].append(conflict)
+    return by_piece
 
 
 def _spans(pieces: Sequence[Piece], resource: Resource) -> I64:
@@ -82,22 +82,22 @@ def _serial(pieces: Sequence[Piece], resource: Resource) -> Bools:
     return both
 
 
-def _conflict(mine: Piece, theirs: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:
-    (a, b), (c, d) = mine.spans[resource], theirs.spans[resource]
+def _conflict(one: Piece, other: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:
+    (a, b), (c, d) = one.spans[resource], other.spans[resource]
     low, high = max(a, c), min(b, d)
-    if len(mine.sources) == len(theirs.sources) == 1:
+    if len(one.sources) == len(other.sources) == 1:
         ends = (low, high) if low < high else (low,)
         offsets = tuple(
-            (_at(mine, mine.sources[0], p, resource), _at(theirs, theirs.sources[0], p, resource)) for p in ends
+            (_at(one, one.sources[0], p, resource), _at(other, other.sources[0], p, resource)) for p in ends
         )
         return Conflict(number, resource, low, high, offsets, in_order)
-    both = np.concatenate([_offsets(mine, resource, low, high), _offsets(theirs, resource, low, high)])
+    both = np.concatenate([_offsets(one, resource, low, high), _offsets(other, resource, low, high)])
     places = np.flatnonzero((both[0] >= 0) & (both[2] >= 0))
     if not len(places):
         return None
     pairs = np.unique(both[:, places], axis=1).T.tolist()
-    found = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
-    return Conflict(number, resource, low + int(places[0]), low + int(places[-1]), found, in_order)
+    offsets = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
+    return Conflict(number, resource, low + int(places[0]), low + int(places[-1]), offsets, in_order)
 
 
 def _offsets(piece: Piece, resource: Resource, low: int, high: int) -> I64:
@@ -106,7 +106,7 @@ def _offsets(piece: Piece, resource: Resource, low: int, high: int) -> I64:
         away = np.abs(np.arange(low, high + 1) - piece.sources[0])
         hops = away if piece.places is None else np.abs(piece.places[low : high + 1] - piece.places[piece.sources[0]])
         return np.stack([hops, away - (resource == Resource.INTO_PE) if piece.relayed else np.zeros_like(away)])
-    found = np.full((2, high - low + 1), -1, np.int64)
+    offsets = np.full((2, high - low + 1), -1, np.int64)
     for source, target in zip(piece.sources, piece.targets, strict=True):
         if resource == Resource.OUT_OF_PE:
             used = range(source, source + 1)
@@ -116,8 +116,8 @@ def _offsets(piece: Piece, resource: Resource, low: int, high: int) -> I64:
             used = range(source, target) if resource == Resource.UP else range(source, target, -1)
         for place in used:
             if low <= place <= high:
-                found[:, place - low] = _at(piece, source, place, resource)
-    return found
+                offsets[:, place - low] = _at(piece, source, place, resource)
+    return offsets
 
 
 def _at(piece: Piece, source: int, place: int, resource: Resource) -> Offset:

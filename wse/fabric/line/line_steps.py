@@ -54,5 +54,7 @@ class LineSteps:
         words, axis = self.traffic.transfer(phase, step, slots, turn).words, int(phase.steps.axis[step])
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
         line = self.traffic.routes.line(int(phase.steps.stage[step]), axis)
-        found = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
-        return max(found, key=lambda transfer: self.times.time([transfer]).cycles) if len(found) > 1 else found[0]
+        lines = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
+        return (
+            max(lines, key=lambda line_pattern: self.times.time([line_pattern]).cycles) if len(lines) > 1 else lines[0]
+        )

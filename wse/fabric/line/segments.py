@@ -130,8 +130,8 @@ class _Planning:
             return False
         size = len(self.sends) + 1
         for forward in (True, False):
-            mine = (target > source) == forward
-            low, high = np.minimum(source, target)[mine], np.maximum(source, target)[mine]
+            same_way = (target > source) == forward
+            low, high = np.minimum(source, target)[same_way], np.maximum(source, target)[same_way]
             change = np.bincount(low, minlength=size) - np.bincount(high, minlength=size)
             if change.cumsum().max(initial=0) > 1:
                 return False

@@ -52,17 +52,17 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Steps that move words, those that are alike once.
+    """Steps that move words, those of one class once.
 
     Attributes:
         regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
         rectangles: Those of each step, over all its runs.
-        often: By layer, int64 ``[n]``: how many of its steps are like each.
+        counts: By layer, int64 ``[n]``: how many of its steps are of each class.
     """
 
     regions: list[I64]
     rectangles: list[I64]
-    often: dict[int, I64]
+    counts: dict[int, I64]
 
 
 def layer_links(
@@ -81,39 +81,40 @@ def layer_links(
         _moves(fabric, phase, times, *(_pairs(program, phase, each) for each in (chosen, reached)))
         for phase, times in phases.values()
     ]
-    alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for layer in sorted(set(program.op_layers)):
-        alike[tuple(moves.often[layer].tobytes() if layer in moves.often else b"" for moves in every)].append(layer)
-    for layers in alike.values():
+        counts = (moves.counts[layer].tobytes() if layer in moves.counts else b"" for moves in every)
+        same_moves[tuple(counts)].append(layer)
+    for layers in same_moves.values():
         parts, regions = [NOTHING], [NOTHING]
         for moves in every:
-            often = moves.often.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
-            moving = [i for i in np.flatnonzero(often).tolist() if len(moves.rectangles[i])]
+            in_layer = moves.counts.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
+            moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
-            parts += [_times(moves.rectangles[i], int(often[i])) for i in moving]
+            parts += [_times(moves.rectangles[i], int(in_layer[i])) for i in moving]
         yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
 def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
     """``chosen`` summed over the phases that share their steps with one."""
-    found: dict[int, I64] = {}
+    summed: dict[int, I64] = {}
     for index, layers in chosen.items():
         for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
-            found[layer] = found[layer] + pairs if layer in found else pairs
-    return found
+            summed[layer] = summed[layer] + pairs if layer in summed else pairs
+    return summed
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
     """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
-    like = np.where(
-        phase.steps.routed, np.arange(len(phase.steps)), fabric.like(phase)
+    classes = np.where(
+        phase.steps.routed, np.arange(len(phase.steps)), fabric.classes(phase)
     )  # what is chosen differs by layer
-    distinct, which = np.unique(like[steps], return_inverse=True)
+    distinct, which = np.unique(classes[steps], return_inverse=True)
     layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
-    often = np.zeros((len(layers), len(distinct)), np.int64)
-    np.add.at(often, (at, which), 1)
+    counts = np.zeros((len(layers), len(distinct)), np.int64)
+    np.add.at(counts, (at, which), 1)
     by_slots, in_all = _uses(runs)
     stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
     corners = [
@@ -131,7 +132,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
             else _over_runs(fabric.traffic, phase, step, by_slots if phase.steps.per_slot[step].any() else in_all)
             for step in distinct.tolist()
         ],
-        often=dict(zip(layers.tolist(), often, strict=True)),
+        counts=dict(zip(layers.tolist(), counts, strict=True)),
     )
 
 
@@ -157,13 +158,13 @@ def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
 
 def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
     """What steps depend on that grow with the cache, and what the others do, for which all runs are as one."""
-    often: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     passing: defaultdict[int, list[int]] = defaultdict(list)
     for (slots, rows), times in runs.items():
-        often[slots] += times
+        counts[slots] += times
         passing[slots] += [each for each in rows if each] * times
-    by_slots = {slots: (times, passing[slots]) for slots, times in often.items()}
-    return by_slots, {0: (often.total(), [row for rows in passing.values() for row in rows])}
+    by_slots = {slots: (times, passing[slots]) for slots, times in counts.items()}
+    return by_slots, {0: (counts.total(), [row for rows in passing.values() for row in rows])}
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
@@ -175,10 +176,10 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     return _real(np.concatenate([NOTHING, *parts]))
 
 
-def _real(found: I64) -> I64:
+def _real(rectangles: I64) -> I64:
     """The rectangles that have links and words."""
-    links = (found[:, END_ROW] - found[:, ROW]) * (found[:, END_COL] - found[:, COL])
-    return found[(links > 0) & (found[:, WORDS] > 0)]
+    links = (rectangles[:, END_ROW] - rectangles[:, ROW]) * (rectangles[:, END_COL] - rectangles[:, COL])
+    return rectangles[(links > 0) & (rectangles[:, WORDS] > 0)]
 
 
 def _times(rectangles: I64, times: int) -> I64:
@@ -188,14 +189,14 @@ def _times(rectangles: I64, times: int) -> I64:
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
-        mine, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        own, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
         if not routes.whole:
-            yield _on_fabric(layers, wafer, routes.words_on(wafer, mine))
+            yield _on_fabric(layers, wafer, routes.words_on(wafer, own))
             continue
-        around = np.concatenate([mine, there])
+        around = np.concatenate([own, there])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))
         rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
-        moved = mine - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
+        moved = own - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
         words = link_map(moved, DIRECTIONS, rows, cols)
         yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
 

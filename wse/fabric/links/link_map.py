@@ -55,7 +55,7 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """The first of the busiest links of each plane, the busiest first. Of planes that are loaded alike the first."""
+    """The first of the busiest links of each plane, the busiest first. Of planes that are loaded equally the first."""
     if not len(rectangles):
         return []
     planes, rows, cols = (int(rectangles[:, end].max()) for end in (PLANE, END_ROW, END_COL))
@@ -64,17 +64,17 @@ def busiest_links(rectangles: I64) -> list[Link]:
     for plane, part in _by_plane(rectangles, planes + 1):
         if len(part):
             inside.setdefault(part[:, ROW:].tobytes(), (plane, part))
-    found = []
+    links = []
     for plane, part in inside.values():
         band, words = _bands(part, scratch)
         if words.size:
             top, col = divmod(int(words.argmax()), words.shape[1])
-            found.append(Link(plane, int(np.searchsorted(band, top)), col, int(words[top, col])))
-    return sorted(found, key=lambda link: -link.words)
+            links.append(Link(plane, int(np.searchsorted(band, top)), col, int(words[top, col])))
+    return sorted(links, key=lambda link: -link.words)
 
 
 def most_words_anywhere(rectangles: I64) -> int:
-    """The words on the busiest link, kept for rectangles that lie alike wherever that is."""
+    """The words on the busiest link, kept for rectangles that lie in the same way wherever that is."""
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)

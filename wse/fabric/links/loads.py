@@ -70,8 +70,8 @@ def line_rectangles(loads: I64) -> I64:
     way, line, place = np.nonzero(distinct != before)
     same = (way[1:] == way[:-1]) & (line[1:] == line[:-1])
     end_place = np.append(np.where(same, place[1:], length), length)[: len(place)]
-    found = np.stack([way, first[line], end[line], place, end_place, distinct[way, line, place]], axis=1)
-    return found[found[:, WORDS] > 0]
+    rectangles = np.stack([way, first[line], end[line], place, end_place, distinct[way, line, place]], axis=1)
+    return rectangles[rectangles[:, WORDS] > 0]
 
 
 def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
@@ -80,14 +80,14 @@ def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
     inside = high > low
     unit, low, high = unit[inside], low[inside], high[inside]
     directions = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
-    found = np.empty_like(unit)
-    found[:, PLANE] = directions[unit[:, PLANE]]
+    rectangles = np.empty_like(unit)
+    rectangles[:, PLANE] = directions[unit[:, PLANE]]
     across, along = ((ROW, END_ROW), (COL, END_COL)) if axis == ROWS else ((COL, END_COL), (ROW, END_ROW))
     corner = (rect.row, rect.col) if axis == ROWS else (rect.col, rect.row)
-    found[:, across[0]], found[:, across[1]] = low + corner[0], high + corner[0]
-    found[:, along[0]], found[:, along[1]] = unit[:, COL] + corner[1], unit[:, END_COL] + corner[1]
-    found[:, WORDS] = unit[:, WORDS] * words
-    return found
+    rectangles[:, across[0]], rectangles[:, across[1]] = low + corner[0], high + corner[0]
+    rectangles[:, along[0]], rectangles[:, along[1]] = unit[:, COL] + corner[1], unit[:, END_COL] + corner[1]
+    rectangles[:, WORDS] = unit[:, WORDS] * words
+    return rectangles
 
 
 def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, words: int) -> I64:
@@ -106,25 +106,25 @@ def translation(source: Rect, target: Rect, source_col: int, target_col: int, co
 
 def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
     """One rectangle a stream from ``start`` to ``end``, along columns, its rows not yet set."""
-    found = np.zeros((len(start), 6), np.int64)
+    rectangles = np.zeros((len(start), 6), np.int64)
     rises = end > start
-    found[:, PLANE] = np.where(rises, up, down)
-    found[:, COL] = np.where(rises, start, end + 1)
-    found[:, END_COL] = np.where(rises, end, start + 1)
-    found[:, WORDS] = words
-    return np.asarray(found[start != end], np.int64)
+    rectangles[:, PLANE] = np.where(rises, up, down)
+    rectangles[:, COL] = np.where(rises, start, end + 1)
+    rectangles[:, END_COL] = np.where(rises, end, start + 1)
+    rectangles[:, WORDS] = words
+    return np.asarray(rectangles[start != end], np.int64)
 
 
 def edge_streams(edge: EdgeStream) -> I64:
     """The words of every column on their way to the east edge of its region, or from its west edge."""
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
-    found = np.zeros((edge.cols, 6), np.int64)
-    found[:, PLANE] = EAST
-    found[:, ROW], found[:, END_ROW] = rect.row + edge.first_row, rect.row + edge.first_row + edge.rows
-    found[:, COL] = columns if edge.leaving else rect.col
-    found[:, END_COL] = rect.col + rect.cols - 1 if edge.leaving else columns
-    found[:, WORDS] = edge.words
-    return found
+    rectangles = np.zeros((edge.cols, 6), np.int64)
+    rectangles[:, PLANE] = EAST
+    rectangles[:, ROW], rectangles[:, END_ROW] = rect.row + edge.first_row, rect.row + edge.first_row + edge.rows
+    rectangles[:, COL] = columns if edge.leaving else rect.col
+    rectangles[:, END_COL] = rect.col + rect.cols - 1 if edge.leaving else columns
+    rectangles[:, WORDS] = edge.words
+    return rectangles
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
@@ -132,9 +132,9 @@ def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
     bottom = rect.row + rect.rows
     over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
     ends = np.append(np.flatnonzero(np.diff(over)) + 1, len(over))
-    found = np.zeros((len(ends) if len(over) else 0, 6), np.int64)
-    if len(found):
-        found[:, PLANE], found[:, COL], found[:, END_COL] = NORTH, rect.col, rect.col + rect.cols
-        found[:, ROW], found[:, END_ROW] = bottom - ends, bottom - np.append(0, ends[:-1])
-        found[:, WORDS] = words * over[ends - 1]
-    return found
+    rectangles = np.zeros((len(ends) if len(over) else 0, 6), np.int64)
+    if len(rectangles):
+        rectangles[:, PLANE], rectangles[:, COL], rectangles[:, END_COL] = NORTH, rect.col, rect.col + rect.cols
+        rectangles[:, ROW], rectangles[:, END_ROW] = bottom - ends, bottom - np.append(0, ends[:-1])
+        rectangles[:, WORDS] = words * over[ends - 1]
+    return rectangles

@@ -81,14 +81,14 @@ class Routes:
         words = link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
         if self.whole:
             return words
-        return np.stack([mesh.physical_words(mine) for mesh, mine in zip(self.meshes, words, strict=True)])
+        return np.stack([mesh.physical_words(of_mesh) for mesh, of_mesh in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
         """The same, int64 ``[4, rows, cols]``, of rectangles on one wafer."""
-        mine = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0])
+        local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0])
         if self.whole:
-            return link_map(mine, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
-        return self.meshes[wafer].physical_words(link_map(mine, DIRECTIONS, *self.meshes[wafer].shape))
+            return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
+        return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
         """Words times physical links, over all rectangles."""
@@ -98,15 +98,15 @@ class Routes:
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """The busiest physical links, the busiest first: of planes that are loaded alike, or of each, the first."""
+        """The busiest physical links, the busiest first: of planes that are loaded equally, or of each, the first."""
         if self.whole:
             return busiest_links(rectangles)
-        of_wafer, found = rectangles[:, PLANE] // DIRECTIONS, []
+        of_wafer, links = rectangles[:, PLANE] // DIRECTIONS, []
         for wafer in sorted(set(of_wafer.tolist())):
             for direction, words in enumerate(self.words_on(wafer, rectangles[of_wafer == wafer])):
                 row, col = divmod(int(words.argmax()), words.shape[1])
-                found.append(Link(wafer * DIRECTIONS + direction, row, col, int(words[row, col])))
-        return sorted(found, key=lambda link: -link.words)
+                links.append(Link(wafer * DIRECTIONS + direction, row, col, int(words[row, col])))
+        return sorted(links, key=lambda link: -link.words)
 
     def farthest(self, rectangles: I64) -> int:
         """The hops of the farthest words of streams over rectangles of one wafer: along rows, then along columns."""
@@ -120,15 +120,15 @@ class Routes:
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
         """The most hops that one line of some rectangles has."""
-        found = [0]
+        hops = [0]
         for plane, *sides, _ in rectangles.tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
             row, end_row, col, end_col = _named(direction, *sides)
             if row < end_row and col < end_col:
                 before = self.meshes[wafer].hops_before[axis][row : end_row + 1, col : end_col + 1]
                 whole = before[:, -1] - before[:, 0] if axis == 0 else before[-1] - before[0]
-                found.append(int(np.diff(whole).max()))
-        return max(found)
+                hops.append(int(np.diff(whole).max()))
+        return max(hops)
 
     def contention(self, *stages: int) -> int:
         """The most streams that share a link of the regions of some stages, along either axis."""
@@ -142,8 +142,8 @@ class Routes:
 
     def _longest_line(self, rows: int, cols: int, span: int, axis: int) -> LongestLine:
         """The longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
-        alike = [s for s in self.program.stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
-        regions = [(self.meshes[wafer], stage.rect) for stage in alike for wafer in stage.wafers]
+        same_shape = [s for s in self.program.stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
+        regions = [(self.meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
         high, wide = (rows, cols - 1) if axis == ROWS else (rows - 1, cols)
         longest: I64 = np.zeros(0, np.int64)
         farthest = 1

@@ -127,8 +127,8 @@ class Traffic:
 
     def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
         """The rectangles of a region whose columns are counted through all of its wafers."""
-        found = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
-        return Moved(words, self.routes.hops_of(found), 0, found)
+        placed = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
+        return Moved(words, self.routes.hops_of(placed), 0, placed)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
@@ -136,13 +136,13 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     west, cols = stage.rect.col, stage.rect.cols
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
     times = np.maximum(last - first + 1, 0)
-    found = np.repeat(rectangles, times, axis=0)
-    wafer = np.repeat(first - np.cumsum(times) + times, times) + np.arange(len(found))
+    parts = np.repeat(rectangles, times, axis=0)
+    wafer = np.repeat(first - np.cumsum(times) + times, times) + np.arange(len(parts))
     low = west + wafer * cols
-    found[:, COL] = np.maximum(found[:, COL], low) - wafer * cols
-    found[:, END_COL] = np.minimum(found[:, END_COL], low + cols) - wafer * cols
-    found[:, PLANE] += wafer * DIRECTIONS
-    return found
+    parts[:, COL] = np.maximum(parts[:, COL], low) - wafer * cols
+    parts[:, END_COL] = np.minimum(parts[:, END_COL], low + cols) - wafer * cols
+    parts[:, PLANE] += wafer * DIRECTIONS
+    return parts
 
 
 def _edge(edge: EdgeStream) -> I64:

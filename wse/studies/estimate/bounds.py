@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.fabric.bounds import BOUNDS, PhaseBounds
 from wse.fabric.causes import CAUSES
-from wse.fabric.model import AlikeTokens, Fabric
+from wse.fabric.model import Fabric, TokenClass
 from wse.hardware.number import Grade
 from wse.models.spec import Layer, ModelSpec
 from wse.report.result import Doc, Result
@@ -59,13 +59,13 @@ class BoundsResult(Result):
     stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
 
 
-def bounds_result(fabric: Fabric, spec: ModelSpec, alike: Sequence[AlikeTokens], grades: Grades) -> BoundsResult:
-    """The bounds of decoded tokens, of which those that cost the same come as one of ``alike``."""
+def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
+    """The bounds of decoded tokens, of which those that cost the same come as one of ``token_classes``."""
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
-    tokens, like = sum(group.tokens for group in alike), fabric.like_anywhere(phase)
+    tokens, like = sum(group.tokens for group in token_classes), fabric.shape_classes(phase)
     cycles, bounds = np.zeros((len(phase.steps), len(CAUSES))), np.zeros((len(phase.steps), len(BOUNDS)))
-    for group in alike:
+    for group in token_classes:
         cycles += group.cost.by_cause * group.tokens
         bounds += bounds_of.of(phase, group.slots, like) * group.tokens
     kinds = [_kind(layer) for layer in spec.layers]

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from wse.fabric.activity import Counts, phase_counts
 from wse.fabric.clock import PhaseTotals
-from wse.fabric.model import AlikeTokens, Fabric
+from wse.fabric.model import Fabric, TokenClass
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.serving.cost import system_cost
@@ -76,20 +76,20 @@ class Rates:
 
 
 def energy_result(
-    fabric: Fabric, totals: PhaseTotals, alike: Sequence[AlikeTokens], economics: Economics, tokens_per_s: Rates
+    fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass], economics: Economics, tokens_per_s: Rates
 ) -> EnergyResult:
     """Joules of a generated token of one user.
 
     Args:
         fabric: The model that made the costs.
         totals: All decoded tokens.
-        alike: The same by cost.
+        token_classes: The same by cost.
         economics: What is assumed.
         tokens_per_s: Of all users together.
     """
     wafers, saturated = fabric.program.wafers, tokens_per_s.saturated
     joules = system_energy(wafers, tokens_per_s.alone, economics)
-    activity = _activity(fabric, totals, alike)
+    activity = _activity(fabric, totals, token_classes)
     below = activity_energy(activity, economics)
     return EnergyResult(
         joules_per_token=joules.value,
@@ -121,17 +121,17 @@ def cost_result(wafers: int, economics: Economics, tokens_per_s: Rates) -> CostR
     )
 
 
-def _activity(fabric: Fabric, totals: PhaseTotals, alike: Sequence[AlikeTokens]) -> Activity:
+def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
     """What PEs and links do for a token of one user, in the mean; a word of a message crosses a ramp at both ends."""
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
-    tokens = sum(group.tokens for group in alike) * program.batch
+    tokens = sum(group.tokens for group in token_classes) * program.batch
     counts_of_groups = [
-        phase_counts(program, wafer, fabric.software, phase, group.slots, fabric.like_anywhere(phase))
-        for group in alike
+        phase_counts(program, wafer, fabric.software, phase, group.slots, fabric.shape_classes(phase))
+        for group in token_classes
     ]
     counts = Counts(
         *(
-            sum(value * group.tokens for value, group in zip(column, alike, strict=True)) / tokens
+            sum(value * group.tokens for value, group in zip(column, token_classes, strict=True)) / tokens
             for column in zip(*counts_of_groups, strict=True)
         )
     )

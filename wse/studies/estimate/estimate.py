@@ -157,12 +157,12 @@ class _Decoded:
 
 
 def _decoded(prepared: PreparedEstimate, program: Program, counted: Timed, grades: Grades) -> _Decoded:
-    clock, prompts, alike = counted
+    clock, prompts, token_classes = counted
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     if not clock.decode.runs:
         return _Decoded()
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
-    if not alike:
+    if not token_classes:
         return _Decoded(decode=decode)
     midway = clock.fabric.decode_cost(*prepared.midway)
     pipelining = pipelining_result(clock.fabric, prompts, midway, prepared.new_tokens)
@@ -171,8 +171,8 @@ def _decoded(prepared: PreparedEstimate, program: Program, counted: Timed, grade
     return _Decoded(
         decode=decode,
         pipelining=pipelining,
-        bounds=bounds_result(clock.fabric, spec, alike, grades),
-        energy=energy_result(clock.fabric, clock.decode, alike, economics, rates),
+        bounds=bounds_result(clock.fabric, spec, token_classes, grades),
+        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, rates),
         cost=cost_result(program.wafers, economics, rates),
     )
 
