@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 import matplotlib as mpl
 
 from wse.inspect.page.gather import view_trace
 from wse.inspect.page.pack import Packer
-from wse.report.as_json import Report, as_json
 from wse.report.colours import style_variables
+from wse.report.inline_page import inline_page
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
 
 SCRIPTS: Final = (
@@ -64,30 +61,17 @@ def view_page(paths: list[Path]) -> bytes:
         "kinds": KINDS,
         "colours": _colours(),
     }
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    page = environment.from_string(_text("page.html.j2")).render(
+    return inline_page(
+        _text("page.html.j2"),
         title=" and ".join(f"{trace['model']} on {trace['wafer']}" for trace in traces),
         script=script,
-        script_digest=_digest(script),
         style=style,
-        style_digest=_digest(style),
-        data=_embedded(data),
+        data=data,
     )
-    return page.encode(errors="replace")
-
-
-def _embedded(data: Report) -> str:
-    """JSON that no text in it can end: within a script element only ``<`` can."""
-    return as_json(data).replace("<", "\\u003c")
 
 
 def _text(name: str) -> str:
     return (files("wse.inspect.page") / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """What a content security policy allows an inline element by (W3C CSP level 3, section 2.3.1)."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _colours() -> str:

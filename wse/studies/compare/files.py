@@ -9,7 +9,7 @@ from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
 from wse.report.output_file import output_path, write_output
 from wse.report.rows_csv import as_csv
-from wse.studies.compare.page import as_html, traces_as_html
+from wse.studies.compare.page.page import as_html, traces_as_html
 from wse.studies.compare.plot import as_png
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces_plot import as_png as traces_as_png

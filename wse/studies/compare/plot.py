@@ -83,8 +83,9 @@ def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.tick_params(labelsize=8)
+    for apply in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        apply(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8, which="both")
     axes.grid(visible=True, linewidth=0.3)
 
 

@@ -70,10 +70,9 @@ def _print_detail(console: Console, result: CompareResult) -> None:
 
 
 def _alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Whether nothing else can be with the mapping, or on the number of wafers, of a row that cannot be."""
-    return not any(row.mapping == other.mapping for other in result.possible) or not any(
-        row.wafers == other.wafers for other in result.possible
-    )
+    """Whether nothing else can be on the number of wafers of a row that cannot be, or its mapping on any."""
+    of_mapping = [other for other in result.rows if other.mapping == row.mapping and not other.possible]
+    return len(of_mapping) == len(result.inputs["wafers"]) or all(row.wafers != r.wafers for r in result.possible)
 
 
 def _print_reasons(console: Console, rows: list[ComparisonRow]) -> None:

@@ -181,7 +181,7 @@ def best_table(result: CompareResult) -> Table:
     link = (LINK,) if result.links_asked else ()
     columns = (WAFERS, *link, MAPPING, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "The best on each number of wafers" + (" and each link" if link else "")
-    return Table(columns=columns, rows=result.best, title=title, note="tokens/s; * is the best of its column")
+    return Table(columns=columns, rows=result.best, title=title, note="tokens/s; the best of a column is marked")
 
 
 def detail_tables(rows: Sequence[ComparisonRow]) -> tuple[Table, Table]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import TextIO
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from wse.report.progress import EVERY_S, duration
 from wse.report.terminal import console_on
-
-EVERY_S: Final = 10.0
-"""Between two lines where there is no terminal."""
 
 OnRow = Callable[[int, int], None]
 
@@ -86,13 +84,3 @@ class _Lines:
     def _write(self, line: str) -> None:
         self._stream.write(f"{line}\n")
         self._stream.flush()
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> duration(3725.4)
-    '1:02:05'
-    """
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{left:02}"

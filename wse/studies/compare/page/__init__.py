@@ -1,0 +1,1 @@
+"""The page of a comparison: its data, skeleton, style and script."""

@@ -1,0 +1,135 @@
+"""The page of a comparison put together: the verdict, tables that sort, drawings that tell their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from wse.inspect.query.compare import TracesResult
+from wse.report.changes_table import changes_table
+from wse.report.comparison_row import ComparisonRow
+from wse.report.inline_page import inline_page
+from wse.report.limits import many
+from wse.report.table import Column, Table, value_of
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.summary import input_texts, title
+from wse.studies.compare.tables import detail_tables, link_text, mapping_text, reasons
+from wse.studies.compare.traces_summary import CHANGED, runs
+from wse.studies.compare.verdict import change_of_runs
+from wse_traces.schema import CAUSES
+
+SHARED: Final = ("format.js", "elements.js")
+"""Scripts of the page of a trace that this page uses too."""
+PANELS: Final = (
+    ("tokens_per_s_per_user", "tokens/s of one user"),
+    ("tokens_per_s", "tokens/s of all users"),
+    ("usd_per_million_tokens", "USD for a million tokens of all users"),
+)
+KINDS: Final = {"cause": "by cause", "op": "by op", "traffic": "traffic"}
+
+
+def as_html(result: CompareResult) -> bytes:
+    """The page of a comparison of models, UTF-8."""
+    rows = result.possible
+    return _page(
+        title=title(result),
+        verdict=result.verdict,
+        tables=result.tables(),
+        rows=rows,
+        stacks=[(f"{many(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
+        lists=[
+            ("What cannot be", reasons(result.rows)),
+            ("Assumptions", _assumptions(result.economics)),
+            ("Asked for", [("inputs", ", ".join(input_texts(dict(result.inputs))))]),
+        ],
+    )
+
+
+def traces_as_html(result: TracesResult) -> bytes:
+    """The page of two runs, UTF-8."""
+    changed = [
+        changes_table([change.to_dict() for change in changes], {kind: ""}, title=f"{CHANGED[phase]}, {text}")
+        for phase, changes in result.changes.items()
+        for kind, text in KINDS.items()
+    ]
+    names = ("first run", "second run")
+    return _page(
+        title=f"{result.rows[0].model}: two runs",
+        verdict=(change_of_runs(*result.rows),),
+        tables=[*detail_tables(result.rows), *(table for table in changed if table.rows)],
+        rows=(),
+        stacks=list(zip(names, result.rows, strict=True)),
+        lists=[("Runs", list(zip(names, runs(result), strict=True)))],
+    )
+
+
+def _page(
+    *,
+    title: str,
+    verdict: Sequence[str],
+    tables: Sequence[Table],
+    rows: Sequence[ComparisonRow],
+    stacks: Sequence[tuple[str, ComparisonRow]],
+    lists: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+) -> bytes:
+    data = {
+        "tables": [_table(table) for table in tables],
+        "series": list(dict.fromkeys(row.mapping for row in rows)),
+        "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
+        "causes": CAUSES,
+        "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
+    }
+    shared, own = files("wse.inspect.page"), files("wse.studies.compare.page")
+    scripts = [*((shared / name) for name in SHARED), own / "compare.js"]
+    return inline_page(
+        (own / "page.html.j2").read_text(encoding="utf-8"),
+        script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
+        style="\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared, own)),
+        data=data,
+        title=title,
+        verdict=verdict,
+        lists=lists,
+    )
+
+
+def _table(table: Table) -> dict[str, Any]:
+    """A table as the script draws it."""
+    bests = [column.best_value(table.rows) for column in table.columns]
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric} for c in table.columns],
+        "rows": [
+            [_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)] for row in table.rows
+        ],
+    }
+
+
+def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
+    value, text = value_of(row, column.key), str(column.text(row))
+    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}
+
+
+def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
+    """The points of a panel, each with the lines that are shown beside it."""
+    speed, _ = detail_tables(rows)
+    points = []
+    for row in rows:
+        link = link_text(row)
+        numbers = [f"{c.title}: {c.text(row)}" for c in speed.columns if c.numeric and c.key != "wafers"]
+        where = f"{mapping_text(row)} on {many(row.wafers, 'wafer')}{f', {link}' if link else ''}"
+        lines = [where, *numbers, *([row.limit] if row.limit else [])]
+        points.append(
+            {"wafers": row.wafers, "value": getattr(row, key), "series": row.mapping, "link": link, "lines": lines}
+        )
+    return points
+
+
+def _assumptions(economics: Any) -> list[tuple[str, str]]:
+    texts = []
+    for name, given in economics.items():
+        low, high = given.get("range", (given["value"], given["value"]))
+        number = f"{given['value']:,g} {given['unit']}, from {low:,g} to {high:,g}, grade {given['grade']}"
+        texts.append((name.replace("_", " "), f"{number}: {given['source']}"))
+    return texts
