@@ -18,9 +18,10 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config
+from wse.report.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.progress import EVERY_S, sweep_progress
+from wse.studies.sweep.progress import sweep_progress
 from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")

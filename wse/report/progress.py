@@ -1,4 +1,4 @@
-"""What is heard of work that may take long: a bar on a terminal, a line now and then elsewhere, nothing where it is quick."""
+"""Progress of work that takes long: a bar on a terminal, a line now and then elsewhere, nothing where it is brief."""
 
 from __future__ import annotations
 

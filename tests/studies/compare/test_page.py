@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,14 +33,14 @@ HOSTILE = replace(
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The page of a comparison in which every text is an attack."""
     file = tmp_path_factory.mktemp("page") / "compare.html"
     file.write_bytes(as_html(HOSTILE))
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(file.as_uri())
     wait_for(browser, "return document.documentElement.dataset.usable")
-    yield browser
+    return browser
 
 
 def test_it_loads_without_a_complaint_or_a_request_and_texts_are_texts(page: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from wse.report.progress import duration
 from wse.report.terminal import console_on, count, heading, lines, several
-from wse.studies.sweep.progress import duration
 from wse.studies.sweep.sweep import SweepResult
 
 
