@@ -1,4 +1,4 @@
-"""What the kernels of experts are tested over: their sizes, their buffers at those sizes, and the errors allowed."""
+"""What the kernels of experts are tested over: their sizes, contents that must be special, and the errors allowed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SCALE_PICO = 2_500_000_000_000
 
 def drawn(
     kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, int], dict[str, Array]]:
-    """Elements of the buffers, plain operands, and contents that must be special; what is free is drawn."""
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """Plain operands, and contents that must be special; what is free is drawn."""
     s = dict(size)
     M, A = s["M"], s.get("A", 1)
     if kernel == "router_limit":
@@ -57,56 +57,36 @@ def drawn(
         "coding": int(rng.integers(INT8, INT4 + 1)),
     } | s
     plain["G"] = GROUPS if plain["coding"] == INT4 else 1
-    counts, contents = _buffers(kernel, plain, (rows, cols), rng)
-    return counts, {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}, contents
+    numbers = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}
+    return numbers, _contents(kernel, plain, (rows, cols), rng)
 
 
-def _buffers(
-    kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, Array]]:
-    M, E, P = p["M"], p.get("E", 1), p["P"]
-    K, N, held = p.get("K", 1), p.get("N", 1), p.get("held", 1)
+def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
+    """Contents of buffers that must not be just any numbers."""
     pairs = {"pairs": _pairs(line, p, rng)} if "held" in p else {}
     match kernel:
-        case "router_place":
-            return {"x": M * p["n"], "out": M * E}, {}
-        case "router_scores":
-            return {"x": M * E, "out": M * E}, {}
-        case "router_correct":
-            return {"x": M * E, "correction": E, "out": M * E}, {}
-        case "router_limit":
-            return {"x": M * E, "out": M * E, "best": p["groups"]}, {}
         case "router_choose":
-            of_choice = {"choice": M * E, "scores": M * E, "ids": M * p["A"], "weights": M * p["A"]}
-            return of_choice, {"scores": rng.uniform(0, 1, (*line, M * E))}
+            return {"scores": rng.uniform(0, 1, (*line, p["M"] * p["E"]))}
         case "expert_pairs":
-            ids = rng.integers(-1, p["experts"], (*line, M * p["A"]))
-            return {"ids": M * p["A"], "weights": M * p["A"], "pairs": 1 + 3 * P}, {"ids": ids}
-        case "expert_in":
-            return {"x": M * K, "w": K * p["k_stride"], "pairs": 1 + 3 * P, "out": P * p["out_stride"]}, pairs
-        case "expert_out":
-            return {"x": P * K, "w": K * held * N, "pairs": 1 + 3 * P, "out": M * N}, pairs
+            return {"ids": rng.integers(-1, p["experts"], (*line, p["M"] * p["A"]))}
         case "expert_in_quantised":
-            counts, contents = _quantised(p, p["k_stride"], line, rng)
-            return counts | {"x": M * K, "pairs": 1 + 3 * P, "out": P * p["out_stride"]}, contents | pairs
+            return pairs | _codes(p, (-(-p["K"] // _per_byte(p)) - 1) * p["k_stride"] + p["held"] * p["N"], line, rng)
         case "expert_out_quantised":
-            counts, contents = _quantised(p, held * N, line, rng)
-            return counts | {"x": P * K, "pairs": 1 + 3 * P, "out": M * N}, contents | pairs
+            return pairs | _codes(p, -(-p["K"] // _per_byte(p)) * p["held"] * p["N"], line, rng)
         case _:
-            return {"x": max(M, P) * p["stride"], "bias": held * N, "pairs": 1 + 3 * P}, pairs
+            return pairs
 
 
-def _quantised(
-    p: dict[str, int], stride: int, line: tuple[int, int], rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, Array]]:
+def _per_byte(p: dict[str, int]) -> int:
+    return 2 if p["coding"] == INT4 else 1
+
+
+def _codes(p: dict[str, int], count: int, line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
     """Any codes but e4m3's two that are not numbers; groups of rows that differ from PE to PE."""
-    K = p["K"]
-    counts = {"w": (K + 1) // 2 * stride if p["coding"] == INT4 else K * stride, "groups": K}
-    codes = rng.integers(0, 256, (*line, counts["w"]))
+    codes = rng.integers(0, 256, (*line, count))
     if p["coding"] == FP8:
         codes = np.where(codes % 128 == 127, 0, codes)
-    groups = np.sort(rng.integers(0, GROUPS, (*line, K)), axis=-1)
-    return counts | {"scale": p["G"] * stride, "codes": p["rows"] * p["N"]}, {"w": codes, "groups": groups}
+    return {"w": codes, "groups": np.sort(rng.integers(0, GROUPS, (*line, p["K"])), axis=-1)}
 
 
 def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -> Array:

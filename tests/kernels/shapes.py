@@ -1,4 +1,7 @@
-"""For every compute kernel: the sizes it is tested over, its buffers at those sizes, and the errors allowed."""
+"""For every compute kernel the sizes it is tested over, contents that must be special, and the errors allowed.
+
+Names, views and extents of the operands are those of the kernel's record.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from tests.kernels import expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
 from wse.isa.activation import ACTIVATIONS
 from wse.isa.instructions import kernel_named
+from wse.isa.operands import FIRST_OPERAND
 
 Array = npt.NDArray[Any]
 
@@ -69,18 +73,17 @@ GROUPS = 3
 def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> Shape:
     """Buffers and operands at one choice of sizes; what is free is drawn."""
     if kernel in expert_shapes.SIZES:
-        return Shape(*expert_shapes.drawn(kernel, size, rows, cols, rng), control(max(rows, cols), 1, rng))
+        plain, contents = expert_shapes.drawn(kernel, size, rows, cols, rng)
+        return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
     s = dict(size)
     capacity = s.get("capacity", 1)
     s["T"] = int(rng.integers(1, capacity + 1))
     s["R"] = 2 * s.get("half", 0)
     s["F"] = s["R"] + s["rest"] - 1 if "half" in s else s.get("F", 1)
-    s["heads"] = s["Hk"] * s["share"] if "share" in s else s.get("H", 1)
     s["tokens"] = 4
     strided = int(rng.integers(0, 3))
     first = int(rng.integers(0, s.get("V", 1)))
-    counts, contents = _buffers(kernel, s, rows, cols, rng)
-    plain = {
+    drawn = {
         "add": int(rng.integers(0, 2)),
         "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
         "n_stride": s.get("K", 1) if strided == 1 else 1,
@@ -107,12 +110,21 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "to_rows": strided % 2,
         "G": GROUPS,
     } | s
-    return Shape(
-        counts,
-        {name: plain[name] for name, kind in kernel_named(kernel).views.items() if not kind},
-        contents,
-        control(max(rows, cols), capacity, rng),
-    )
+    plain = {name: drawn[name] for name, view in kernel_named(kernel).views.items() if not view}
+    counts = extents(kernel, plain)
+    if kernel == "kv_append":
+        counts |= {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["Ev"]}
+    contents = _contents(kernel, drawn, counts, (rows, cols), rng)
+    return Shape(counts, plain, contents, control(max(rows, cols), capacity, rng))
+
+
+def extents(kernel: str, plain: dict[str, int]) -> dict[str, int]:
+    """Elements of each buffer that a call with these numbers may touch, where the record says so."""
+    record = kernel_named(kernel)
+    call = [0] * FIRST_OPERAND + [plain.get(name, 0) for name in record.views]
+    return {
+        operand.name: record.elements(operand.name, call) for operand in record.operands if operand.extent is not None
+    }
 
 
 def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
@@ -128,114 +140,55 @@ def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
     return ctl
 
 
-def _buffers(
-    kernel: str, s: dict[str, int], rows: int, cols: int, rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, Array]]:
-    M, K, N, F, T, H = s.get("M", 1), s.get("K", 1), s.get("N", 1), s["F"], s["T"], s["heads"]
-    Hq, Hk, capacity, n, V = s.get("Hq", 1), s.get("Hk", 1), s.get("capacity", 1), s.get("n", 1), s.get("V", 1)
-    line = (rows, cols)
-    if kernel in ("matmul", "matmul_act", "gemv"):
-        return {"x": M * K, "w": K * (N + 2), "out": M * (N + 2)}, {}
-    if kernel in ("matmul_int8", "matmul_fp8", "matmul_int4"):
-        return _quantised(kernel, s, line, rng)
-    if kernel == "sum_squares":
-        return {"x": M * K, "sums": M}, {}
-    if kernel == "l2_scale":
-        return {"x": M * K, "sums": M}, {"sums": rng.exponential(K, (*line, M))}
-    if kernel == "moments":
-        return {"x": M * K, "sums": 2 * M}, {}
-    if kernel == "layer_scale":
-        sums = np.stack([rng.normal(scale=K, size=(*line, M)), rng.exponential(9 * K, (*line, M))], axis=-1)
-        sizes = {"x": M * K, "sums": 2 * M, "gain": K, "bias": K, "out": M * K}
-        return sizes, {"sums": sums.reshape(*line, -1)}
-    if kernel == "rms_scale":
-        return {"x": M * K, "sums": M, "gain": K, "out": M * K}, {"sums": rng.exponential(K, (*line, M))}
-    half = s["R"] // 2
-    frequency = np.broadcast_to(10_000.0 ** -np.linspace(0, 1, half, endpoint=False), (*line, half))
-    heads = {"x": M * (Hq + 2 * Hk) * F, "q": M * Hq * F, "k": M * Hk * F, "v": M * Hk * F}
-    if kernel == "rope":
-        return heads | {"frequency": half}, {"frequency": frequency}
-    if kernel == "rotate":
-        return {"x": M * H * F, "frequency": half}, {"frequency": frequency}
-    if kernel == "split_heads":
-        return heads, {}
-    if kernel == "scale_queries":
-        return {"x": M * n}, {}
-    if kernel == "sink_sums":
-        return {"sums": M * H, "maxima": M * H, "sinks": H}, {"sums": rng.exponential(2, (*line, M * H))}
-    if kernel == "soft_cap":
-        return {"x": n}, {"x": rng.normal(scale=8, size=(*line, n))}
-    if kernel == "kv_append":
-        sizes = {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["Ev"]}
-        return sizes | {"k_cache": capacity * s["E"], "v_cache": capacity * s["Ev"]}, {}
-    if kernel == "attention_scores":
-        return {"q": M * H * F, "k": capacity * Hk * F, "out": M * H * T}, {}
-    if kernel in ("attention_max", "attention_max_by_column"):
-        return {"scores": M * H * T, "out": M * H}, {}
-    if kernel in ("attention_exp", "attention_exp_by_column"):
-        sizes = {"scores": M * H * T, "maxima": M * H, "out": M * H * T, "sums": M * H}
-        return sizes, {"maxima": rng.uniform(1, 4, (*line, M * H))}
-    if kernel == "attention_values":
-        return {"p": M * H * T, "v": capacity * Hk * F, "out": M * H * F}, {}
-    if kernel == "attention_online":
-        sizes = {"scores": M * H * T, "v": capacity * Hk * F, "maxima": M * H, "sums": M * H, "out": M * H * F}
-        return sizes, {"sums": rng.exponential(2, (*line, M * H))}
-    if kernel == "attention_finish":
-        sums = rng.exponential(2, (*line, M * H)) * rng.integers(0, 4, (*line, M * H))
-        return {"x": M * H * F, "sums": M * H, "out": M * H * F}, {"sums": sums}
-    if kernel == "add_bias":
-        return {"x": M * n, "bias": n}, {}
-    if kernel in ("residual_add", "add", "scale", "store", "copy", "copy_weights"):
-        names = [name for name, kind in kernel_named(kernel).views.items() if kind]
-        return dict.fromkeys(names, n), {}
-    if kernel == "activate":
-        return {"x": M * 2 * n, "out": M * n}, {"x": rng.normal(scale=8, size=(*line, M * 2 * n))}
-    if kernel in ("place_heads", "place_rotated", "pick_heads"):
-        return _latent(kernel, s, rows, cols, rng)
-    if kernel == "store_part":
-        return {"x": M * (n + 2), "out": M * n}, {}
-    if kernel == "turn_block":
-        return {"x": M * K, "out": M * N}, {}
-    if kernel == "add_positions":
-        return {"x": M * K, "table": V * K}, {}
-    if kernel == "embedding_lookup":
-        return {"ids": M, "table": V * K, "out": M * K}, {"ids": rng.integers(0, cols * V + 1, (*line, M))}
-    if kernel == "pair_indices":
-        return {"pairs": 2 * n, "out": n}, {}
-    pair = np.stack([rng.normal(size=line), rng.integers(0, cols * V, line)], axis=-1)
-    return {"logits": n, "pair": 2}, {"logits": rng.integers(-2, 3, (*line, n)), "pair": pair}
+def _contents(
+    kernel: str, p: dict[str, int], counts: dict[str, int], line: tuple[int, int], rng: np.random.Generator
+) -> dict[str, Array]:
+    """Contents of buffers that must not be just any numbers."""
+    rows, cols = line
+    positive = {name: rng.exponential(max(1, p.get("K", 2)), (*line, n)) for name, n in counts.items()}
+    match kernel:
+        case "l2_scale" | "rms_scale" | "sink_sums" | "attention_online":
+            return {"sums": positive["sums"]}
+        case "attention_finish":
+            return {"sums": positive["sums"] * rng.integers(0, 4, (*line, counts["sums"]))}
+        case "layer_scale":
+            means = rng.normal(scale=p["K"], size=(*line, p["M"]))
+            return {"sums": np.stack([means, 9 * positive["sums"][..., : p["M"]]], axis=-1).reshape(*line, -1)}
+        case "rope" | "rotate":
+            frequency = 10_000.0 ** -np.linspace(0, 1, counts["frequency"], endpoint=False)
+            return {"frequency": np.broadcast_to(frequency, (*line, len(frequency)))}
+        case "soft_cap" | "activate":
+            return {"x": rng.normal(scale=8, size=(*line, counts["x"]))}
+        case "attention_exp" | "attention_exp_by_column":
+            return {"maxima": rng.uniform(1, 4, (*line, counts["maxima"]))}
+        case "embedding_lookup":
+            return {"ids": rng.integers(0, cols * p["V"] + 1, (*line, counts["ids"]))}
+        case "argmax_fold":
+            pair = np.stack([rng.normal(size=line), rng.integers(0, cols * p["V"], line)], axis=-1)
+            return {"logits": rng.integers(-2, 3, (*line, counts["logits"])), "pair": pair}
+        case "matmul_int8":
+            return {"w": rng.integers(0, 256, (*line, counts["w"]))}
+        case "matmul_fp8":  # any codes but the two that are not numbers
+            codes = rng.integers(0, 256, (*line, counts["w"]))
+            return {"w": np.where(codes % 128 == 127, 0, codes)}
+        case "matmul_int4":  # groups of rows that differ from PE to PE
+            groups = np.sort(rng.integers(0, GROUPS, (*line, counts["groups"])), axis=-1)
+            return {"w": rng.integers(0, 256, (*line, counts["w"])), "groups": groups}
+        case "place_heads" | "place_rotated" | "pick_heads":
+            return _ordinals(kernel, p, rows, cols, rng)
+        case _:
+            return {}
 
 
-def _latent(
-    kernel: str, s: dict[str, int], rows: int, cols: int, rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, Array]]:
+def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> dict[str, Array]:
     """Tables of a row are the same in all its columns; a head stands in a row once, 0 is none."""
-    M, H, Hl, K, n = s["M"], s["H"], s["Hl"], s.get("K", 1), s["n"]
+    H, Hl, n = p["H"], p["Hl"], p["n"]
     kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
     contents = {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
-    if kernel == "place_heads":
-        return {"x": M * Hl * n, "heads": Hl, "out": M * H * n}, contents
-    if kernel == "pick_heads":
-        return {"x": M * H * n, "heads": Hl, "out": Hl * M * n}, contents
-    contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
-    contents["wanted"] = np.stack([[rng.permutation(n + K)[:n] for _ in range(cols)] for _ in range(rows)])
-    return {"x": M * (Hl * K + 2), "heads": Hl, "first": 1, "wanted": n, "out": M * H * n}, contents
-
-
-def _quantised(
-    kernel: str, s: dict[str, int], line: tuple[int, int], rng: np.random.Generator
-) -> tuple[dict[str, int], dict[str, Array]]:
-    """Any codes but e4m3's two that are not numbers; groups of rows that differ from PE to PE."""
-    M, K, N = s["M"], s["K"], s["N"]
-    four_bits = kernel == "matmul_int4"
-    counts = {"x": M * K, "w": (K + 1) // 2 * N if four_bits else K * N, "codes": s["rows"] * N, "out": M * N}
-    codes = rng.integers(0, 256, (*line, counts["w"]))
-    if kernel == "matmul_fp8":
-        codes = np.where(codes % 128 == 127, 0, codes)
-    if not four_bits:
-        return counts | {"scale": N}, {"w": codes}
-    groups = np.sort(rng.integers(0, GROUPS, (*line, K)), axis=-1)
-    return counts | {"groups": K, "scale": GROUPS * N}, {"w": codes, "groups": groups}
+    if kernel == "place_rotated":
+        contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
+        contents["wanted"] = np.stack([[rng.permutation(n + p["K"])[:n] for _ in range(cols)] for _ in range(rows)])
+    return contents
 
 
 def allowed_error(case: Case, want: Array) -> dict[str, Array]:
