@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wse.fabric.line.closed_forms import Grouping, closed_form, distance_to_bound, level_cycles
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes, Transfer
+from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import auto
@@ -51,7 +51,7 @@ INTO_THE_END: dict[str, Pattern] = {
 
 def cycles(words: int, pattern: LineSchedule) -> float:
     """The fast model's."""
-    return PatternTimes(COSTS).time([Transfer(pattern, 0, words, ROWS)]).cycles.total
+    return PatternTimes(COSTS).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

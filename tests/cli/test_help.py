@@ -93,7 +93,7 @@ def test_spellings_of_an_earlier_version_are_read_and_not_shown(
 ) -> None:
     earlier, now = wse(*command, *old), wse(*command, *new)
     assert earlier.code == now.code
-    assert earlier.err == now.err
+    assert not earlier.code or earlier.err == now.err  # without an error, progress of what takes long
     walls = re.compile(r'"emulation": \{[^}]*\}|"[a-z_]*wall_s": [\d.e-]+')
     assert walls.sub("", earlier.out) == walls.sub("", now.out)
     text = wse(command[0], "--help").out

@@ -50,7 +50,7 @@ def compare(
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Find the wafers and the mapping that suit a model, or compare two runs.
+    """Find the wafers and mapping for a model, or compare two runs.
 
     The verdict, and the best on each number of wafers; of two traces what changed.
 

@@ -41,11 +41,15 @@ USES: Final = {
     "free": _SKY_BLUE,
 }
 
+SERIES: Final = (_BLUE, _VERMILION, _GREEN, _PINK, _ORANGE, _SKY_BLUE)
+"""Colours of the series of a drawing, in their order."""
+
 
 def style_variables() -> str:
     """The colours as variables of a style sheet, ``--cause-hops`` and so on, for the light and the dark theme."""
     named = {f"cause-{name}": colour for name, colour in CAUSES.items()}
     named |= {f"use-{name}": colour for name, colour in USES.items()}
+    named |= {f"series-{number}": colour for number, colour in enumerate(SERIES)}
     light = " ".join(f"--{name}: {colour.light};" for name, colour in named.items())
     dark = " ".join(f"--{name}: {colour.dark};" for name, colour in named.items())
     return f':root {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.inspect.page.conftest import TWO, wait_for
+from wse.inspect.query.buffers import tile_name
 from wse_traces import open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
@@ -47,7 +48,7 @@ def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     assert f"tile 0, {col} of 4×8" in told
     assert "op gate_up" in told
     assert "layers 2–3" in told
-    assert any(f"largest buffer: {name}, " in told for name in names)
+    assert any(f"largest buffer: {tile_name(name)}, " in told for name in names)
 
 
 def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
@@ -63,9 +64,9 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
     assert len(story.find_elements(By.CSS_SELECTOR, "#pe .buffer")) == mine.sum()
     rows = texts(story, "#pe tbody tr td:first-child")
     order = np.argsort(table["address"][mine], kind="stable")
-    assert rows[: mine.sum()] == [names[at] for at in order]
+    assert rows[: mine.sum()] == [tile_name(names[at]) for at in order]
     over(story, found(story, "#pe .buffer"), 0.5, 0.5).perform()
-    assert f"{names[order[0]]}\n" in tip(story)
+    assert f"{tile_name(names[order[0]])}\n" in tip(story)
 
 
 def test_arrow_keys_move_the_cursor_and_plus_zooms(story: Any) -> None:

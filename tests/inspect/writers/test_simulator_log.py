@@ -111,7 +111,7 @@ def test_two_words_of_a_small_log_by_hand(tmp_path: Path) -> None:
 
 def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, out = write(tmp_path / "t.h5"), tmp_path / "out.log"
-    with pytest.raises(BadInput, match=r"--wafer 2: .*t.h5 has the wafers 0 to 1; give one of those"):
+    with pytest.raises(BadInput, match=r"--wafer-index 2: .*t.h5 has the wafers 0 to 1; give one of those"):
         export(path, out, wafer=2)
     with pytest.raises(BadInput, match=r"--wafer 0: the log of .*t.h5 has nothing moved on wafer 0; give another"):
         export(path, out)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from wse.inspect.query.compare import TracesResult
 from wse.report.changes_table import changes_table
+from wse.report.colours import style_variables
 from wse.report.comparison_row import ComparisonRow
 from wse.report.inline_page import inline_page
 from wse.report.limits import many
@@ -19,7 +21,7 @@ from wse.studies.compare.traces_summary import CHANGED, runs
 from wse.studies.compare.verdict import change_of_runs
 from wse_traces.schema import CAUSES
 
-SHARED: Final = ("format.js", "elements.js")
+SHARED: Final = ("script/format.js", "script/elements.js")
 """Scripts of the page of a trace that this page uses too."""
 PANELS: Final = (
     ("tokens_per_s_per_user", "tokens/s of one user"),
@@ -85,12 +87,17 @@ def _page(
     return inline_page(
         (own / "page.html.j2").read_text(encoding="utf-8"),
         script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
-        style="\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared, own)),
+        style=style_variables()
+        + "\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared, own)),
         data=data,
         title=title,
         verdict=verdict,
         lists=lists,
     )
+
+
+def _style(package: Traversable) -> str:
+    return (package / "style.css").read_text(encoding="utf-8")
 
 
 def _table(table: Table) -> dict[str, Any]:
