@@ -7,18 +7,16 @@ their defaults and meanings, which are those of the classes of requests (`wse.re
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
+from wse.request.arguments import takes_options_of
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
-from wse.request.option import RequestField, options_of, request_of
+from wse.request.option import request_of
 from wse.request.run_request import CompileRequest, RunRequest
 
 if TYPE_CHECKING:
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from wse.validation.result import Validation
     from wse_traces.read import Trace
 
-R = TypeVar("R")
-
 OnProgress = Callable[[int, int, str], None]
 """Called with the pieces that are done, how many there are, and the name of the one that begins."""
 
@@ -42,115 +38,61 @@ def _ignore(*details: object) -> None:
     """Do nothing with progress, text or warnings that nobody asked for."""
 
 
-def _takes(request: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """A decorator that gives a function of a request the request's options as arguments.
-
-    The function's own keyword arguments stay; those of the request come before them, and all are in its signature and
-    its docstring.
-    """
-    options = options_of(request)
-
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        own = inspect.signature(function, eval_str=False)
-        signature = _signature(options, own)
-
-        @wraps(function)
-        def call(*arguments: Any, **named: Any) -> R:
-            bound = signature.bind(*arguments, **named).arguments
-            values = {name: value for name, value in bound.items() if name in options}
-            rest = {name: value for name, value in bound.items() if name not in options}
-            return function(request_of(request, values), **rest)
-
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nArgs:\n{_documented(options, own)}\n"
-        return call
-
-    return decorate
-
-
-def _signature(options: Mapping[str, RequestField], own: inspect.Signature) -> inspect.Signature:
-    """The options, those that stand without a name first, and a function's own arguments behind the request."""
-    named = inspect.Parameter.KEYWORD_ONLY
-    first = [
-        inspect.Parameter(
-            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=_default(field), annotation=_annotation(field)
-        )
-        for name, field in options.items()
-        if field.option.positional
-    ]
-    rest = [
-        inspect.Parameter(name, named, default=_default(field), annotation=_annotation(field))
-        for name, field in options.items()
-        if not field.option.positional
-    ]
-    others = list(own.parameters.values())[1:]
-    before = [parameter for parameter in others if parameter.kind is not named]
-    callbacks = [parameter for parameter in others if parameter.kind is named]
-    return own.replace(parameters=[*before, *first, *rest, *callbacks])
-
-
-def _default(field: RequestField) -> Any:
-    return inspect.Parameter.empty if field.option.required else field.default
-
-
-def _annotation(field: RequestField) -> Any:
-    """The type of an argument for people: that of its values, and None where it may be left open."""
-    return field.type | None if field.default is None else field.type
-
-
-def _documented(options: Mapping[str, RequestField], own: inspect.Signature) -> str:
-    """The lines of a docstring that say what each argument is."""
-    docs = {name: doc for name, doc in _OTHERS.items() if name in own.parameters}
-    docs = {name: field.option.doc for name, field in options.items()} | docs
-    wrapped = (
-        textwrap.wrap(f"{name}: {doc}", 110, initial_indent=" " * 4, subsequent_indent=" " * 8)
-        for name, doc in docs.items()
-    )
-    return "\n".join(line for lines in wrapped for line in lines)
-
-
-_OTHERS = {
-    "on_text": "Called with the prompt's text and then each stretch of generated text, where there is one prompt.",
-    "on_warning": "Called with what the user should know though the run goes on.",
-    "on_progress": "Called with (done, all, name) as the work goes on.",
-    "model": "A model as for `run`, or a trace.",
-    "other": "The second trace, where the first argument is a trace.",
-    "question": "one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.",
-    "jobs": "Processes; all cores where None.",
-}
-
-
-@_takes(RunRequest)
+@takes_options_of(RunRequest)
 def run(
     request: RunRequest,
     *,
-    on_text: Callable[[str], None] = _ignore,
-    on_warning: Callable[[str], None] = _ignore,
-    on_progress: OnProgress = _ignore,
+    on_text: Callable[[str], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> RunResult:
-    """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``."""
+    """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
+
+        result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
+        result.text, result.decode.tokens_per_s_per_user
+
+    Args:
+        on_text: Called with the prompt's text and then each stretch of generated text, where there is one prompt.
+        on_warning: Called with what the user should know though the run goes on.
+        on_progress: Called with (done, all, name) while kernels compile.
+    """
     from wse.studies.run.run import run as study
 
-    return study(request, on_text=on_text, on_warning=on_warning, on_progress=on_progress)
+    return study(
+        request,
+        on_text=on_text or _ignore,
+        on_warning=on_warning or _ignore,
+        on_progress=on_progress or _ignore,
+    )
 
 
-@_takes(EstimateRequest)
-def estimate(request: EstimateRequest, *, on_progress: OnProgress = _ignore) -> EstimateResult:
-    """Estimate a model on full-size wafers from its config alone. The result of ``wse estimate``."""
+@takes_options_of(EstimateRequest)
+def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None) -> EstimateResult:
+    """Estimate a model on full-size wafers from its config alone. The result of ``wse estimate``.
+
+        result = wse.estimate("llama-3-8b", dtype="fp8")
+        result.system.wafers, result.decode.tokens_per_s_per_user
+
+    Args:
+        on_progress: Called with (done, all, name) as the parts of the estimate are done.
+    """
     from wse.studies.estimate.estimate import estimate as study
 
-    return study(request, on_progress=on_progress)
+    return study(request, on_progress=on_progress or _ignore)
 
 
-@_takes(CompileRequest)
+@takes_options_of(CompileRequest)
 def compile(request: CompileRequest) -> CompileResult:
-    """Compile a model, and say where everything is; nothing is executed. The result of ``wse compile``."""
+    """Compile a model, and say where everything is; nothing is executed. The result of ``wse compile``.
+
+    wse.compile("story", mesh="16x16").sram.bytes_per_pe
+    """
     from wse.studies.compile.compile import compile_request
 
     return compile_request(request)
 
 
-@_takes(CompareRequest)
+@takes_options_of(CompareRequest)
 def compare(
     request: CompareRequest,
     model: str | Path,
@@ -158,9 +100,20 @@ def compare(
     *,
     question: str | None = None,
     jobs: int | None = None,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress | None = None,
 ) -> CompareResult | TracesResult:
-    """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``."""
+    """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``.
+
+        result = wse.compare("llama-3-8b", wafers=[1, 2, 4])
+        print(*result.verdict, sep="\\n")
+
+    Args:
+        model: A model as for `run`, or a trace.
+        other: The second trace, where the first argument is a trace.
+        question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
+        jobs: Processes; all cores where None.
+        on_progress: Called with (done, all, name) as combinations are done.
+    """
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.studies.compare.grid import compare as study
     from wse.studies.compare.questions import answer
@@ -175,8 +128,8 @@ def compare(
         return compare_traces(first, second, economics)
     request = replace(request, base=replace(request.base, model=named[0]))
     if question is not None:
-        return answer(question, request, on_progress, jobs=jobs)
-    return study(request, on_progress, jobs=jobs)
+        return answer(question, request, on_progress or _ignore, jobs=jobs)
+    return study(request, on_progress or _ignore, jobs=jobs)
 
 
 def sweep(
@@ -186,9 +139,11 @@ def sweep(
     output: str | Path = "wse-sweep.csv",
     jobs: int | None = None,
     restart: bool = False,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress | None = None,
 ) -> SweepResult:
     """Estimate every combination of some settings, and write one table. The result of ``wse sweep``.
+
+        wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"], "batch": [1, 8]}, output="table.csv")
 
     Args:
         source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an axis; or a file
@@ -206,7 +161,7 @@ def sweep(
     grid = grid_of(source) if isinstance(source, Mapping) else read_grid(str(source), sets)
 
     def on_row(done: int, failed: int) -> None:
-        on_progress(done, len(grid), f"{failed} failed" if failed else "")
+        (on_progress or _ignore)(done, len(grid), f"{failed} failed" if failed else "")
 
     return study(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
 
@@ -215,9 +170,11 @@ def validate(
     *files: str | Path,
     capacity: str = "report",
     against: str | None = None,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress | None = None,
 ) -> Validation | Agreement:
     """Predict published measurements, row by row, and say how far off that is. The result of ``wse validate``.
+
+        wse.validate().summary.median_abs_error_pct
 
     Args:
         files: CSV files of measurements; those at hand where none is given.
@@ -226,10 +183,10 @@ def validate(
         on_progress: Called with (rows done, all, kernel).
     """
     if against is not None:
-        return _agreement(against, on_progress, with_files=bool(files))
+        return _agreement(against, on_progress or _ignore, with_files=bool(files))
     from wse.validation.validate import validate as study
 
-    return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress)
+    return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or _ignore)
 
 
 def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> Agreement:
@@ -245,6 +202,12 @@ def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> 
 
 def open_trace(path: str | Path) -> Trace:
     """Open a trace to read it; a run that goes on or was killed too. Use as a context manager.
+
+        with wse.open_trace("wse-run.h5") as trace:
+            print(trace.header.model, trace["tokens/cycles"][:])
+
+    Args:
+        path: A file that ``wse run`` or ``wse estimate --trace`` wrote.
 
     Raises:
         BadTrace: the file is missing, damaged, or no trace.

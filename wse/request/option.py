@@ -74,6 +74,7 @@ class RequestField:
 
     Attributes:
         name: The field's name, with underscores.
+        hint: What it may hold, such as ``int | None``.
         type: What it holds where it holds something, such as ``int``; of several types the first.
         default: Its default.
         option: Its description.
@@ -81,6 +82,7 @@ class RequestField:
     """
 
     name: str
+    hint: Any
     type: Any
     default: Any
     option: Option
@@ -128,7 +130,7 @@ def request_field(name: str, hint: Any, default: Any, *, inside: str = "") -> Re
     held = get_args(hint)[0]
     union = held if get_origin(held) in (Union, UnionType) else None
     types = [t for t in get_args(union) or (held,) if t is not NoneType]
-    return RequestField(name=name, type=types[0], default=default, option=option, inside=inside)
+    return RequestField(name=name, hint=held, type=types[0], default=default, option=option, inside=inside)
 
 
 @cache

@@ -1,0 +1,127 @@
+"""Arguments of functions of a request: signature, docstring, values of each type, and what is refused in one line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+
+from wse.errors import BadInput
+from wse.request.arguments import argument_docs, takes_options_of
+from wse.request.option import Option
+
+
+def halves(text: str) -> tuple[float, ...]:
+    return tuple(float(part) / 2 for part in text.split(","))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cake:
+    kind: Annotated[str, Option(doc="A name.", metavar="NAME", positional=True, required=True)] = "plum"
+    eggs: Annotated[int | None, Option(doc="How many; with --fast-oven fewer.", metavar="N|auto", none="auto")] = None
+    hours: Annotated[tuple[float, ...] | None, Option(doc="In the oven.", flag="--oven-time", read=halves)] = None
+    fast_oven: Annotated[bool, Option(doc="Hotter.")] = False
+    sugar: Annotated[float, Option(doc="Kilograms.", metavar="KG")] = 0.5
+    layers: Annotated[Sequence[int] | Sequence[Sequence[int]] | None, Option(doc="Of each.", repeats=True)] = None
+    secret: int = 3
+
+
+@takes_options_of(Cake)
+def bake(request: Cake, oven: str, *, on_done: Any = None) -> Cake:
+    """Bake a cake.
+
+    Args:
+        oven: Which
+            oven.
+        on_done: Called at the end.
+    """
+    assert (oven, on_done) == ("old", None)
+    return request
+
+
+def test_the_signature_has_every_option_and_the_own_arguments() -> None:
+    text = str(inspect.signature(bake, eval_str=False))
+    assert text == (
+        "(oven: 'str', kind: str, *, eggs: int | None = None, oven_time: tuple[float, ...] | None = None, "
+        "fast_oven: bool = False, sugar: float = 0.5, "
+        "layers: collections.abc.Sequence[int] | collections.abc.Sequence[collections.abc.Sequence[int]] | None"
+        " = None, on_done: 'Any' = None) -> 'Cake'"
+    )
+
+
+def test_the_docstring_says_what_each_argument_is() -> None:
+    docs = argument_docs(bake.__doc__ or "")
+    assert docs == {
+        "oven": "Which oven.",
+        "kind": "A name.",
+        "eggs (N|auto)": "How many; with fast_oven fewer. None is auto.",
+        "oven_time": "In the oven.",
+        "fast_oven": "Hotter.",
+        "sugar": "Kilograms.",
+        "layers": "Of each.",
+        "on_done": "Called at the end.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"kind": Path("a/b")}, {"kind": "a/b"}),
+        ({"eggs": "auto"}, {"eggs": None}),
+        ({"eggs": "4"}, {"eggs": 4}),
+        ({"eggs": np.int64(4)}, {"eggs": 4}),
+        ({"oven_time": "2,3"}, {"hours": (1.0, 1.5)}),
+        ({"oven_time": [2, 3.5]}, {"hours": (2.0, 3.5)}),
+        ({"oven_time": None}, {"hours": None}),
+        ({"sugar": 1}, {"sugar": 1.0}),
+        ({"layers": np.arange(3)}, {"layers": (0, 1, 2)}),
+        ({"layers": [[1], (2, 3)]}, {"layers": ((1,), (2, 3))}),
+    ],
+    ids=str,
+)
+def test_values_become_those_of_the_request(given: dict[str, Any], wanted: dict[str, Any]) -> None:
+    asked = {"kind": "plum"} | given
+    assert bake("old", **asked) == Cake(**({"kind": "plum"} | wanted))
+    assert repr(bake("old", **asked)) == repr(Cake(**({"kind": "plum"} | wanted)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kind": 3}, "kind=3: give a text"),
+        ({"eggs": 2.5}, "eggs=2.5: give a whole number or None (N|auto)"),
+        ({"eggs": True}, "eggs=True: give a whole number or None (N|auto)"),
+        ({"eggs": "many"}, "--eggs 'many': give a whole number of at least 1, or auto"),
+        ({"fast_oven": 1}, "fast_oven=1: give True or False"),
+        ({"oven_time": 2}, "oven_time=2: give a list of numbers or None"),
+        ({"oven_time": ["x"]}, "oven_time=['x']: give a list of numbers or None"),
+        ({"sugar": "much"}, "sugar='much': give a number"),
+        ({"layers": {1: 2}}, "layers={1: 2}: give a list of whole numbers or a list of lists of whole numbers or None"),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        bake("old", **({"kind": "plum"} | given))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("positional", "named", "message"),
+    [
+        (["old"], {}, "wse.bake: missing a required argument: 'kind'"),
+        (["old", "plum", 3], {}, "wse.bake: too many positional arguments"),
+        (["old", "plum"], {"egs": 3}, "wse.bake: unknown argument 'egs': did you mean 'eggs'? known: eggs, "),
+        (["old", "plum"], {"secret": 3}, "wse.bake: unknown argument 'secret': known: eggs, "),
+    ],
+    ids=str,
+)
+def test_a_call_that_does_not_fit_says_what_would(positional: list[Any], named: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        bake(*positional, **named)
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,177 @@
+"""Arguments of a Python function, made of the options of a request.
+
+`takes_options_of` gives a function of a request one argument for each option, with the option's default and meaning,
+and checks what it is called with. An argument has the option's name, with underscores: ``--new-tokens`` is
+``new_tokens``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import wraps
+from inspect import Parameter, Signature
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
+
+from wse.errors import BadInput, UnknownName
+from wse.request.option import RequestField, options_of, request_of
+
+R = TypeVar("R")
+
+_KINDS: Final[dict[Any, tuple[str, str]]] = {
+    str: ("a text", "texts"),
+    Path: ("a path", "paths"),
+    bool: ("True or False", "truth values"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    NoneType: ("None", "None"),
+}
+"""One value of a type in words, and several."""
+_ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
+    int: (Integral, int),
+    float: (Real, float),
+    str: ((str, os.PathLike), os.fspath),
+}
+"""The values that count as one of a type, and what makes one of them."""
+
+
+def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """A decorator for a function whose first parameter is a ``request``: callers give its options instead.
+
+    Options that the command line takes without a name may stand without one in Python too, behind what the function
+    itself takes so. Signature and docstring have all arguments.
+    """
+    fields = {argument_name(field): field for field in options_of(request).values()}
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        own = inspect.signature(function)
+        signature = own.replace(parameters=_parameters(fields, list(own.parameters.values())[1:]))
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> R:
+            bound = _bound(function.__name__, signature, arguments, named)
+            given = {name: bound.pop(name) for name in fields if name in bound}
+            values = {fields[name].name: argument_value(fields[name], value) for name, value in given.items()}
+            return function(request_of(request, values), **bound)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__doc__ = _docstring(function.__doc__ or "", fields, signature.parameters)
+        return call
+
+    return decorate
+
+
+def argument_name(field: RequestField) -> str:
+    """The name of the argument that an option is."""
+    return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
+
+
+def argument_value(field: RequestField, given: Any) -> Any:
+    """The field's value of what was given from Python.
+
+    A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="0.5,5"``.
+
+    Raises:
+        BadInput: the value is of another type, or a text that cannot be read.
+    """
+    if isinstance(given, str) and field.is_text:
+        return field.value((given,) if field.option.repeats else given)
+    try:
+        return _as(field.hint, given)
+    except TypeError as error:
+        message = f"{argument_name(field)}={given!r}: give {' or '.join(_kinds(field.hint))}{_form(field)}"
+        raise BadInput(message) from error
+
+
+def _bound(function: str, signature: Signature, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function was called with, by name. Raises TypeError, as Python does, where that does not fit it."""
+    for name in named:
+        if name not in signature.parameters:
+            raise TypeError(str(UnknownName("argument", name, signature.parameters, where=f"wse.{function}")))
+    try:
+        return dict(signature.bind(*arguments, **named).arguments)
+    except TypeError as error:
+        message = f"wse.{function}: {error}"
+        raise TypeError(message) from None
+
+
+def _as(hint: Any, given: Any) -> Any:
+    """A value as a type that a request holds. Raises TypeError where it is none."""
+    for part in _union(hint):
+        if get_origin(part) in (tuple, Sequence):
+            if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+                with suppress(TypeError):
+                    return tuple(_as(get_args(part)[0], item) for item in given)
+            continue
+        accepted, made = _ACCEPTED.get(part, (part, None))
+        if isinstance(given, accepted) and isinstance(given, bool) == (part is bool):
+            return made(given) if made else given
+    raise TypeError
+
+
+def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
+    """The kinds of value that a type stands for, in words: of one value with 0, of several with 1."""
+    for part in _union(hint):
+        if get_origin(part) in (tuple, Sequence):
+            yield f"{('a list', 'lists')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
+        else:
+            yield _KINDS[part][several]
+
+
+def _union(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _parameters(fields: Mapping[str, RequestField], own: Sequence[Parameter]) -> list[Parameter]:
+    """The options as parameters, and a function's own beside its request: those without a name first, the rest last."""
+    named = Parameter.KEYWORD_ONLY
+    options = [
+        Parameter(
+            name,
+            Parameter.POSITIONAL_OR_KEYWORD if field.option.positional else named,
+            default=Parameter.empty if field.option.required else field.default,
+            annotation=field.hint,
+        )
+        for name, field in fields.items()
+    ]
+    first, last = [p for p in own if p.kind is not named], [p for p in own if p.kind is named]
+    return sorted([*first, *options, *last], key=lambda parameter: parameter.kind)
+
+
+def argument_docs(docstring: str) -> dict[str, str]:
+    """The meaning of each argument in one line, by name with its form, from a docstring's section on arguments."""
+    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^ {4}(\S.*?)(?=^ {4}\S|\Z)", section[1] if section else "", re.MULTILINE | re.DOTALL)
+    named = (" ".join(entry.split()).partition(": ") for entry in entries)
+    return {name: doc for name, _, doc in named}
+
+
+def _docstring(own: str, fields: Mapping[str, RequestField], names: Iterable[str]) -> str:
+    """A function's docstring, whose last section is that on arguments, with all arguments by ``names`` in it."""
+    text = inspect.cleandoc(own)
+    docs = argument_docs(text)
+    lines = [text.partition("\n\nArgs:\n")[0], "", "Args:"]
+    for name in names:
+        entry = _documented(fields[name]) if name in fields else f"{name}: {docs[name]}"
+        lines += textwrap.wrap(entry, 110, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    return "\n".join([*lines, ""])
+
+
+def _documented(field: RequestField) -> str:
+    """What an argument is, with the form of its values where they have one of their own."""
+    option = field.option
+    doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
+    none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
+    return f"{argument_name(field)}{_form(field)}: {doc}{none}"
+
+
+def _form(field: RequestField) -> str:
+    """The form of an argument's values behind its name, such as `` (ROWSxCOLS)``; empty where it says no more."""
+    return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""
