@@ -14,6 +14,7 @@ import wse
 from wse.cli import main
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.report.colours import CAUSES
+from wse.request.arguments import argument_docs, argument_name
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
@@ -37,10 +38,11 @@ def test_arguments_are_the_options_with_their_defaults_and_meanings(name: str) -
     function = getattr(wse, name)
     parameters = inspect.signature(function).parameters
     for field in options_of(FUNCTIONS[name]).values():
-        default = parameters[field.name].default
+        default = parameters[argument_name(field)].default
         assert default is inspect.Parameter.empty if field.option.required else default == field.default
-        assert f"    {field.name}: " in function.__doc__
-    assert "on_progress: " in function.__doc__ or name == "compile"
+    docs = argument_docs(function.__doc__)
+    assert [name.partition(" ")[0] for name in docs] == list(parameters)
+    assert all(docs.values())
 
 
 def test_an_estimate_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +92,9 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
         wse.estimate("story", prompt_len=0)
     with pytest.raises(BadTrace, match="nothing"):
         wse.open_trace(tmp_path / "nothing.h5")
-    with pytest.raises(TypeError, match="prompt_length"):
+    with pytest.raises(BadInput, match="batch='2': give a whole number"):
+        wse.estimate("story", batch="2")
+    with pytest.raises(TypeError, match="wse.estimate: unknown argument 'prompt_length': did you mean 'prompt_len'?"):
         wse.estimate("story", prompt_length=3)
     assert not hasattr(wse, "nothing")
 
