@@ -94,7 +94,7 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
         wse.open_trace(tmp_path / "nothing.h5")
     with pytest.raises(BadInput, match="batch='2': give a whole number"):
         wse.estimate("story", batch="2")
-    with pytest.raises(TypeError, match="wse.estimate: unknown argument 'prompt_length': did you mean 'prompt_len'?"):
+    with pytest.raises(TypeError, match="unknown argument 'prompt_length': did you mean 'prompt_len'"):
         wse.estimate("story", prompt_length=3)
     assert not hasattr(wse, "nothing")
 
