@@ -1,0 +1,1 @@
+"""A pattern, a mapping strategy and a model family for wse."""

@@ -1,0 +1,28 @@
+"""Halves: each wafer is two regions, one below the other, and layers pass through both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wse_mappings.strategies.consecutive import consecutive
+from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+
+
+class Halves(Strategy):
+    """Consecutive layers on the upper and the lower half of consecutive wafers."""
+
+    name = "halves"
+    summary = "Each wafer is two regions, one below the other, and layers pass through both."
+    source = "an example"
+    regions = "two"
+
+    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+        """Two bands of one region."""
+        return [Layout(self.name, bands=2, per_band=1)]
+
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+        """Layers in order, with as even a share of the bytes as whole layers allow."""
+        return consecutive(demand, layout, demand.whole_layer_bytes)
+
+
+STRATEGY = Halves()

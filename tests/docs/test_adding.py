@@ -1,0 +1,77 @@
+"""The diffs of docs/adding apply to today's tree, stay small, and bring what their pages say, when it is used there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MOST_SOURCES = {"strategy": 1, "family": 1, "wafer": 1, "pattern": 2, "subcommand": 2}
+SLOW = {"family", "pattern"}
+"""The pages whose commands take long."""
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("adding_diffs")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+def output_in(folder: Path, commands: str) -> str:
+    """What shell commands print in a copy of the tree, one space between words."""
+    roots = [str(folder / name) for name in ("", "kernels", "mappings", "traces")]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots), "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
+    command = ("bash", "-euo", "pipefail", "-c", commands)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return re.sub(r"\s+", " ", done.stdout)
+
+
+def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) -> None:
+    pages = {file.stem for file in script.PAGES.glob("*.md")} - {"README"}
+    assert pages == set(MOST_SOURCES)
+    rows = re.findall(r"\]\((\w+)\.md\) \| (\d+) \| (\d+) \|", (script.PAGES / "README.md").read_text(encoding="utf-8"))
+    counted = {page: (len(script.shown(page).sources), len(script.shown(page).touched)) for page in pages}
+    assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counted
+
+
+@pytest.mark.parametrize("page", MOST_SOURCES)
+def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
+    shown = script.shown(page)
+    assert len(shown.sources) <= MOST_SOURCES[page]
+    for file in set(shown.touched) - set(shown.created):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    script.apply(shown.diff, tmp_path)
+    for file in shown.created:
+        if (ROOT / file).exists():  # the page shows the last one that was added
+            assert (tmp_path / file).read_text(encoding="utf-8") == (ROOT / file).read_text(encoding="utf-8")
+
+
+def pages_by_tier() -> list[Any]:
+    return [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in MOST_SOURCES]
+
+
+@pytest.mark.parametrize("page", pages_by_tier())
+def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
+    folder, shown = tmp_path / "tree", script.shown(page)
+    script.copy_tree(folder, shown.created)
+    script.apply(shown.diff, folder)
+    printed = output_in(folder, shown.commands)
+    lines = [" ".join(line.split()) for line in shown.output.splitlines() if line.strip() not in ("", "...")]
+    assert lines
+    for line in lines:
+        assert line in printed

@@ -1,0 +1,115 @@
+"""The diffs of docs/adding: what a page shows, a copy of the tree with the diff in it, and the page's diff made anew.
+
+After a rename, where a diff does not apply any more, ``open`` makes a copy of the tree with as much of the diff as
+applies, the rest beside it in ``*.rej``; ``take`` puts what was edited there into the page.
+
+Example:
+    python tools/adding_diffs.py open pattern /tmp/pattern
+    python tools/adding_diffs.py take pattern /tmp/pattern
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "adding"
+DRAWERS = ("wse", "kernels", "mappings", "traces")
+COPIED = (*DRAWERS, "tests", "tools", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CREATED = re.compile(r"^diff --git a/(\S+) b/\S+\nnew file mode", re.MULTILINE)
+TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
+
+
+class Shown(NamedTuple):
+    """What a page shows: its diff, the commands that use what was added, and lines of what they print."""
+
+    diff: str
+    commands: str
+    output: str
+
+    @property
+    def touched(self) -> list[str]:
+        """The files that the diff adds or changes."""
+        return TOUCHED.findall(self.diff)
+
+    @property
+    def created(self) -> list[str]:
+        """The files that the diff adds. The tree may have them: a page may show the last one that was added."""
+        return CREATED.findall(self.diff)
+
+    @property
+    def sources(self) -> list[str]:
+        """The touched files that are neither tests nor documentation."""
+        return [file for file in self.touched if file.partition("/")[0] in DRAWERS]
+
+
+def shown(page: str) -> Shown:
+    """What the page of that name shows, in its blocks ``diff``, ``sh`` and ``text``, one of each."""
+    blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
+    return Shown(blocks["diff"], blocks["sh"], blocks.get("text", ""))
+
+
+def copy_tree(folder: Path, without: Iterable[str] = ()) -> None:
+    """Copy the tree to a new folder, without some files."""
+    folder.mkdir(parents=True)
+    left_out = shutil.ignore_patterns("__pycache__", ".*")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    for file in without:
+        (folder / file).unlink(missing_ok=True)
+
+
+def apply(diff: str, folder: Path, *options: str) -> None:
+    """Apply a diff to a copy of the tree; one line of context before and after a change is enough."""
+    arguments = ("git", "apply", "--recount", "-C1", *options, "-")
+    nowhere_else = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
+    subprocess.run(arguments, cwd=folder, input=diff, text=True, check=not options, env=nowhere_else)
+
+
+def open_copy(page: str, folder: Path) -> None:
+    """Make a repository of the tree in ``folder``, with the page's diff as an edit that is not committed."""
+    edit = shown(page)
+    copy_tree(folder, edit.created)
+    (folder / ".gitignore").write_text("__pycache__\n*.rej\n.gitignore\n", encoding="utf-8")
+    for command in (("init", "-q"), ("add", "-A"), ("-c", "user.name=-", "-c", "user.email=-", "commit", "-qm", "-")):
+        subprocess.run(("git", *command), cwd=folder, check=True)
+    apply(edit.diff, folder, "--reject")
+    for file in edit.created:
+        if (ROOT / file).exists():
+            shutil.copy(ROOT / file, folder / file)
+
+
+def take(page: str, folder: Path) -> None:
+    """Put what was edited in ``folder`` into the page."""
+    subprocess.run(("git", "add", "-A"), cwd=folder, check=True)
+    command = ("git", "diff", "--cached", "-U1", "--no-color")
+    diff = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    diff = re.sub(r"^index .*\n", "", diff, flags=re.MULTILINE)
+    file = PAGES / f"{page}.md"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(f"```diff\n{shown(page).diff}```", f"```diff\n{diff}```"), encoding="utf-8")
+
+
+def main() -> None:
+    """Open a copy of the tree for a page, or take its diff from one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("open", "take"))
+    parser.add_argument("page", help="kernel: docs/adding/kernel.md")
+    parser.add_argument("folder", type=Path, help="of the copy")
+    asked = parser.parse_args()
+    (open_copy if asked.action == "open" else take)(asked.page, asked.folder)
+
+
+if __name__ == "__main__":
+    main()
