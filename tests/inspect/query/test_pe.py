@@ -14,7 +14,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.inspect.query.pe import pe_place, read_pe
-from wse.inspect.query.source import trace_at
+from wse.inspect.query.view import trace_at
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
-from wse.inspect.query.number_range import number_range
 from wse_traces.executed import schedule_rows
 from wse_traces.read import Array, Trace
 
@@ -31,11 +30,6 @@ class Chosen:
     tokens: Array
     slices: int
     left_out: int
-
-
-def token_range(text: str) -> tuple[int, int]:
-    """The first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
-    return number_range("--tokens", text, what="token", example="0-15")
 
 
 def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:

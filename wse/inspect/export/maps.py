@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadTrace, UnknownName
-from wse.inspect.query.quantities import busy_cycles, link_words, sram_bytes
+from wse.inspect.query.pe import busy_cycles, link_words, sram_bytes
 from wse.inspect.query.stages import Stage, read_stages
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS, USES

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.inspect.export.chosen_passes import token_range
 from wse.inspect.export.chosen_tables import PLANES, check_tables
 from wse.inspect.export.maps import check_maps
-from wse.inspect.query.wavelets import cycle_range
+from wse.inspect.query.number_range import cycle_range, token_range
 
 SUFFIXES: Final = {
     "perfetto": ".perfetto.json",

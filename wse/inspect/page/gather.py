@@ -14,7 +14,7 @@ from wse.inspect.page.timeline import timeline_data
 from wse.inspect.page.work import work_data
 from wse.inspect.query.compare import is_trace
 from wse.inspect.query.pe import mesh_of
-from wse.inspect.query.source import trace_at
+from wse.inspect.query.view import trace_at
 from wse.report.as_json import Report
 from wse_traces.read import Trace
 

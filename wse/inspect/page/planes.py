@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.errors import BadTrace
 from wse.inspect.page.packing import Array, Pack, checked
-from wse.inspect.query.quantities import busy_cycles, link_words, sram_bytes
+from wse.inspect.query.pe import busy_cycles, link_words, sram_bytes
 from wse.report.as_json import Report
 from wse_traces.read import Trace
 

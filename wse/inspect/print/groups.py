@@ -7,8 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.inspect.query.groups import Group
-from wse.inspect.query.views import GroupsView
+from wse.inspect.query.groups import Group, GroupsView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, heading, lines, percent, several, short, shown
 from wse.report.terminal_table import print_table

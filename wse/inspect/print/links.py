@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.inspect.query.links import LayerLinks, Link
-from wse.inspect.query.views import LinksView
+from wse.inspect.query.links import LayerLinks, Link, LinksView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, lines, percent
 from wse.report.terminal_table import print_table

@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 from rich.console import Console
 
 from wse.inspect.query.buffers import Buffer, tile_name
-from wse.inspect.query.pe import LinkWords, Pe, PeRoute
+from wse.inspect.query.pe import LinkWords, Pe, PeRoute, PeView
 from wse.inspect.query.stages import layers_text
-from wse.inspect.query.views import PeView
 from wse.report.placement_lines import print_sram
 from wse.report.table import Column, Table
 from wse.report.terminal import COLOURS, count, heading, lines, percent, several, shown

@@ -7,8 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.inspect.query.steps import Step
-from wse.inspect.query.views import StepsView
+from wse.inspect.query.steps import Step, StepsView
 from wse.report.table import Column, Table
 from wse.report.terminal import count, lines, short
 from wse.report.terminal_table import print_table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -11,8 +10,9 @@ from rich.console import Console
 from wse.inspect.print.links import link_line
 from wse.inspect.print.steps import step_table
 from wse.inspect.print.wavelets import print_wavelets
+from wse.inspect.query.summary import SummaryView
 from wse.inspect.query.traced_run import TracedUser
-from wse.inspect.query.views import SummaryView
+from wse.inspect.query.tree import kind_totals
 from wse.report.cause_bars import print_causes
 from wse.report.expert_lines import print_experts
 from wse.report.placement_lines import print_sram, wafer_line
@@ -35,14 +35,6 @@ class _PhaseSpeed(NamedTuple):
     rate: str
 
 
-class _KindTotal(NamedTuple):
-    """A kind of op, how many ops are of it, and their cycles."""
-
-    kind: str
-    ops: int
-    cycles: float
-
-
 def print_summary(console: Console, view: SummaryView) -> None:
     """Print the summary; of links and steps the first few."""
     heading(console, "Trace", shown(view.trace))
@@ -62,11 +54,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
     if view.decode is not None:
         heading(console, "Where the cycles of a generated token go")
         print_causes(console, dict(view.decode.cycles_by))
-    stages = view.sram.stages
-    if stages:
-        fullest = min(range(len(stages)), key=lambda stage: stages[stage]["free"])
-        heading(console, "SRAM of the fullest PE", f"in stage {fullest}")
-        print_sram(console, dict(stages[fullest]))
+    if fullest := view.sram.fullest:
+        heading(console, "SRAM of the fullest PE", f"in stage {view.sram.stages.index(fullest)}")
+        print_sram(console, dict(fullest))
     _print_kinds(console, view)
     _print_traffic(console, view)
     if view.experts is not None:
@@ -119,7 +109,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 def _print_kinds(console: Console, view: SummaryView) -> None:
     """Print the kinds of op that take the most, over all layers."""
     phase = "prefill" if view.decode is None else "decode"
-    kinds = _kind_totals(view, phase)
+    kinds = kind_totals(view.tree, phase)
     total = sum(kind.cycles for kind in kinds)
     if not total:
         return
@@ -138,12 +128,3 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         rest = sum(kind.cycles for kind in kinds[MOST_KINDS:])
         more = several(len(kinds) - MOST_KINDS, "kind")
         lines(console, [(f"and {more} more", f"{percent(rest / total)}, {count(rest)} cycles")])
-
-
-def _kind_totals(view: SummaryView, phase: str) -> list[_KindTotal]:
-    """The kinds of op with the cycles of a mean pass, the costliest first."""
-    cycles: dict[str, list[float]] = defaultdict(list)
-    for op in (op for layer in view.tree for op in layer.ops):
-        cycles[op.kind].append(getattr(op, phase))
-    kinds = [_KindTotal(kind, len(costs), sum(costs)) for kind, costs in cycles.items()]
-    return sorted(kinds, key=lambda kind: -kind.cycles)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from wse.inspect.query.tokens import TokenTime
-from wse.inspect.query.views import TensorsView, TokensView
+from wse.inspect.query.tensors import TensorsView
+from wse.inspect.query.tokens import TokensView, TokenTime
 from wse.report.table import Column, Table
 from wse.report.terminal import count, in_bytes, lines, seconds, shown
 from wse.report.terminal_table import print_table

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from wse.inspect.query.tree import LayerOps
-from wse.inspect.query.views import TreeView
+from wse.inspect.query.tree import LayerOps, TreeView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, percent, shown
 from wse.report.terminal_table import print_table

@@ -18,8 +18,9 @@ from wse.inspect.print.tree import print_tree
 from wse.inspect.print.wavelets import print_moves
 from wse.inspect.query.check import CheckView
 from wse.inspect.query.diff import DiffView
+from wse.inspect.query.groups import GroupsView
+from wse.inspect.query.tokens import TokensView
 from wse.inspect.query.view import View
-from wse.inspect.query.views import GroupsView, TokensView
 from wse.report.terminal import console_on, count, shown
 
 INCOMPLETE: Final = "is incomplete: {} run goes on or was stopped. It holds what was written until then."

@@ -6,8 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.inspect.query.views import CyclesView
-from wse.inspect.query.wavelets import Busiest, Wavelets
+from wse.inspect.query.wavelets import Busiest, CyclesView, Wavelets
 from wse.report.table import Column, Table
 from wse.report.terminal import count, heading, lines, percent
 from wse.report.terminal_table import print_table

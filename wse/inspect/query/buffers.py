@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.inspect.query.source import name_at
+from wse.inspect.query.view import name_at
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import USES

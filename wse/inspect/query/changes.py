@@ -1,21 +1,23 @@
-"""What a run adds up to, and what differs between two: of ``wse compare A B`` and of ``wse inspect A --diff B``."""
+"""Amounts of a run, and the differences between two runs: of ``wse compare A B`` and ``wse inspect A --diff B``."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from wse.inspect.query.crossings import crossing_bytes
-from wse.inspect.query.step_sums import PhaseTotals, StepSums
+from wse.inspect.query.passes import crossing_bytes
+from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.traced_run import TracedRun, read_run
+from wse.inspect.query.tree import LayerOps, read_tree
 from wse.report.result import Doc, Result
 from wse_traces.read import Trace
-from wse_traces.schema import CAUSES, PHASES, USES
+from wse_traces.schema import CAUSES
 
 
 class Amount(NamedTuple):
-    """One amount of a run: its kind and name, its unit, and the number."""
+    """An amount of a run: its kind and name, its unit, and the number."""
 
     kind: str
     name: str
@@ -23,30 +25,19 @@ class Amount(NamedTuple):
     amount: float
 
 
-class OpTotal(NamedTuple):
-    """An op with its cycles in a mean pass."""
-
-    name: str
-    kind: str
-    layer: int
-    cycles: float
-
-
 @dataclass(frozen=True)
 class Totals:
-    """Amounts of a run.
+    """A run and its amounts.
 
     Attributes:
-        phases: The totals of each phase that ran.
-        ops: The ops by phase.
-        carried: Bytes of a mean pass, by phase and whether to or from the host.
-        sram_bytes: By use, on the fullest PE of all; empty where none was recorded.
+        run: The run as a whole, with the totals of its phases.
+        tree: Its ops by layer, with their cycles in a mean pass.
+        crossing_bytes: Bytes of a mean pass, by phase and whether to or from the host.
     """
 
-    phases: Mapping[str, PhaseTotals]
-    ops: Mapping[str, list[OpTotal]]
-    carried: Mapping[tuple[str, bool], float]
-    sram_bytes: Mapping[str, int]
+    run: TracedRun
+    tree: Sequence[LayerOps]
+    crossing_bytes: Mapping[tuple[str, bool], float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,30 +57,22 @@ class Change(Result):
 def read_totals(trace: Trace) -> Totals:
     """The amounts of a trace. Raises: TraceError if it is damaged."""
     sums = StepSums(trace)
-    names, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
-    layers, cycles = trace.column("graph/ops/layer").tolist(), sums.by_op().cycles
-    ops = {
-        phase: [
-            OpTotal(name, kind, layer, spent / max(1, sums.passes[phase]))
-            for name, kind, layer, spent in zip(names, kinds, layers, cycles[code].tolist(), strict=True)
-        ]
-        for code, phase in enumerate(PHASES)
-    }
-    stages = [dict(zip(USES, row, strict=True)) for row in trace.column("sram/stage_bytes").tolist()]
-    fullest: dict[str, Any] = min(stages, key=lambda stage: stage["free"], default={})
-    return Totals(sums.phases(), ops, crossing_bytes(trace), fullest)
+    return Totals(read_run(trace, sums.phases()), read_tree(sums), crossing_bytes(trace))
 
 
-def phase_changes(first: Totals, second: Totals, phase: str, groups: Mapping[str, str]) -> list[Change]:
-    """What differs in a phase that both have, and the whole; by kind, the largest difference first.
+def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
+    """The differences in each phase that both have, and the whole; by kind, the largest difference first.
 
     Args:
-        first: The amounts of a run that has the phase.
+        first: The amounts of a run.
         second: Those of another.
-        phase: ``prefill`` or ``decode``.
-        groups: What a group of ops is called, and how ops are put into it: by ``kind``, ``layer`` or ``name``.
+        groups: The name of each grouping of ops, and how ops are put into groups: by ``kind``, ``layer`` or ``name``.
     """
-    return changes([list(_amounts(totals, phase, groups)) for totals in (first, second)])
+    return {
+        phase: changes([list(_amounts(totals, phase, groups)) for totals in (first, second)])
+        for phase in first.run.phases
+        if phase in second.run.phases
+    }
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
@@ -123,19 +106,20 @@ def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[
 
     Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
     """
-    of_phase = totals.phases[phase]
+    of_phase = totals.run.phases[phase]
     times = of_phase.passes if phase == "prefill" else 1
     yield Amount("all", "cycles", "cycle", of_phase.cycles_per_pass * times)
     for cause in CAUSES:
         yield Amount("cause", cause, "cycle", of_phase.cycles_by[cause] * times)
     for group, by in groups.items():
         sums: dict[str, float] = defaultdict(float)
-        for op in totals.ops[phase]:
-            layer = f"layer {op.layer}" if op.layer >= 0 else "outside of the layers"
-            sums[{"name": op.name, "kind": op.kind, "layer": layer}[by]] += op.cycles * times
+        for layer in totals.tree:
+            place = f"layer {layer.layer}" if layer.layer >= 0 else "outside of the layers"
+            for op in layer.ops:
+                sums[{"name": op.op, "kind": op.kind, "layer": place}[by]] += getattr(op, phase) * times
         for name, cycles in sums.items():
             yield Amount(group, name, "cycle", cycles)
     yield Amount("traffic", "words", "word", of_phase.words_per_pass * times)
     yield Amount("traffic", "wavelet hops", "wavelet-hop", of_phase.wavelet_hops_per_pass * times)
-    yield Amount("traffic", "between wafers", "B", totals.carried[phase, False] * times)
-    yield Amount("traffic", "to and from the host", "B", totals.carried[phase, True] * times)
+    yield Amount("traffic", "between wafers", "B", totals.crossing_bytes[phase, False] * times)
+    yield Amount("traffic", "to and from the host", "B", totals.crossing_bytes[phase, True] * times)

@@ -9,16 +9,14 @@ from typing import Annotated
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
-from wse.inspect.query.changes import Change, phase_changes, read_totals
-from wse.inspect.query.source import trace_at
-from wse.inspect.query.traced_run import read_run
+from wse.inspect.query.changes import Change, changes_by_phase, read_totals
+from wse.inspect.query.view import trace_at
 from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import fraction, limit_facts, many
 from wse.report.result import Doc, Result
 from wse.serving.cost import money
 from wse.serving.economics import Economics, load_economics
-from wse_traces.schema import PHASES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +49,7 @@ def compare_traces(first: Path, second: Path, economics: str | None = None) -> T
         traces=(str(first), str(second)),
         same_program=one.run.program_digest == other.run.program_digest,
         rows=(one.row(), other.row()),
-        changes={
-            phase: phase_changes(one.totals, other.totals, phase, {"op": "kind"})
-            for phase in PHASES
-            if phase in one.totals.phases and phase in other.totals.phases
-        },
+        changes=changes_by_phase(one.totals, other.totals, {"op": "kind"}),
     )
 
 
@@ -84,13 +78,13 @@ def is_trace(name: str) -> bool:
 
 
 class _Run:
-    """One trace and what it says of a mean pass."""
+    """A trace and the amounts of its mean pass."""
 
     def __init__(self, path: Path, economics: str | None) -> None:
         self.path = path
         with trace_at(path) as trace:
             self.totals = read_totals(trace)
-            self.run = read_run(trace, self.totals.phases)
+        self.run = self.totals.run
         if self.run.decode is None:
             message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
             raise BadTrace(message)
@@ -114,8 +108,8 @@ class _Run:
             tokens_per_s_exact=True,
             tokens_per_s_per_user_of_all=of_all / users,
             mesh_hops_per_token=decode.wavelet_hops_per_pass,
-            wafer_link_bytes_per_token=self.totals.carried["decode", False],
-            host_bytes_per_token=self.totals.carried["decode", True],
+            wafer_link_bytes_per_token=self.totals.crossing_bytes["decode", False],
+            host_bytes_per_token=self.totals.crossing_bytes["decode", True],
             crossing_fraction=fraction(dict(decode.cycles_by), "crossing"),
             cycles_by=decode.cycles_by,
             **self._prefill(),
@@ -137,9 +131,9 @@ class _Run:
 
     def _fullest_pe(self) -> Report:
         """The used share of the fullest PE, where SRAM was recorded."""
-        stages = self.run.sram.stages
-        shares = [(sum(uses.values()) - uses["free"]) / max(1, sum(uses.values())) for uses in stages]
-        return {"sram_fullest_pe_fraction": max(shares)} if shares else {}
+        uses = self.run.sram.fullest
+        size = sum(uses.values())
+        return {"sram_fullest_pe_fraction": (size - uses["free"]) / max(1, size)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
         """Power, joules and dollars, where the wafer's are known."""
@@ -154,7 +148,7 @@ class _Run:
         return {
             "decode": self._decode.to_dict(),
             "system": {"stages": stages},
-            "crossing": {"bytes_per_token": self.totals.carried["decode", False]},
+            "crossing": {"bytes_per_token": self.totals.crossing_bytes["decode", False]},
         }
 
 

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from wse.inspect.query.changes import Amount, Change, changes, phase_changes, read_totals
-from wse.inspect.query.traced_run import TracedRun, read_run
+from wse.inspect.query.changes import Amount, Change, changes, changes_by_phase, read_totals
+from wse.inspect.query.traced_run import TracedRun
 from wse.inspect.query.view import View
 from wse.report.result import Doc, Result, plain
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES
 
 GROUPS: Final = {"kind of op": "kind", "layer": "layer", "op": "name"}
-
-
 NOT_SET: Final = object()
 
 
@@ -43,7 +41,7 @@ class OnlyIn(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DiffView(View):
-    """What differs between two traces."""
+    """The differences between two traces."""
 
     traces: Annotated[tuple[str, str], Doc("the two traces")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -61,34 +59,29 @@ class DiffView(View):
 
 
 def read_diff(first: Trace, second: Trace) -> DiffView:
-    """What differs between two traces. Raises: TraceError if one of them is damaged."""
-    totals = [read_totals(trace) for trace in (first, second)]
-    runs = [read_run(trace, total.phases) for trace, total in zip((first, second), totals, strict=True)]
-    settings = [
-        {**_settings(run, complete=trace.complete), **_versions_and_passes(run)}
-        for trace, run in zip((first, second), runs, strict=True)
+    """The differences between two traces. Raises: TraceError if one of them is damaged."""
+    one, other = (read_totals(trace) for trace in (first, second))
+    names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (one, other)]
+    sram = [
+        [Amount("sram", use, "B", float(size)) for use, size in totals.run.sram.fullest.items()]
+        for totals in (one, other)
     ]
-    names = [{op.name for op in total.ops[PHASES[0]]} for total in totals]
-    sram = [[Amount("sram", use, "B", float(size)) for use, size in total.sram_bytes.items()] for total in totals]
+    settings = _settings(one.run, complete=first.complete), _settings(other.run, complete=second.complete)
     return DiffView(
         view="diff",
         complete=first.complete and second.complete,
         traces=(str(first.path), str(second.path)),
-        same_program=runs[0].program_digest == runs[1].program_digest,
+        same_program=one.run.program_digest == other.run.program_digest,
         settings=tuple(_different(*settings)),
-        changes={
-            phase: phase_changes(totals[0], totals[1], phase, GROUPS)
-            for phase in PHASES
-            if all(phase in total.phases for total in totals)
-        },
+        changes=changes_by_phase(one, other, GROUPS),
         sram=tuple(changes(sram)),
         only=OnlyIn(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
     )
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """What a run was given, by name, with its options."""
-    given: dict[str, object] = {
+    """The settings of a run by name, with its options, versions and numbers of passes."""
+    settings: dict[str, object] = {
         "model": run.model.name,
         "wafer": run.wafer.name,
         "wafers": run.system.wafers,
@@ -102,13 +95,10 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
         "seed": run.seed,
         "complete": complete,
     }
-    return given | {f"option {name}": value for name, value in run.options.items() if name not in given}
-
-
-def _versions_and_passes(run: TracedRun) -> dict[str, object]:
-    versions = {f"version of {name}": value for name, value in run.versions.items()}
-    passes = {"prefill": run.prefill, "decode": run.decode}
-    return {**versions, **{f"{phase} passes": total.passes if total else 0 for phase, total in passes.items()}}
+    settings |= {f"option {name}": value for name, value in run.options.items() if name not in settings}
+    settings |= {f"version of {name}": value for name, value in run.versions.items()}
+    passes = {phase: totals.passes for phase, totals in run.phases.items()}
+    return settings | {f"{phase} passes": passes.get(phase, 0) for phase in PHASES}
 
 
 def _different(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from wse.errors import BadTrace, UnknownName
-from wse.inspect.query.source import name_at
-from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.step_sums import PhaseTotals, StepSums
+from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.executed import cache_shifts, schedule_rows
 from wse_traces.groups import group_sums, range_sums
@@ -43,6 +43,17 @@ class Group(Result):
     most_fraction: Annotated[float | None, Doc("by cause: its share of the cause's cycles")] = None
     cycles_per_pass: Annotated[float | None, Doc("cycles in a mean pass; not by token", "cycles")] = None
     fraction: Annotated[float, Doc("share of the cycles of the phase")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsView(View):
+    """Cycles by group."""
+
+    TABLE: ClassVar[str] = "groups"
+
+    by: Annotated[str, Doc("what cycles are added up by")]
+    phases: Annotated[Mapping[str, PhaseTotals], Doc("totals of each phase that ran")]
+    groups: Annotated[tuple[Group, ...], Doc("groups of each phase, the largest first")]
 
 
 def check_group(by: str) -> None:

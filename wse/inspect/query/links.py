@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from wse.errors import BadInput
 from wse.inspect.query.stages import covers
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.planes import pieces
 from wse_traces.read import Array, Trace
@@ -46,6 +47,16 @@ class LayerLinks(Result):
     wafer: Annotated[int, Doc("wafer that it is on")]
     busiest_link_words: Annotated[int, Doc("words on its busiest link", "words")]
     wavelet_hops: Annotated[int, Doc("words on all links", "wavelet-hops")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinksView(View):
+    """Words on links."""
+
+    TABLE: ClassVar[str] = "links"
+
+    links: Annotated[tuple[Link, ...], Doc("busiest links")]
+    layer_links: Annotated[tuple[LayerLinks, ...], Doc("words of each layer on links")]
 
 
 class _Place(NamedTuple):

@@ -1,4 +1,4 @@
-"""Options that name a stretch of numbers: ``FROM-TO``, both ends in it."""
+"""Ranges of numbers as options name them: ``FROM-TO``, both ends included."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import Final
 from wse.errors import BadInput
 
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+
+def cycle_range(text: str) -> tuple[int, int]:
+    """The first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
+    return number_range("--cycles", text, what="cycle", example="100-120")
+
+
+def token_range(text: str) -> tuple[int, int]:
+    """The first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
+    return number_range("--tokens", text, what="token", example="0-15")
 
 
 def number_range(option: str, text: str, *, what: str, example: str) -> tuple[int, int]:
@@ -25,11 +35,11 @@ def number_range(option: str, text: str, *, what: str, example: str) -> tuple[in
     >>> number_range("--cycles", "100-120", what="cycle", example="0-9")
     (100, 120)
     """
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         message = f"{option} {text!r}: give the first and the last {what} as FROM-TO, such as {example}"
         raise BadInput(message)
-    first, last = (int(number) for number in found.groups())
+    first, last = (int(number) for number in match.groups())
     if last < first:
         message = f"{option} {text}: it ends before it begins; give the smaller {what} first"
         raise BadInput(message)

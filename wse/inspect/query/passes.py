@@ -1,12 +1,12 @@
-"""Passes: the phase of each, when it began and how long it took."""
+"""Passes: the phase of each, the cycles of all, and the bytes that cross between wafers and to the host in them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from wse.inspect.query.source import name_at
+from wse.inspect.query.view import name_at
 from wse_traces.read import Array, Trace
-from wse_traces.schema import PHASES
+from wse_traces.schema import HOST, PHASES
 
 
 def pass_phases(trace: Trace) -> Array:
@@ -25,6 +25,20 @@ def run_cycles(trace: Trace) -> int:
     cycles = _of_sequences(trace, "schedules/cycles", -1)
     known = cycles >= 0
     return int((trace.column("passes/start_cycle")[known] + cycles[known]).max(initial=0))
+
+
+def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
+    """Bytes of a mean pass by phase, and whether the host is at an end; bytes of loading belong to no phase."""
+    crossings, phases = trace.table("crossing"), pass_phases(trace)
+    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))
+    phase = np.append(phases, -1)[np.where(inside, crossings["pass"], len(phases))]
+    host = (crossings["src_wafer"] == HOST) | (crossings["dst_wafer"] == HOST)
+    amounts = {}
+    for code, name in enumerate(PHASES):
+        passes = max(1, int((phases == code).sum()))
+        for at_host in (False, True):
+            amounts[name, at_host] = int(crossings["bytes"][(phase == code) & (host == at_host)].sum()) / passes
+    return amounts
 
 
 def _of_sequences(trace: Trace, path: str, unknown: int) -> Array:

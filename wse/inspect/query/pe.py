@@ -1,4 +1,4 @@
-"""One PE: what lies where in its SRAM, the colours that its router knows, its busy time, the words on its links."""
+"""PEs: SRAM, busy cycles and link words of all of a wafer; of one, its SRAM map and its router's colours too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from wse.errors import BadInput
 from wse.inspect.query.buffers import Buffer, read_buffers
 from wse.inspect.query.passes import run_cycles
-from wse.inspect.query.source import name_at
 from wse.inspect.query.stages import RECTANGLE, covers
+from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, LINES, USES
@@ -79,6 +79,17 @@ class Pe(Result):
     links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; left out where PEs are dead")] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PeView(View):
+    """The view of one PE."""
+
+    pe: Annotated[Pe, Doc("the PE")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row for each buffer in its SRAM."""
+        return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
+
+
 def pe_place(text: str) -> tuple[int | None, int, int]:
     """Wafer, None where it is not given, row and column that ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL`` names.
 
@@ -138,6 +149,28 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
     if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
         return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
     return trace.header.rows, trace.header.cols
+
+
+def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
+    """The bytes of SRAM by use, ``free`` among them; nothing where they were not recorded."""
+    return _planes(trace, "sram/bytes_per_pe", wafer, USES)
+
+
+def busy_cycles(trace: Trace, wafer: int) -> Array | None:
+    """The cycles in which each PE computes, over the run; None where they were not recorded."""
+    path = "pe/busy_cycles"
+    return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
+
+
+def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
+    """The words that leave each PE by direction, over the run; nothing where they were not recorded."""
+    return _planes(trace, "links/words", wafer, DIRECTIONS)
+
+
+def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
+    if wafer >= trace.rows(path):
+        return {}
+    return dict(zip(names, trace.column(path, wafer, wafer + 1)[0], strict=True))
 
 
 def _stage(stages: Columns, index: int) -> PeStage:

@@ -1,41 +1,28 @@
-"""What of a trace is asked for, and the view that answers it."""
+"""Requests for a view of a trace, and the views that answer them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.inspect.expert_load import load_in
 from wse.inspect.query.check import check_trace
 from wse.inspect.query.diff import read_diff
-from wse.inspect.query.groups import check_group, read_groups
-from wse.inspect.query.links import busiest_links, check_links, layer_links
-from wse.inspect.query.pe import pe_place, read_pe
-from wse.inspect.query.source import trace_at
+from wse.inspect.query.groups import GroupsView, check_group, read_groups
+from wse.inspect.query.links import LinksView, busiest_links, check_links, layer_links
+from wse.inspect.query.number_range import cycle_range
+from wse.inspect.query.pe import PeView, pe_place, read_pe
 from wse.inspect.query.step_sums import StepSums
-from wse.inspect.query.steps import check_order, read_steps
-from wse.inspect.query.tensors import read_tensors
-from wse.inspect.query.tokens import read_tokens
-from wse.inspect.query.traced_run import read_run
-from wse.inspect.query.tree import read_tree
-from wse.inspect.query.view import View, source_of
-from wse.inspect.query.views import (
-    CrossingBytes,
-    CyclesView,
-    GroupsView,
-    LinksView,
-    PeView,
-    StepsView,
-    SummaryView,
-    TensorsView,
-    TokensView,
-    TreeView,
-)
-from wse.inspect.query.wavelets import cycle_range, read_wavelets
+from wse.inspect.query.steps import StepsView, check_order, read_steps
+from wse.inspect.query.summary import read_summary
+from wse.inspect.query.tensors import TensorsView, read_tensors
+from wse.inspect.query.tokens import TokensView, read_tokens
+from wse.inspect.query.tree import TreeView, read_tree
+from wse.inspect.query.view import View, source_of, trace_at
+from wse.inspect.query.wavelets import CyclesView, read_wavelets
 from wse_traces.read import Trace
 
 VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
@@ -76,6 +63,11 @@ class InspectRequest:
             message = f"{' and '.join(f'--{view}' for view in asked)}: are views of their own; give one of them"
             raise BadInput(message)
         return asked[0] if asked else "summary"
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the view has at most; None for all."""
+        return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
 def inspect_trace(request: InspectRequest) -> View:
@@ -147,76 +139,49 @@ def _pe(trace: Trace, request: InspectRequest) -> View:
         message = f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}"
         raise BadInput(message)
     _, row, col = pe_place(request.pe)
-    return PeView(view="pe", **source_of(trace), pe=read_pe(trace, wafer or 0, row, col))
-
-
-def _top(request: InspectRequest) -> int | None:
-    return DEFAULT_TOP.get(request.view) if request.top is None else request.top
-
-
-def _summary(trace: Trace, request: InspectRequest) -> View:
-    top, sums = _top(request) or 0, StepSums(trace)
-    run = read_run(trace, sums.phases())
-    return SummaryView(
-        view="summary",
-        **source_of(trace),
-        **{field.name: getattr(run, field.name) for field in fields(run)},
-        crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),
-        links=tuple(busiest_links(trace, top)),
-        wavelets=read_wavelets(trace, None),
-        experts=load_in(trace).result(),
-        tree=tuple(read_tree(sums)),
-        steps=tuple(read_steps(sums, "cycles", top)),
-        report=trace.report(),
-    )
+    return PeView(**source_of(trace, "pe"), pe=read_pe(trace, wafer or 0, row, col))
 
 
 def _steps(trace: Trace, request: InspectRequest) -> View:
     order = request.sort or "cycles"
-    steps = read_steps(StepSums(trace), order, _top(request))
-    return StepsView(view="steps", **source_of(trace), sort=order, steps=tuple(steps))
+    steps = read_steps(StepSums(trace), order, request.rows)
+    return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
 
 
 def _by(trace: Trace, request: InspectRequest) -> View:
     assert request.by is not None
     sums = StepSums(trace)
-    groups = read_groups(sums, request.by, _top(request))
-    return GroupsView(view="by", **source_of(trace), by=request.by, phases=sums.phases(), groups=tuple(groups))
+    groups = read_groups(sums, request.by, request.rows)
+    return GroupsView(**source_of(trace, "by"), by=request.by, phases=sums.phases(), groups=tuple(groups))
 
 
 def _links(trace: Trace, request: InspectRequest) -> View:
-    links = tuple(busiest_links(trace, _top(request) or 0))
-    return LinksView(view="links", **source_of(trace), links=links, layer_links=tuple(layer_links(trace)))
-
-
-def _tokens(trace: Trace, request: InspectRequest) -> View:
-    return TokensView(view="tokens", **source_of(trace), tokens=tuple(read_tokens(trace, _top(request))))
+    links = tuple(busiest_links(trace, request.rows or 0))
+    return LinksView(**source_of(trace, "links"), links=links, layer_links=tuple(layer_links(trace)))
 
 
 def _tree(trace: Trace, _: InspectRequest) -> View:
     sums = StepSums(trace)
-    return TreeView(view="tree", **source_of(trace), phases=sums.phases(), tree=tuple(read_tree(sums)))
+    return TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
 
 
 def _cycles(trace: Trace, request: InspectRequest) -> View:
     assert request.cycles is not None
     wavelets = read_wavelets(trace, cycle_range(request.cycles))
     assert wavelets is not None
-    return CyclesView(view="cycles", **source_of(trace), wavelets=wavelets)
-
-
-def _tensors(trace: Trace, _: InspectRequest) -> View:
-    return TensorsView(view="tensors", **source_of(trace), tensors=tuple(read_tensors(trace)))
+    return CyclesView(**source_of(trace, "cycles"), wavelets=wavelets)
 
 
 _READ: Final[dict[str, Callable[[Trace, InspectRequest], View]]] = {
-    "summary": _summary,
+    "summary": lambda trace, request: read_summary(trace, request.rows or 0),
     "steps": _steps,
     "by": _by,
     "links": _links,
     "pe": _pe,
-    "tokens": _tokens,
+    "tokens": lambda trace, request: TokensView(
+        **source_of(trace, "tokens"), tokens=tuple(read_tokens(trace, request.rows))
+    ),
     "tree": _tree,
     "cycles": _cycles,
-    "tensors": _tensors,
+    "tensors": lambda trace, _: TensorsView(**source_of(trace, "tensors"), tensors=tuple(read_tensors(trace))),
 }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
 from wse.errors import UnknownName
-from wse.inspect.query.source import name_at
 from wse.inspect.query.stages import RECTANGLE
 from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.read import Columns
 from wse_traces.schema import CAUSES, KINDS, PHASES
@@ -51,6 +51,16 @@ class Step(Result):
     def mostly(self) -> str:
         """The cause with the most cycles."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsView(View):
+    """Steps in an order."""
+
+    TABLE: ClassVar[str] = "steps"
+
+    sort: Annotated[str, Doc("what they are sorted by")]
+    steps: Annotated[tuple[Step, ...], Doc("the steps")]
 
 
 def check_order(order: str) -> None:

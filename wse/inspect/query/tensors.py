@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.query.source import name_at
+from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Trace
 
@@ -27,6 +27,15 @@ class TensorValues(Result):
     max: Annotated[float | None, Doc("largest value")] = None
     mean: Annotated[float | None, Doc("mean value")] = None
     nonfinite: Annotated[int, Doc("elements that are infinite or no number")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorsView(View):
+    """Tensors that were recorded."""
+
+    TABLE: ClassVar[str] = "tensors"
+
+    tensors: Annotated[tuple[TensorValues, ...], Doc("the tensors")]
 
 
 def read_tensors(trace: Trace) -> list[TensorValues]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.read import Trace
 
@@ -25,6 +26,15 @@ class TokenTime(Result):
     cycles: Annotated[int, Doc("from the token before it to this one, 0 in a prompt", "cycles")]
     s: Annotated[float, Doc("the same as time", "s")]
     wall_s: Annotated[float, Doc("time that the emulator took", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensView(View):
+    """Tokens in order, or the slowest first."""
+
+    TABLE: ClassVar[str] = "tokens"
+
+    tokens: Annotated[tuple[TokenTime, ...], Doc("the tokens")]
 
 
 def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:

@@ -12,7 +12,7 @@ from wse.inspect.query.stages import Stage, read_stages
 from wse.inspect.query.step_sums import PhaseTotals
 from wse.report.result import Doc, Result
 from wse_traces.read import Trace
-from wse_traces.schema import USES
+from wse_traces.schema import PHASES, USES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class TracedModel(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedWafer(Result):
-    """One of the wafers, which are all the same."""
+    """A wafer; all wafers of a run are the same."""
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs")]
@@ -34,7 +34,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """How the model is spread over wafers."""
+    """The spread of the model over wafers."""
 
     wafers: Annotated[int, Doc("number of wafers")]
     mapping: Annotated[str, Doc("name of the mapping")]
@@ -63,10 +63,15 @@ class TracedSram(Result):
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
 
+    @property
+    def fullest(self) -> Mapping[str, int]:
+        """Bytes by use on the fullest PE of all; empty where none was recorded."""
+        return min(self.stages, key=lambda stage: stage["free"], default={})
+
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """What a trace says of its run as a whole."""
+    """A run as a whole, as its trace describes it."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
     versions: Annotated[Mapping[str, object], Doc("versions of what made it")]
@@ -84,6 +89,12 @@ class TracedRun(Result):
     prefill: Annotated[PhaseTotals | None, Doc("chunks of the prompts")] = None
     decode: Annotated[PhaseTotals | None, Doc("decoded tokens")] = None
     sram: Annotated[TracedSram, Doc("SRAM in use")]
+
+    @property
+    def phases(self) -> dict[str, PhaseTotals]:
+        """The totals of each phase that ran, by its name."""
+        totals = {phase: getattr(self, phase) for phase in PHASES}
+        return {phase: total for phase, total in totals.items() if total is not None}
 
 
 def read_run(trace: Trace, phases: Mapping[str, PhaseTotals]) -> TracedRun:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.step_sums import PhaseTotals, StepSums
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.schema import PHASES
 
@@ -33,6 +36,26 @@ class LayerOps(Result):
     decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeView(View):
+    """Ops by layer."""
+
+    phases: Annotated[Mapping[str, PhaseTotals], Doc("totals of each phase that ran")]
+    tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row for each op."""
+        return [{"layer": layer.layer, **op.to_dict()} for layer in self.tree for op in layer.ops]
+
+
+class KindTotal(NamedTuple):
+    """A kind of op, how many ops are of it, and their cycles."""
+
+    kind: str
+    ops: int
+    cycles: float
+
+
 def read_tree(sums: StepSums) -> list[LayerOps]:
     """The ops in graph order, under the layers that they belong to."""
     trace = sums.trace
@@ -50,3 +73,12 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
         spent = {phase: sum(getattr(op, phase) for op in inside) for phase in PHASES}
         tree.append(LayerOps(layer=layer, ops=inside, **spent))
     return tree
+
+
+def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
+    """The kinds of op with the cycles of a mean pass of a phase, the costliest first."""
+    cycles: dict[str, list[float]] = defaultdict(list)
+    for op in (op for layer in tree for op in layer.ops):
+        cycles[op.kind].append(getattr(op, phase))
+    kinds = [KindTotal(kind, len(costs), sum(costs)) for kind, costs in cycles.items()]
+    return sorted(kinds, key=lambda kind: -kind.cycles)

@@ -1,17 +1,28 @@
-"""View: the base of the results of ``wse inspect``, one class a view."""
+"""View: the base of the results of ``wse inspect``, and the opened trace that they are read from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
+from wse.errors import BadTrace
 from wse.report.result import Doc, Result
-from wse_traces.read import Trace
+from wse_traces.errors import TraceError
+from wse_traces.read import Trace, open_trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class View(Result):
-    """What is shown of a trace."""
+    """A view of a trace.
+
+    Attributes:
+        TABLE: The field whose items are the rows of its table; empty for a view that is no table, or makes its own.
+    """
+
+    TABLE: ClassVar[str] = ""
 
     view: Annotated[str, Doc("name of the view")]
     trace: Annotated[str | None, Doc("the trace")] = None
@@ -19,9 +30,31 @@ class View(Result):
 
     def table_rows(self) -> list[dict[str, Any]]:
         """The rows of the view's table, for CSV, as plain values; none for a view that is no table."""
-        return []
+        return [row.to_dict() for row in getattr(self, self.TABLE)] if self.TABLE else []
 
 
-def source_of(trace: Trace) -> dict[str, Any]:
-    """The fields of a view that say which trace it is of."""
-    return {"trace": str(trace.path), "complete": trace.complete}
+def source_of(trace: Trace, view: str) -> dict[str, Any]:
+    """The fields of a view that say which one it is, and of which trace."""
+    return {"view": view, "trace": str(trace.path), "complete": trace.complete}
+
+
+@contextmanager
+def trace_at(path: Path) -> Iterator[Trace]:
+    """Open the trace at a path, until the context ends.
+
+    Raises:
+        BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
+    """
+    if path.is_dir():
+        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
+        raise BadTrace(message)
+    try:
+        with open_trace(path) as trace:
+            yield trace
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+
+
+def name_at(names: Sequence[str], index: int) -> str:
+    """A name, or empty where the index points to none."""
+    return names[index] if 0 <= index < len(names) else ""

@@ -1,4 +1,4 @@
-"""What is in a trace's log of wavelets: where and when words moved, and the moves of some cycles one by one."""
+"""The log of wavelets in a trace: where and when words moved, and the moves of some cycles one by one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
-from wse.inspect.query.number_range import number_range
 from wse.inspect.query.passes import phase_of_pass
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
@@ -62,9 +62,15 @@ class Wavelets(Result):
     replayed: Annotated[tuple[Move, ...] | None, Doc("moves of these cycles, in order of time and place")] = None
 
 
-def cycle_range(text: str) -> tuple[int, int]:
-    """The first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
-    return number_range("--cycles", text, what="cycle", example="100-120")
+@dataclass(frozen=True, kw_only=True)
+class CyclesView(View):
+    """Moves of wavelets in some cycles."""
+
+    wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row for each move."""
+        return [move.to_dict() for move in self.wavelets.replayed or ()]
 
 
 def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:

@@ -18,7 +18,7 @@ from wse.inspect.export.request import FOLDERS, ExportRequest
 from wse.inspect.export.tables import run_facts
 from wse.inspect.export.timeline import timeline
 from wse.inspect.export.wavelet_log import router_events
-from wse.inspect.query.source import trace_at
+from wse.inspect.query.view import trace_at
 from wse.inspect.writers.csv_files import write_csv
 from wse.inspect.writers.json_file import check_json_size, write_json
 from wse.inspect.writers.parquet import check_parquet, write_parquet

@@ -1,0 +1,54 @@
+"""The summary of a trace: its run as a whole, and the first of what other views list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from wse.inspect.expert_load import ExpertLoadResult, load_in
+from wse.inspect.query.links import Link, busiest_links
+from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.steps import Step, read_steps
+from wse.inspect.query.traced_run import TracedRun, read_run
+from wse.inspect.query.tree import LayerOps, read_tree
+from wse.inspect.query.view import View, source_of
+from wse.inspect.query.wavelets import Wavelets, read_wavelets
+from wse.report.result import Doc, Result
+from wse_traces.read import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossingBytes(Result):
+    """Bytes that crossed between wafers and to the host and back."""
+
+    bytes: Annotated[int, Doc("bytes over the run", "B")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryView(TracedRun, View):
+    """A run, where its cycles went, how full the PEs are, and the busiest links and costliest steps."""
+
+    crossing: Annotated[CrossingBytes, Doc("what crossed between wafers and with the host")]
+    links: Annotated[tuple[Link, ...], Doc("busiest links")]
+    wavelets: Annotated[Wavelets | None, Doc("log of wavelets; of a run with `--wavelets`")] = None
+    experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of a model that has any")] = None
+    tree: Annotated[tuple[LayerOps, ...], Doc("ops by layer")]
+    steps: Annotated[tuple[Step, ...], Doc("costliest steps")]
+    report: Annotated[Mapping[str, object], Doc("report that the run ended with")]
+
+
+def read_summary(trace: Trace, top: int) -> SummaryView:
+    """The summary, with the ``top`` busiest links and costliest steps. Raises: TraceError if the trace is damaged."""
+    sums = StepSums(trace)
+    return read_run(trace, sums.phases()).extended(
+        SummaryView,
+        **source_of(trace, "summary"),
+        crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),
+        links=tuple(busiest_links(trace, top)),
+        wavelets=read_wavelets(trace, None),
+        experts=load_in(trace).result(),
+        tree=tuple(read_tree(sums)),
+        steps=tuple(read_steps(sums, "cycles", top)),
+        report=trace.report(),
+    )
