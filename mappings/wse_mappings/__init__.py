@@ -1,1 +1,1 @@
-"""Where work goes on a mesh and how words travel there; knows rectangles, lines and words, and no transformer."""
+"""Mappings: places of work on a mesh and ways of words there; knows rectangles, lines and words, and no transformer."""

@@ -21,7 +21,7 @@ STEP: Final = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlaneStream:
-    """One stream.
+    """A stream from one PE to its receivers.
 
     Attributes:
         source: (row, col) of the PE that sends.
@@ -44,15 +44,15 @@ class PlaneSchedule:
         name: The pattern's name.
         rows, cols: The rectangle.
         streams: In their order.
-        channel: The colour of each stream, 0 to ``colours`` - 1.
-        colours: Virtual channels that the pattern occupies on a PE.
+        stream_colours: The colour of each stream, 0 to ``colours`` - 1.
+        colours: Colours that the pattern occupies on a PE.
     """
 
     name: str
     rows: int
     cols: int
     streams: tuple[PlaneStream, ...]
-    channel: tuple[int, ...]
+    stream_colours: tuple[int, ...]
     colours: int
 
     def link_loads(self) -> I64:

@@ -17,7 +17,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """What a message does where it arrives."""
+    """The effect of a message where it arrives."""
 
     REPLACE = 0
     ADD = 1
@@ -34,7 +34,7 @@ COMBINING: Final = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LineSchedule:
-    """One pattern for all lines (rows or columns) of a rectangle.
+    """A pattern for all lines (rows or columns) of a rectangle.
 
     Attributes:
         name: The pattern's name.
@@ -42,11 +42,11 @@ class LineSchedule:
         messages: int32 ``[m, 3]``: source index, target index, Arrival. Order matters: it is the order of sums.
         first: int32 ``[v + 1]``: variant v carries out messages ``first[v]`` to ``first[v + 1]``.
         variants: int32 ``[rounds, lines]``: the variant of each line in each round of a loop (taken modulo rounds).
-        colours: Virtual channels that the pattern occupies on a PE.
+        colours: Colours that the pattern occupies on a PE.
         slowest: Variants of which one bounds the time of all others; empty when not known.
         changes_with_round: Whether rounds take different times.
-        channel: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a router
-            differently have different colours. Messages of one colour pass a router in their order.
+        message_colours: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a
+            router differently have different colours. Messages of one colour pass a router in their order.
         parts: Into how many parts the words are cut; part i is words ``i * words // parts`` to the next part's first.
         part: int32 ``[m]``: the part that each message carries; all words without it.
         overlaps: Whether the rounds of a loop overlap: a PE goes on to the next when its part of the last is done.
@@ -61,7 +61,7 @@ class LineSchedule:
     colours: int
     slowest: tuple[int, ...] = ()
     changes_with_round: bool = False
-    channel: I32 | None = None
+    message_colours: I32 | None = None
     parts: int = 1
     part: I32 | None = None
     overlaps: bool = False
@@ -72,13 +72,13 @@ class LineSchedule:
         """Whether any message goes over the fabric."""
         return bool((self.messages[:, 2] != Arrival.KEEP).any())
 
-    def with_messages(self, kept: list[bool]) -> LineSchedule:
+    def with_messages(self, chosen: list[bool]) -> LineSchedule:
         """The schedule of one variant with some of its messages alone."""
-        messages = np.ascontiguousarray(self.messages[kept])
+        messages = np.ascontiguousarray(self.messages[chosen])
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Those of ``variants`` that must be timed to know the slowest."""
+        """The variants among ``variants`` that must be timed to know the slowest."""
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest or distinct)
 
@@ -102,7 +102,7 @@ class LineSchedule:
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
             self.messages[span],
-            None if self.channel is None else self.channel[span],
+            None if self.message_colours is None else self.message_colours[span],
             None if self.part is None else self.part[span],
         )
 
@@ -114,7 +114,7 @@ def uniform(
     messages: list[tuple[int, int, Arrival]],
     colours: int,
     *,
-    channel: list[int] | None = None,
+    message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """A schedule in which every line does the same."""
     array = np.array(messages, np.int32).reshape(-1, 3)
@@ -125,7 +125,7 @@ def uniform(
         first=np.array([0, len(array)], np.int32),
         variants=np.zeros((1, lines), np.int32),
         colours=colours,
-        channel=None if channel is None else np.array(channel, np.int32),
+        message_colours=None if message_colours is None else np.array(message_colours, np.int32),
     )
 
 
@@ -138,7 +138,7 @@ def varied(
     *,
     slowest: tuple[int, ...] = (),
     changes_with_round: bool = False,
-    channel: list[int] | None = None,
+    message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
     flat = [message for group in groups for message in group]
@@ -152,7 +152,7 @@ def varied(
         colours=colours,
         slowest=slowest,
         changes_with_round=changes_with_round,
-        channel=None if channel is None else np.array(channel, np.int32),
+        message_colours=None if message_colours is None else np.array(message_colours, np.int32),
     )
 
 
@@ -167,12 +167,12 @@ def even(
     changes_with_round: bool = False,
 ) -> LineSchedule:
     """A schedule whose variants have equally many messages, int32 ``[v, m, 3]``, chosen as by ``varied``."""
-    count, each = messages.shape[:2]
+    count, size = messages.shape[:2]
     return LineSchedule(
         name=name,
         length=length,
         messages=np.ascontiguousarray(messages, np.int32).reshape(-1, 3),
-        first=np.arange(count + 1, dtype=np.int32) * np.int32(each),
+        first=np.arange(count + 1, dtype=np.int32) * np.int32(size),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
         slowest=slowest,

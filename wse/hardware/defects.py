@@ -25,7 +25,7 @@ import pydantic
 from wse.errors import BadDefects
 from wse.files import read_file
 from wse.hardware.spec import WaferSpec
-from wse_mappings.mesh.broken import Broken
+from wse_mappings.mesh.faults import FabricFaults
 
 FILE_LIMIT_BYTES: Final = 2**24
 MOST_WAFERS: Final = 10_000
@@ -67,14 +67,14 @@ class Defects:
     seed: int
     listed: I64
 
-    def on(self, wafer: int) -> Broken:
+    def on(self, wafer: int) -> FabricFaults:
         """The PEs and links that are dead on one whole wafer."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate
         on_wafer = self.listed[np.isin(self.listed[:, 0], (wafer, _EVERY))]
         planes[on_wafer[:, 3], on_wafer[:, 1], on_wafer[:, 2]] = True
-        return Broken(dead=planes[0], east=planes[1], south=planes[2])
+        return FabricFaults(dead=planes[0], east=planes[1], south=planes[2])
 
 
 def check_seed(seed: int) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wse.errors import BadDefects
 from wse.hardware.defects import Defects
 from wse.hardware.spec import WaferSpec
-from wse_mappings.mesh.broken import Broken
+from wse_mappings.mesh.faults import FabricFaults
 from wse_mappings.mesh.logical_mesh import LogicalMesh, usable_shape
 
 Meshes = tuple[LogicalMesh, ...]
@@ -82,8 +82,8 @@ def seen_by_programs(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
-def _holds(fabric: Broken, rows: int, cols: int) -> bool:
+def _holds(fabric: FabricFaults, rows: int, cols: int) -> bool:
     def enough(out: npt.NDArray[np.bool_]) -> bool:
         return int(((~out).sum(axis=1) >= cols).sum()) >= rows
 
-    return enough(fabric.dead) and enough(fabric.gone)  # what is cut off takes longer to find
+    return enough(fabric.dead) and enough(fabric.unreachable)  # what is cut off takes longer to find

@@ -91,7 +91,7 @@ def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
     """The plan of a rectangle."""
-    pairs = zip(schedule.streams, schedule.channel, strict=True)
+    pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, channel) for stream, channel in pairs], fuse=True)
 
 

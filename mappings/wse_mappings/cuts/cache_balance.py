@@ -29,7 +29,7 @@ class CacheBalance:
         self.rows = rows
         self.capacity = ceil_div(context, rows)
         self.length = 0
-        self._held = np.zeros(rows, np.int32)
+        self._occupied = np.zeros(rows, np.int32)
         self.control: npt.NDArray[np.int32] = np.zeros((rows, HEADER_WORDS + self.capacity), np.int32)
         self.control[:, HEADER_WORDS:] = -1
         self._oldest = self.control[:, OLDEST]
@@ -37,7 +37,7 @@ class CacheBalance:
     @property
     def slots(self) -> int:
         """Slots that the fullest row uses."""
-        return int(self._held.max())
+        return int(self._occupied.max())
 
     @staticmethod
     def slots_after(length: int, rows: int) -> int:
@@ -55,19 +55,19 @@ class CacheBalance:
         ``replicated``: every row works on all the tokens (activations replicated down the rows); else each row works
         on its own share.
         """
-        share = balanced_counts(self.length + tokens, self.rows) - self._held
+        share = balanced_counts(self.length + tokens, self.rows) - self._occupied
         start = np.concatenate([[0], np.cumsum(share)[:-1]]).astype(np.int32)
         control = self.control
         control[:, POSITION] = self.length if replicated else self.length + start
         control[:, TOKENS] = tokens if replicated else share
         control[:, APPEND_FROM] = start if replicated else 0
         control[:, APPEND_COUNT] = share
-        control[:, APPEND_SLOT] = (self._oldest + self._held) % self.capacity
+        control[:, APPEND_SLOT] = (self._oldest + self._occupied) % self.capacity
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
         row = np.repeat(np.arange(self.rows), share)
         nth = np.arange(tokens) - start[row]
         control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
-        self._held += share
+        self._occupied += share
         self.length += tokens
 
     def append_one(self) -> None:
@@ -79,7 +79,7 @@ class CacheBalance:
         control[:, TOKENS] = 1
         control[:, APPEND_FROM : APPEND_COUNT + 1] = 0
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
-        free = (self._oldest + self._held) % self.capacity
+        free = (self._oldest + self._occupied) % self.capacity
         control[passing, PASSED_SLOT] = self._oldest[passing]
         passed = control[passing, HEADER_WORDS + self._oldest[passing]]
         control[passing, HEADER_WORDS + self._oldest[passing]] = -1
@@ -89,5 +89,5 @@ class CacheBalance:
         control[entry, APPEND_COUNT] = 1
         control[entry, APPEND_SLOT] = free[entry]
         control[entry, HEADER_WORDS + free[entry]] = self.length
-        self._held[boundary] += 1
+        self._occupied[boundary] += 1
         self.length += 1

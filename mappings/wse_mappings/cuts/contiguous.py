@@ -40,19 +40,19 @@ def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], 
     squares = np.where(sums <= largest * (1 + 1e-12), sums * sums, np.inf)
     least = _least(squares, parts, np.add)
     ends = [0]
-    for left in reversed(range(parts)):
-        every = squares[ends[-1]] + least[left]
-        close = every <= least[left + 1][ends[-1]] * (1 + 1e-12)
+    for remaining in reversed(range(parts)):
+        every = squares[ends[-1]] + least[remaining]
+        close = every <= least[remaining + 1][ends[-1]] * (1 + 1e-12)
         ends.append(count - int(np.argmax(close[::-1])))  # the longest run of those that are as good
     return tuple((start, end - start) for start, end in pairwise(ends))
 
 
 def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
     """By number of runs, up to so many, the least cost of what is from a place on, costs ``[start, end]`` joined."""
-    found = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
+    least = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
-        found.append(joined(costs, found[-1]).min(axis=1))
-    return found
+        least.append(joined(costs, least[-1]).min(axis=1))
+    return least
 
 
 def proportional(shares: Sequence[float], total: int) -> list[int]:

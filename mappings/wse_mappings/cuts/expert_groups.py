@@ -1,4 +1,4 @@
-"""Which features of which experts a mesh column holds: spread over all columns, or on columns of their own.
+"""Groups of columns that share experts: each expert spread over all columns, or on columns of its own.
 
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
@@ -25,10 +25,10 @@ class ExpertGroups:
 
     Attributes:
         size: Features of an expert.
-        experts: int32 ``[cols, held]``: the experts of each column in order, -1 for padding.
+        experts: int32 ``[cols, n]``: the experts of each column in order, -1 for padding.
         features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
         segments: (first column, columns) of each group, equally many in each stretch.
-        rows: int32 ``[cols, held * F]``: the column's features, expert after expert, among those of all in order.
+        rows: int32 ``[cols, n * F]``: the column's features, expert after expert, among those of all in order.
         stretches: of equally many columns; a group is in one of them.
     """
 
@@ -40,7 +40,7 @@ class ExpertGroups:
     stretches: int = 1
 
     @property
-    def held(self) -> int:
+    def experts_per_col(self) -> int:
         """Experts of which a column holds a share, padding included."""
         return int(self.experts.shape[1])
 
@@ -56,13 +56,13 @@ def expert_groups(cols: int, count: int, size: int, placement: str, stretches: i
 
     ``placement`` is SPREAD or OWN. Where experts do not divide, some stretches have one less, and a group may be empty.
     """
-    each = cols // stretches
-    groups = 1 if placement == SPREAD else min(ceil_div(count, stretches), each)
-    of_stretches, widths = [], [columns for _, columns in balanced_segments(each, groups)]
-    for start, mine in balanced_segments(count, stretches):
+    cols_of_stretch = cols // stretches
+    groups = 1 if placement == SPREAD else min(ceil_div(count, stretches), cols_of_stretch)
+    of_stretches, widths = [], [columns for _, columns in balanced_segments(cols_of_stretch, groups)]
+    for start, experts_of_stretch in balanced_segments(count, stretches):
         of_group = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
-        for group, (first, held) in enumerate(balanced_segments(mine, groups)):
-            of_group[group, :held] = np.arange(start + first, start + first + held)
+        for group, (first, size_of_group) in enumerate(balanced_segments(experts_of_stretch, groups)):
+            of_group[group, :size_of_group] = np.arange(start + first, start + first + size_of_group)
         of_stretches.append(np.repeat(of_group, widths, axis=0))
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
     width = ceil_div(size, min(widths))
@@ -76,9 +76,9 @@ def expert_groups(cols: int, count: int, size: int, placement: str, stretches: i
         experts=experts,
         features=features,
         segments=tuple(
-            (stretch * each + first, columns)
+            (stretch * cols_of_stretch + first, columns)
             for stretch in range(stretches)
-            for first, columns in balanced_segments(each, groups)
+            for first, columns in balanced_segments(cols_of_stretch, groups)
         ),
         rows=rows.reshape(cols, -1),
         stretches=stretches,

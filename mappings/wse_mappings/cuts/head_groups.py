@@ -1,4 +1,4 @@
-"""Which features of which heads a mesh column holds, so that rotation is local and scores reduce inside a group.
+"""Groups of columns that share heads, with the features of each, so that rotation is local and scores reduce inside.
 
 With at least as many columns as kv heads, each kv head, or several together where that leaves fewer places empty, owns
 a contiguous group of columns (sizes differ by at most one), and a column of the group holds the same features, whole
@@ -53,8 +53,8 @@ class HeadGroups:
 
     def query_heads(self, queries_per_kv: int) -> I32:
         """Heads of the queries that a column holds, int32 ``[cols, heads]``, -1 for padding."""
-        each = queries_per_kv // self.copies
-        heads = self.kv_heads[:, :, None] * each + np.arange(each, dtype=np.int32)
+        queries_per_copy = queries_per_kv // self.copies
+        heads = self.kv_heads[:, :, None] * queries_per_copy + np.arange(queries_per_copy, dtype=np.int32)
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
 
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
@@ -62,8 +62,8 @@ class HeadGroups:
 
         ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
         """
-        held = self.kv_heads // self.copies if queries_per_kv == 1 else self.query_heads(queries_per_kv)
-        heads, features = held[:, :, None], self.features[:, None, :]
+        matrix_heads = self.kv_heads // self.copies if queries_per_kv == 1 else self.query_heads(queries_per_kv)
+        heads, features = matrix_heads[:, :, None], self.features[:, None, :]
         index = heads * head_size + features
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
@@ -76,29 +76,37 @@ def head_groups(
     rotary_size: int,
     *,
     whole_pairs: bool = True,
-    together: bool = True,
+    may_share: bool = True,
     stretches: int = 1,
 ) -> HeadGroups:
     """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns, in equal ``stretches``.
 
-    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. Of the
-    ways to let heads share a group, where they may be ``together``, that with the fewest places for features on a
-    column is taken.
+    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2.
+
+    1. Where a stretch has fewer columns than heads, each column holds whole heads and is a group alone.
+    2. Without ``whole_pairs`` a group of columns holds one head, whose features are cut evenly.
+    3. Else every number of heads that may share a group is a candidate (one alone without ``may_share``): columns are
+       cut into as many groups as there are such sets of heads, and features into whole rotary pairs and the rest.
+    4. The candidate with the fewest places for features on a column is taken; of equal ones the fewest heads a group.
     """
+    # 1. Fewer columns than heads.
     if cols // stretches < ceil_div(kv_head_count, stretches):
-        held = _whole_heads(kv_head_count, cols // stretches, stretches)
+        kv_heads = _whole_heads(kv_head_count, cols // stretches, stretches)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         alone = tuple((c, 1) for c in range(cols))
-        return HeadGroups(kv_heads=held, features=features, rotated=rotary_size, segments=alone)
+        return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotary_size, segments=alone)
+    # 2. Features cut evenly.
     if not whole_pairs:
         segments = _groups(cols, kv_head_count, stretches)
         return _grouped(kv_head_count, 1, segments, *_even(head_size, rotary_size, segments))
-    ways = []
-    for sharing in (n for n in range(1, (kv_head_count if together else 1) + 1) if kv_head_count % n == 0):
+    # 3. Candidates: (heads of a group, its columns, features of each column, how many of them rotate).
+    candidates = []
+    for sharing in (n for n in range(1, (kv_head_count if may_share else 1) + 1) if kv_head_count % n == 0):
         if sharing == 1 or kv_head_count // sharing >= stretches:
             segments = _groups(cols, kv_head_count // sharing, stretches)
-            ways.append((sharing, segments, *_pairs(head_size, rotary_size, segments)))
-    return _grouped(kv_head_count, *min(ways, key=lambda way: way[0] * way[2].shape[1]))
+            candidates.append((sharing, segments, *_pairs(head_size, rotary_size, segments)))
+    # 4. Fewest places on a column.
+    return _grouped(kv_head_count, *min(candidates, key=lambda candidate: candidate[0] * candidate[2].shape[1]))
 
 
 def head_groups_of_wafers(
@@ -116,8 +124,8 @@ def head_groups_of_wafers(
     There are no fewer copies than give every stretch a head of its own, where a head has as many queries. Megatron-LM
     repeats kv heads likewise where there are fewer than tensor-parallel ranks.
     """
-    ways = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
-    enough = [n for n in ways if kv_head_count * n >= stretches] or ways[-1:]
+    divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
+    enough = [n for n in divisors if kv_head_count * n >= stretches] or divisors[-1:]
     groups = [
         replace(
             head_groups(cols, kv_head_count * n, head_size, rotary_size, whole_pairs=whole_pairs, stretches=stretches),
@@ -131,7 +139,7 @@ def head_groups_of_wafers(
 def _grouped(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
-    """So many heads in each group of columns."""
+    """The assignment with ``sharing`` heads in each group of columns."""
     heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
     kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
     return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
@@ -139,23 +147,25 @@ def _grouped(
 
 def _groups(cols: int, groups: int, stretches: int) -> list[tuple[int, int]]:
     """(first column, columns) of each group."""
-    each = cols // stretches
+    cols_of_stretch = cols // stretches
     if groups < stretches:
-        return [(first * each, count * each) for first, count in balanced_segments(stretches, groups)]
+        return [
+            (first * cols_of_stretch, count * cols_of_stretch) for first, count in balanced_segments(stretches, groups)
+        ]
     return [
-        (stretch * each + first, count)
-        for stretch, (_, mine) in enumerate(balanced_segments(groups, stretches))
-        for first, count in balanced_segments(each, mine)
+        (stretch * cols_of_stretch + first, count)
+        for stretch, (_, of_stretch) in enumerate(balanced_segments(groups, stretches))
+        for first, count in balanced_segments(cols_of_stretch, of_stretch)
     ]
 
 
-def _whole_heads(heads: int, each: int, stretches: int) -> I32:
+def _whole_heads(heads: int, cols_of_stretch: int, stretches: int) -> I32:
     """``[cols, heads of a column]``: whole heads on columns that are fewer, ``each`` in a stretch; -1 for padding."""
-    held = np.full((stretches, each, ceil_div(ceil_div(heads, stretches), each)), -1, np.int32)
-    for stretch, (first, mine) in enumerate(balanced_segments(heads, stretches)):
-        blocks = padded_blocks(mine, each)
-        held[stretch, :, : blocks.shape[1]] = np.where(blocks < 0, np.int32(-1), blocks + np.int32(first))
-    return held.reshape(stretches * each, -1)
+    result = np.full((stretches, cols_of_stretch, ceil_div(ceil_div(heads, stretches), cols_of_stretch)), -1, np.int32)
+    for stretch, (first, of_stretch) in enumerate(balanced_segments(heads, stretches)):
+        blocks = padded_blocks(of_stretch, cols_of_stretch)
+        result[stretch, :, : blocks.shape[1]] = np.where(blocks < 0, np.int32(-1), blocks + np.int32(first))
+    return result.reshape(stretches * cols_of_stretch, -1)
 
 
 def _even(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
@@ -179,7 +189,7 @@ def _balanced(extent: int, segments: list[tuple[int, int]]) -> I32:
     widths = np.array([count for _, count in segments])
     count = np.repeat(widths, widths)
     place = np.concatenate([np.arange(columns) for columns in widths])
-    each, over = np.divmod(extent, count)
-    first, taken = place * each + np.minimum(place, over), each + (place < over)
+    least, over = np.divmod(extent, count)
+    first, taken = place * least + np.minimum(place, over), least + (place < over)
     nth = np.arange(ceil_div(extent, int(widths.min())))
     return np.where(nth < taken[:, None], first[:, None] + nth, -1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""How attention over a latent cache is cut: heads and their own features over rows, what all heads share over columns.
+"""The cut of attention over a latent cache: heads and their own features over rows, what they share over columns.
 
 In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2) queries are brought
 into the space of the latent vectors, so that all heads read the cache as it is. Latent features and the rotated key
@@ -47,7 +47,7 @@ def latent_cut(
 
     Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own.
     """
-    groups = {size: head_groups(rows, heads, size, 0, together=False) for size in (nope, rope, value)}
+    groups = {size: head_groups(rows, heads, size, 0, may_share=False) for size in (nope, rope, value)}
     return LatentCut(
         source=padded_blocks(source, cols),
         latent=padded_blocks(latent, cols),

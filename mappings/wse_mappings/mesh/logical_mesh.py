@@ -5,9 +5,9 @@ logical PE in column c of a row stands on its (c + 1)-th PE that is not skipped.
 left out as a whole. So a mesh of fewer columns, and maybe rows, is made of live PEs, of which neighbours are still near
 each other: spare columns with shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
 
-A link between logical neighbours is a way over physical links. It is straight where it can be. To the next row it goes
-down and as far sideways as the two rows' skips differ, sideways first where that is free. Where all that is broken, it
-is a shortest way round.
+A link between logical neighbours is a route over physical links. It is straight where it can be. To the next row it
+goes down and as far sideways as the two rows' skips differ, sideways first where that is free. Where all that is
+broken, it is a shortest route round.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from wse_mappings.mesh.broken import Broken
+from wse_mappings.mesh.faults import FabricFaults, shortest_route
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.mesh.shortest import shortest_way
-from wse_mappings.mesh.skips import skipped
-from wse_mappings.mesh.way_runs import EAST, NORTH, SOUTH, WEST, LinkLoads, Runs, joined
+from wse_mappings.mesh.skips import skipped_columns
+from wse_mappings.mesh.stretches import LinkLoads, Stretches, concatenate
+from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -32,11 +32,11 @@ ALONG_ROWS, ALONG_COLUMNS = 0, 1
 _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
-def usable_shape(fabrics: Sequence[Broken]) -> tuple[int, int]:
+def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
     """Rows and columns of the largest logical mesh that each of some equal fabrics has; (0, 0) where one has none."""
     cols = fabrics[0].shape[1]
     spare = np.arange(cols + 1)
-    rows = np.min([np.bincount(f.gone.sum(axis=1), minlength=cols + 1).cumsum() for f in fabrics], axis=0)
+    rows = np.min([np.bincount(f.unreachable.sum(axis=1), minlength=cols + 1).cumsum() for f in fabrics], axis=0)
     most = int(np.argmax(rows * (cols - spare)))
     return (int(rows[most]), cols - most) if most < cols and rows[most] else (0, 0)
 
@@ -51,24 +51,24 @@ class LogicalMesh:
         col_of: int64 ``[rows, cols]``: the physical column of each logical PE.
     """
 
-    fabric: Broken
+    fabric: FabricFaults
     row_of: I64
     col_of: I64
 
     @classmethod
-    def on(cls, fabric: Broken, rows: int, cols: int) -> LogicalMesh:
+    def on(cls, fabric: FabricFaults, rows: int, cols: int) -> LogicalMesh:
         """``rows`` x ``cols`` PEs on the first rows of a fabric that have enough live ones.
 
         Raises:
             ValueError: there are fewer such rows.
         """
-        live = ~fabric.gone
+        live = ~fabric.unreachable
         row_of = np.flatnonzero(live.sum(axis=1) >= cols)[:rows]
         if len(row_of) < rows:
             message = f"{rows}x{cols} PEs on a fabric with {len(row_of)} rows of as many live PEs"
             raise ValueError(message)
         taken = np.ones((rows, live.shape[1]), bool)
-        taken[np.arange(rows)[:, None], skipped(~live[row_of], live.shape[1] - cols)] = False
+        taken[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False
         col_of = np.nonzero(taken)[1].reshape(rows, cols)
         return cls(fabric=fabric, row_of=row_of.astype(np.int64), col_of=col_of.astype(np.int64))
 
@@ -83,29 +83,29 @@ class LogicalMesh:
         rows, cols = self.shape
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
-    def runs(self, axis: int, rect: Rect | None = None) -> Runs:
-        """The ways east along rows, or south along columns; of all links or of those inside a rectangle."""
+    def runs(self, axis: int, rect: Rect | None = None) -> Stretches:
+        """The routes east along rows, or south along columns; of all links or of those inside a rectangle."""
         straight, detours = self._straight(axis, rect or Rect(0, 0, *self.shape)), self._detours[axis]
         if rect is not None:
             row, col = np.divmod(detours.link, max(1, self.links(axis)[1]))
             inside = (row >= rect.row) & (row < rect.row + rect.rows - (axis == ALONG_COLUMNS))
             inside &= (col >= rect.col) & (col < rect.col + rect.cols - (axis == ALONG_ROWS))
             detours = detours.where(inside)
-        return joined(straight, detours)
+        return concatenate(straight, detours)
 
     @cached_property
     def hops(self) -> tuple[I32, I32]:
-        """Physical links of each way, int32 ``[rows, cols - 1]`` along rows and ``[rows - 1, cols]`` along columns."""
-        found = []
-        apart = np.diff(self.col_of, axis=1), np.diff(self.row_of)[:, None] + np.abs(np.diff(self.col_of, axis=0))
-        for kinds, hops, runs in zip(self._kinds, apart, self._detours, strict=True):
+        """Physical links of routes, int32 ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns."""
+        lengths = []
+        distances = np.diff(self.col_of, axis=1), np.diff(self.row_of)[:, None] + np.abs(np.diff(self.col_of, axis=0))
+        for kinds, hops, runs in zip(self._kinds, distances, self._detours, strict=True):
             searched = np.bincount(runs.link, np.abs(runs.down) + np.abs(runs.right), kinds.size).reshape(kinds.shape)
-            found.append(np.where(kinds == _SEARCHED, searched, hops).astype(np.int32))
-        return found[0], found[1]
+            lengths.append(np.where(kinds == _SEARCHED, searched, hops).astype(np.int32))
+        return lengths[0], lengths[1]
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Physical links of all ways before a row and a column, int32 with a row and a column more than ``hops``."""
+        """Physical links of all routes before a row and a column, int32 with a row and a column more than ``hops``."""
         before = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return before[0].cumsum(axis=1, dtype=np.int32), before[1].cumsum(axis=1, dtype=np.int32)
 
@@ -124,7 +124,7 @@ class LogicalMesh:
         return loads.total()
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """The most ways one physical link carries, in one direction, of the links of a rectangle along an axis."""
+        """The most routes over one physical link, in one direction, of the links of a rectangle along an axis."""
         if (axis, rect) not in self._streams:
             runs, shape = self.runs(axis, rect), self.links(axis)
             loads, links = LinkLoads.around(runs), shape[0] * shape[1]
@@ -135,11 +135,11 @@ class LogicalMesh:
 
     @cached_property
     def _streams(self) -> dict[tuple[int, Rect], int]:
-        """Those that are known."""
+        """Results of `streams` by its arguments."""
         return {}
 
-    def _straight(self, axis: int, rect: Rect) -> Runs:
-        """The ways that need no search: in one stretch, and then those in two."""
+    def _straight(self, axis: int, rect: Rect) -> Stretches:
+        """The routes that need no search: those in one stretch, and then those in two."""
         rows, cols = (slice(begin, begin + size) for begin, size in zip(rect[:2], rect[2:], strict=True))
         row_of, col_of, kinds = self.row_of[rows], self.col_of[rows, cols], self._kinds[axis]
         link = np.arange(kinds.size).reshape(kinds.shape)[rows, cols]
@@ -147,27 +147,27 @@ class LogicalMesh:
             plain = kinds[rows, cols][:, : rect.cols - 1] != _SEARCHED
             row, col = np.nonzero(plain)
             begin, right = col_of[row, col], np.diff(col_of, axis=1)[row, col]
-            return Runs(link[row, col], row_of[row], begin, np.zeros_like(right), right)
+            return Stretches(link[row, col], row_of[row], begin, np.zeros_like(right), right)
         kinds, right = kinds[rows, cols][: rect.rows - 1], np.diff(col_of, axis=0)
         row, col = np.nonzero((kinds != _SEARCHED) & (right == 0))
         none, down = np.zeros_like(row), np.diff(row_of)
-        plain_runs = Runs(link[row, col], row_of[row], col_of[row, col], down[row], none)
+        plain_runs = Stretches(link[row, col], row_of[row], col_of[row, col], down[row], none)
         row, col = np.nonzero((kinds != _SEARCHED) & (right != 0))
-        here, aside, next_row = link[row, col], right[row, col], row_of[row] + down[row]
+        links, aside, next_row = link[row, col], right[row, col], row_of[row] + down[row]
         begin, end, none = col_of[row, col], col_of[row, col] + aside, np.zeros_like(row)
         first = kinds[row, col] == _SIDEWAYS_FIRST
-        return joined(
+        return concatenate(
             plain_runs,
-            Runs(here, row_of[row], begin, none, aside).where(first),
-            Runs(here, row_of[row], end, down[row], none).where(first),
-            Runs(here, row_of[row], begin, down[row], none).where(~first),
-            Runs(here, next_row, begin, none, aside).where(~first),
+            Stretches(links, row_of[row], begin, none, aside).where(first),
+            Stretches(links, row_of[row], end, down[row], none).where(first),
+            Stretches(links, row_of[row], begin, down[row], none).where(~first),
+            Stretches(links, next_row, begin, none, aside).where(~first),
         )
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """How each way goes: int8 ``[rows, cols - 1]`` along rows and ``[rows - 1, cols]`` along columns."""
-        along_row, along_column = self.fabric.broken_before()
+        """The kind of each route: int8 ``[rows, cols - 1]`` along rows and ``[rows - 1, cols]`` along columns."""
+        along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of
         clear = along_row[row, col[:, 1:]] == along_row[row, col[:, :-1]]
         rows = np.where(clear, _SIDEWAYS_FIRST, _SEARCHED).astype(np.int8)
@@ -182,15 +182,56 @@ class LogicalMesh:
         return rows, columns
 
     @cached_property
-    def _detours(self) -> tuple[Runs, Runs]:
-        """The ways that are searched for."""
+    def _detours(self) -> tuple[Stretches, Stretches]:
+        """The routes that are searched for."""
         return self._searched(ALONG_ROWS), self._searched(ALONG_COLUMNS)
 
-    def _searched(self, axis: int) -> Runs:
-        found: list[tuple[int, int, int, int, int]] = []
+    def _searched(self, axis: int) -> Stretches:
+        stretches: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))
             start, end = ((int(self.row_of[i]), int(self.col_of[i, j])) for i, j in ends)
-            for one, other in pairwise(shortest_way(self.fabric, start, end)):
-                found.append((row * self.links(axis)[1] + col, *one, other[0] - one[0], other[1] - one[1]))
-        return Runs(*np.array(found, np.int64).reshape(-1, 5).T)
+            for one, other in pairwise(shortest_route(self.fabric, start, end)):
+                stretches.append((row * self.links(axis)[1] + col, *one, other[0] - one[0], other[1] - one[1]))
+        return Stretches(*np.array(stretches, np.int64).reshape(-1, 5).T)
+
+
+class TurnedMesh:
+    """A ``LogicalMesh`` whose rows a Program counts as columns; the fabric is turned with it.
+
+    North and west change places, and south and east.
+    """
+
+    def __init__(self, mesh: LogicalMesh) -> None:
+        self.mesh = mesh
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, cols = self.mesh.shape
+        return cols, rows
+
+    @cached_property
+    def hops(self) -> tuple[I32, I32]:
+        """Physical links of each route, as `LogicalMesh.hops` with the axes in each other's place."""
+        along_rows, along_columns = self.mesh.hops
+        return along_columns.T, along_rows.T
+
+    @cached_property
+    def hops_before(self) -> tuple[I32, I32]:
+        """Physical links before a row and a column, as `LogicalMesh.hops_before` with the axes exchanged."""
+        along_rows, along_columns = self.mesh.hops_before
+        return along_columns.T, along_rows.T
+
+    def streams(self, axis: int, rect: Rect) -> int:
+        """The most routes over one physical link, as `LogicalMesh.streams`."""
+        return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
+
+    def physical_words(self, words: I64) -> I64:
+        """Words on physical links from those on logical ones, as `LogicalMesh.physical_words`."""
+        return turned_words(self.mesh.physical_words(turned_words(words)))
+
+
+def turned_words(words: I64) -> I64:
+    """Words by direction and place ``[4, rows, cols]``, the directions north, east, south, west, turned."""
+    return words[::-1].transpose(0, 2, 1)

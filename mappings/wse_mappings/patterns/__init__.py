@@ -1,1 +1,1 @@
-"""One communication pattern a file: a function of sizes that returns a LineSchedule."""
+"""Communication patterns, one a file: a function of sizes that returns a schedule of messages."""

@@ -96,7 +96,7 @@ def auto(
 
 
 class _Search:
-    """What has been tried, and the best of it."""
+    """The patterns that were tried, and the best of them."""
 
     best: Chosen
 
@@ -141,7 +141,7 @@ def families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[Family]:
-    """All patterns that carry out an operation over every line.
+    """Patterns that carry out an operation over every line: all that there are.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.

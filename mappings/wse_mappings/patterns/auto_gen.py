@@ -13,9 +13,8 @@ from functools import lru_cache, partial
 import numpy as np
 import numpy.typing as npt
 
-from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce
+from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce, Terms, line_terms
 from wse_mappings.patterns.sampling import LEVEL_CYCLES, Case, Sizes, line_case
-from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 I32 = npt.NDArray[np.int32]
@@ -40,7 +39,7 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
         msg = f"auto_gen: depth {depth} for a line of {length} PEs: give 1 or more"
         raise ValueError(msg)
     messages: list[tuple[int, int, Arrival]] = []
-    channel: list[int] = []
+    message_colours: list[int] = []
     open_ = [(0, length, min(depth, length - 1), 0, -1)]
     while open_:
         first, count, deep, level, target = open_.pop()
@@ -51,8 +50,8 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
             open_.append((first, count - last, deep, level, -1))
         elif target >= 0:
             messages.append((first, target, arrival))
-            channel.append(level % 2)
-    return uniform("auto_gen", length, lines, messages, colours=2, channel=channel)
+            message_colours.append(level % 2)
+    return uniform("auto_gen", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 @lru_cache(maxsize=4)

@@ -19,9 +19,9 @@ def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival,
 
     ``cols`` are those of all ``wafers``; they make ``teams`` of neighbours.
     """
-    each, messages = cols // wafers, list[tuple[int, int, Arrival]]()
+    cols_of_wafer, messages = cols // wafers, list[tuple[int, int, Arrival]]()
     for first, count in balanced_segments(wafers, teams):
-        columns = [wafer * each + place for wafer in range(first, first + count)]
+        columns = [wafer * cols_of_wafer + place for wafer in range(first, first + count)]
         for target in columns:
             start = Arrival.KEEP if target == columns[0] else Arrival.REPLACE
             messages.append((columns[0], target, start))
@@ -31,15 +31,15 @@ def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival,
 
 def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
     """Column ``enter`` of every other wafer gets the words of column ``leave`` of wafer ``one``."""
-    each = cols // wafers
+    cols_of_wafer = cols // wafers
     others = [wafer for wafer in range(wafers) if wafer != one]
-    messages = [(one * each + leave, wafer * each + enter, Arrival.REPLACE) for wafer in others]
+    messages = [(one * cols_of_wafer + leave, wafer * cols_of_wafer + enter, Arrival.REPLACE) for wafer in others]
     return uniform("from_one_wafer", cols, lines, messages, colours=0)
 
 
 def to_one(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
     """Column ``place`` of wafer ``one`` adds to its words those of all other wafers, in their order."""
-    each = cols // wafers
-    own, others = one * each + place, [wafer for wafer in range(wafers) if wafer != one]
-    messages = [(own, own, Arrival.KEEP), *((wafer * each + place, own, Arrival.ADD) for wafer in others)]
+    cols_of_wafer = cols // wafers
+    own, others = one * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != one]
+    messages = [(own, own, Arrival.KEEP), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]
     return uniform("to_one_wafer", cols, lines, messages, colours=0)

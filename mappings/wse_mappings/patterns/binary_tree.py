@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 
-from wse_mappings.patterns.pattern import LineReduce, Pattern
+from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms, line_terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -22,8 +21,8 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     while step < length:
         messages += [(pe + step, pe, arrival) for pe in range(0, length - step, 2 * step)]
         step *= 2
-    channel = [source.bit_count() % 2 for source, _, _ in messages]
-    return uniform("binary_tree", length, lines, messages, colours=2, channel=channel)
+    message_colours = [source.bit_count() % 2 for source, _, _ in messages]
+    return uniform("binary_tree", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 def terms(length: int, words: int) -> Terms:

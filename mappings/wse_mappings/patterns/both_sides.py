@@ -18,10 +18,10 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
     messages = [(root - source, root - target, arrival) for source, target in west.messages[:, :2].tolist()]
     messages += [(root + source, root + target, arrival) for source, target in east.messages[:, :2].tolist()]
     colours = west.colours + east.colours
-    channel = None
-    if west.channel is not None and east.channel is not None:
-        channel = west.channel.tolist() + (west.colours + east.channel).tolist()
-    return uniform(f"{east.name}_both_sides", length, lines, messages, colours, channel=channel)
+    message_colours = None
+    if west.message_colours is not None and east.message_colours is not None:
+        message_colours = west.message_colours.tolist() + (west.colours + east.message_colours).tolist()
+    return uniform(f"{east.name}_both_sides", length, lines, messages, colours, message_colours=message_colours)
 
 
 def _sample(sizes: Sizes) -> Case:

@@ -16,7 +16,9 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     """Along ``lines`` columns of ``length`` PEs, of which the last ``passing`` pass an entry up."""
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
-    return uniform("cache_shift", length, lines, messages, colours=COLOURS, channel=[row % COLOURS for row in senders])
+    return uniform(
+        "cache_shift", length, lines, messages, colours=COLOURS, message_colours=[row % COLOURS for row in senders]
+    )
 
 
 def _sample(sizes: Sizes) -> Case:

@@ -17,5 +17,5 @@ def corner_multicast(rows: int, cols: int) -> PlaneSchedule:
     stream = PlaneStream(source=(0, 0), links=np.concatenate(links), receivers=receivers)
     streams = (stream,) if receivers else ()
     return PlaneSchedule(
-        name="corner_multicast", rows=rows, cols=cols, streams=streams, channel=(0,) * len(streams), colours=1
+        name="corner_multicast", rows=rows, cols=cols, streams=streams, stream_colours=(0,) * len(streams), colours=1
     )

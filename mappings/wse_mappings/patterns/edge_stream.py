@@ -11,9 +11,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """From ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
+    """Streams of ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
-    return uniform("edge_stream", senders + 1, lines, messages, colours=1, channel=[0] * senders)
+    return uniform("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
 PATTERN = Pattern(

@@ -24,8 +24,8 @@ def halo_colour(row: int, col: int) -> int:
 
 
 def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
-    """One exchange on ``rows`` × ``cols`` PEs; those at the edges have fewer neighbours."""
-    streams, channel = [], []
+    """An exchange on ``rows`` × ``cols`` PEs; those at the edges have fewer neighbours."""
+    streams, stream_colours = [], []
     for row in range(rows):
         for col in range(cols):
             beside = [(side, (row + down, col + right)) for side, (down, right) in enumerate(STEP)]
@@ -35,7 +35,12 @@ def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
                 receivers = tuple(pe for _, pe in near)
                 colour = halo_colour(row, col)
                 streams.append(PlaneStream(source=(row, col), links=links, receivers=receivers, slot=colour))
-                channel.append(colour)
+                stream_colours.append(colour)
     return PlaneSchedule(
-        name="halo_exchange", rows=rows, cols=cols, streams=tuple(streams), channel=tuple(channel), colours=COLOURS
+        name="halo_exchange",
+        rows=rows,
+        cols=cols,
+        streams=tuple(streams),
+        stream_colours=tuple(stream_colours),
+        colours=COLOURS,
     )

@@ -89,6 +89,12 @@ def k_tree(
         groups: Groups in each level but the last, so K - 1 counts for K levels. None for two levels with the fewest
             relays.
 
+    For each segment:
+
+    1. In each level the places that are left are cut into groups, the last level into one.
+    2. In each group two chains run toward the place in its middle; the middles are the places of the next level.
+    3. With ``broadcast`` the root, the place left after the last level, multicasts both ways.
+
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. Each level has four colours (two
     directions, by turns), the broadcast two: 4 K + 2, the published 10 for K = 2.
 
@@ -98,9 +104,10 @@ def k_tree(
     _check(length, groups, whole=not segments)
     messages: list[Message] = []
     for start, count in segments or ((0, length),):
-        levels = _levels(count, groups)
+        levels = _levels(count, groups)  # 1
+        # 2. Chains toward the middles.
         messages += [message for level in levels for group in level for message in _inward(start, group, arrival)]
-        if broadcast:
+        if broadcast:  # 3
             messages += _outward(start + root_of(count, groups), start, start + count - 1)
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1

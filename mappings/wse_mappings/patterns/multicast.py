@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.pattern import Pattern, Terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.patterns.terms import Terms
 from wse_mappings.schedule import Arrival, LineSchedule, even, uniform, varied
 
 
@@ -19,11 +18,11 @@ def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
 
 def multicast(length: int, lines: int, root: int, stretches: int = 1) -> LineSchedule:
     """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there."""
-    each = length // stretches
+    cols_of_stretch = length // stretches
     messages = [
         (start + source, start + target, arrival)
-        for start in range(0, length, each)
-        for source, target, arrival in _from(root, each)
+        for start in range(0, length, cols_of_stretch)
+        for source, target, arrival in _from(root, cols_of_stretch)
     ]
     return uniform("multicast", length, lines, messages, colours=2)
 

@@ -1,8 +1,10 @@
 """The contract of a pattern: what stands beside its messages, so that searches, closed forms and checks can use it.
 
 Each file of this folder that makes messages has a ``PATTERN``; `wse_mappings.patterns.bundled` lists them in order, and
-a package of a user's own brings more by entry points of the group ``wse.patterns``.
-"""
+a package of a user's own brings more by entry points of the group ``wse.patterns``. `Terms` are what the published
+model of collectives counts of a pattern, before a machine makes cycles of it (``wse.fabric.line.closed_forms`` in the
+hub): Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024,
+arXiv 2404.15888."""
 
 from __future__ import annotations
 
@@ -10,8 +12,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from wse_mappings.patterns.sampling import Case, Sizes
-from wse_mappings.patterns.terms import Terms
 from wse_mappings.schedule import Arrival, LineSchedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Counts of one collective.
+
+    Attributes:
+        contention_words: The most words that one PE sends or receives.
+        energy_hops: Hops of all words.
+        links: Directed links in use.
+        distance_hops: Hops of the longest way.
+        depth: Operations of PEs that wait for each other.
+    """
+
+    contention_words: float
+    energy_hops: float
+    links: float
+    distance_hops: float
+    depth: float
+
+
+def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
+    """Counts of a reduce over a whole line of ``length`` PEs into its end, which uses every link one way."""
+    return Terms(
+        contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
+    )
+
 
 Reduce = Callable[[int, int, Arrival], LineSchedule]
 """A reduce into PE 0 by (length, lines, arrival)."""
@@ -39,7 +67,7 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One communication pattern.
+    """A communication pattern.
 
     Attributes:
         name: Its name, that of its schedules.

@@ -29,10 +29,10 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
         if one == other:
             msg = f"point_to_point: two streams end at PE {one}; its words would be either's"
             raise ValueError(msg)
-    channel = _channels(streams)
+    message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]
-    colours = max(channel, default=-1) + 1
-    return uniform("point_to_point", length, lines, messages, colours, channel=channel)
+    colours = max(message_colours, default=-1) + 1
+    return uniform("point_to_point", length, lines, messages, colours, message_colours=message_colours)
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
@@ -47,16 +47,16 @@ def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[
     return along + [(at, to_col) for at in range(row + south, to_row + south, south)]
 
 
-def _channels(streams: tuple[Stream, ...]) -> list[int]:
+def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
     """The lowest colour that is free on all of a stream's PEs, from the west on: the fewest that do."""
     free_from: list[int] = []  # by colour, the first PE east of its streams so far
-    channel = [0] * len(streams)
+    message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
         west, east = sorted(streams[i])
         colour = next((c for c, pe in enumerate(free_from) if pe <= west), len(free_from))
         free_from[colour : colour + 1] = [east + 1]
-        channel[i] = colour
-    return channel
+        message_colours[i] = colour
+    return message_colours
 
 
 def _sample(sizes: Sizes) -> Case:

@@ -17,8 +17,12 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
     length, lines = reduce.length, reduce.variants.shape[1]
     out = [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
     messages = [(source, target, Arrival(what)) for source, target, what in reduce.messages.tolist()]
-    channel = None if reduce.channel is None else reduce.channel.tolist() + [reduce.colours] * len(out)
-    return uniform(f"{reduce.name}_multicast", length, lines, messages + out, reduce.colours + 1, channel=channel)
+    message_colours = (
+        None if reduce.message_colours is None else reduce.message_colours.tolist() + [reduce.colours] * len(out)
+    )
+    return uniform(
+        f"{reduce.name}_multicast", length, lines, messages + out, reduce.colours + 1, message_colours=message_colours
+    )
 
 
 def _sample(sizes: Sizes) -> Case:

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from wse_mappings.mesh.ring import ring_pe
-from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.pattern import Pattern, Terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.patterns.terms import Terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 

@@ -42,8 +42,8 @@ def ring_align(length: int) -> LineSchedule:
     line = np.arange(length)
     odd = line % 2
     steps = np.where(odd == 1, (line + 1) // 2, line // 2)
-    done = np.arange(rounds)[:, None] >= steps[None, :]
-    variants = np.where(odd == 1, 0, 1)[None, :] + 2 * done
+    arrived = np.arange(rounds)[:, None] >= steps[None, :]
+    variants = np.where(odd == 1, 0, 1)[None, :] + 2 * arrived
     return varied("ring_align", length, groups, variants.astype(np.int32), colours=4)
 
 

@@ -20,7 +20,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laid:
-    """One round of a pattern along lines of PEs. ``lines``: (line of the schedule, its PEs in order)."""
+    """A round of a pattern along lines of PEs. ``lines``: (line of the schedule, its PEs in order)."""
 
     schedule: LineSchedule
     lines: tuple[tuple[int, tuple[Place, ...]], ...]
@@ -64,17 +64,17 @@ class Sizes:
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """All rows of a mesh."""
+    """The rows of a mesh as lines: index, and (row, col) of its PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """All columns of a mesh."""
+    """The columns of a mesh as lines: index, and (row, col) of its PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """One line of a schedule, in one round."""
+    """A case of one line of a schedule, in one round, both drawn at random."""
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.below(schedule.variants.shape[1]), sizes.below(len(schedule.variants))

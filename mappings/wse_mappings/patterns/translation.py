@@ -11,7 +11,7 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 
 
 def translation(rows: int, cols: int, source: Rect, target: Rect) -> PlaneSchedule:
-    """From ``source`` to ``target``, of one size and disjoint, both inside a rectangle of ``rows`` × ``cols`` PEs."""
+    """Streams from ``source`` to ``target``, of one size and disjoint, both on ``rows`` × ``cols`` PEs."""
     down, right = target.row - source.row, target.col - source.col
     streams = []
     for i in sorted(range(source.rows), reverse=down > 0):
@@ -19,5 +19,5 @@ def translation(rows: int, cols: int, source: Rect, target: Rect) -> PlaneSchedu
             start, end = (source.row + i, source.col + j), (target.row + i, target.col + j)
             streams.append(PlaneStream(source=start, links=row_then_column(start, end), receivers=(end,)))
     return PlaneSchedule(
-        name="translation", rows=rows, cols=cols, streams=tuple(streams), channel=(0,) * len(streams), colours=1
+        name="translation", rows=rows, cols=cols, streams=tuple(streams), stream_colours=(0,) * len(streams), colours=1
     )

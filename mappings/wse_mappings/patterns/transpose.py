@@ -36,16 +36,16 @@ def transpose(side: int) -> LineSchedule:
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
     arms += [(k, np.flatnonzero(~on_hook[:k, k][::-1]) + 1) for k in range(side)]
     groups: list[list[Message]] = []
-    channel: list[int] = []
+    message_colours: list[int] = []
     for line, (bend, distances) in enumerate(arms):
-        kept = [(bend, bend, Arrival.KEEP)] if line < side else []
-        there = [(bend - far, bend + far, Arrival.REPLACE) for far in distances.tolist()]
-        groups.append(kept + there + [(target, source, arrival) for source, target, arrival in there])
+        diagonal = [(bend, bend, Arrival.KEEP)] if line < side else []
+        outward = [(bend - far, bend + far, Arrival.REPLACE) for far in distances.tolist()]
+        groups.append(diagonal + outward + [(target, source, arrival) for source, target, arrival in outward])
         first = 0 if line < side else 2
-        channel += [first] * (len(kept) + len(there)) + [first + 1] * len(there)
+        message_colours += [first] * (len(diagonal) + len(outward)) + [first + 1] * len(outward)
     lines = np.arange(2 * side, dtype=np.int32)[None, :]
     slowest = _farthest([distances for _, distances in arms], side)
-    return varied("transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest, channel=channel)
+    return varied("transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest, message_colours=message_colours)
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
@@ -64,11 +64,11 @@ def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, .
     inward = np.zeros((len(distances), side), np.int64)
     for line, far in enumerate(distances):
         inward[line, : len(far)] = far[::-1]
-    kept: list[int] = []
+    chosen: list[int] = []
     for line in np.argsort(-inward.sum(axis=1), kind="stable").tolist():
-        if not any((inward[other] >= inward[line]).all() for other in kept):
-            kept.append(line)
-    return tuple(kept)
+        if not any((inward[other] >= inward[line]).all() for other in chosen):
+            chosen.append(line)
+    return tuple(chosen)
 
 
 def _hooks(side: int) -> Bool:

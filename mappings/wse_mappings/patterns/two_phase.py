@@ -11,9 +11,8 @@ import math
 from functools import partial
 from itertools import pairwise
 
-from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce
+from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce, Terms, line_terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.patterns.terms import Terms, line_terms
 from wse_mappings.schedule import Arrival, LineSchedule, uniform
 
 
@@ -28,18 +27,18 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
     """
     group = group or max(1, round(math.sqrt(length)))
     messages: list[tuple[int, int, Arrival]] = []
-    channel: list[int] = []
+    message_colours: list[int] = []
     heads: list[int] = []  # from the east
     for number, east in enumerate(range(length - 1, -1, -group)):
         head = max(east - group + 1, 0)
         # The east end of a group sends on the colour that will pass words of the head before it.
         first = _head_colour(number - 1, group) if number else 0
         messages += [(pe, pe - 1, arrival) for pe in range(east, head, -1)]
-        channel += [(first + east - pe) % 2 for pe in range(east, head, -1)]
+        message_colours += [(first + east - pe) % 2 for pe in range(east, head, -1)]
         heads.append(head)
     messages += [(source, target, arrival) for source, target in pairwise(heads)]
-    channel += [_head_colour(number, group) for number in range(len(heads) - 1)]
-    return uniform("two_phase", length, lines, messages, colours=2, channel=channel)
+    message_colours += [_head_colour(number, group) for number in range(len(heads) - 1)]
+    return uniform("two_phase", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 def _head_colour(number: int, group: int) -> int:

@@ -1,4 +1,4 @@
-"""The best of all strategies, and of cuts of a wafer that none of them has."""
+"""The auto strategy: the best of all others, and of cuts of a wafer that none of them has."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
-from wse_mappings.strategies.consecutive import consecutive
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 MOST_BANDS = 12
 """Bands that are tried, and as many regions in a band as there are layers."""
 
 
 class Auto(Strategy):
-    """What a search chooses."""
+    """The choice of a search."""
 
     name = "auto"
     summary = (
@@ -30,10 +29,6 @@ class Auto(Strategy):
         of_others = [layout for other in others if other.differs(demand) for layout in other.layouts(demand, ())]
         known = {layout._replace(mapping=self.name) for layout in of_others}
         return [*of_others, *(layout for layout in self._cuts(demand) if layout not in known)]
-
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Layers with their experts, in order."""
-        return consecutive(demand, layout, demand.whole_layer_bytes)
 
     def _cuts(self, demand: Demand) -> Iterator[Layout]:
         """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape."""

@@ -1,15 +1,14 @@
-"""One region a wafer, and the experts of all layers on all wafers."""
+"""The expert strategy: one region a wafer, and the experts of all layers on all wafers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from wse_mappings.strategies.consecutive import consecutive
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy, consecutive
 
 
 class Expert(Strategy):
-    """Consecutive layers on consecutive wafers, their experts apart from them."""
+    """Consecutive layers on consecutive wafers, their experts on all wafers."""
 
     name = "expert"
     summary = (
@@ -22,14 +21,10 @@ class Expert(Strategy):
     regions = "experts"
     experts_apart = True
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """One region of the whole mesh."""
-        return [Layout(self.name, 1, 1)]
-
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Layers without their experts, in order, and a share of all experts; on one wafer all are together."""
+        """Layers without their experts, in order, and a share of all experts; on one wafer layers as they are."""
         if demand.wafers == 1:
-            return consecutive(demand, layout, demand.whole_layer_bytes)
+            return super().partition(demand, layout)
         experts = Share(
             0, 0, demand.layers, demand.layers, sum(demand.expert_bytes), wafers=demand.wafers, experts=True
         )

@@ -1,4 +1,4 @@
-"""Several regions a wafer, which layers pass through."""
+"""The pipeline strategy: several regions a wafer, which layers pass through."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
-from wse_mappings.strategies.consecutive import consecutive
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 MOST_STAGES = 16
 """Regions of a wafer that are tried where their shape is not stated."""
@@ -36,10 +35,6 @@ class Pipeline(Strategy):
         counts = range(min(2, most), most + 1)
         cuts = dict.fromkeys(even_bands(demand.mesh_rows, demand.mesh_cols, count) for count in counts)
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
-
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Layers with their experts, in order."""
-        return consecutive(demand, layout, demand.whole_layer_bytes)
 
 
 STRATEGY = Pipeline()

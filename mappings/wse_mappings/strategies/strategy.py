@@ -7,9 +7,11 @@ by its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from wse_mappings.cuts.contiguous import even_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Demand:
 
     @property
     def whole_layer_bytes(self) -> tuple[float, ...]:
-        """By layer, bytes of weights and cache with those of experts."""
+        """Bytes of weights and cache by layer, with those of experts."""
         return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
 
     def mesh(self, *, turned: bool) -> tuple[int, int]:
@@ -130,15 +132,60 @@ class Strategy(Protocol):
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Layouts that may be used for a demand, the fewest regions first.
+        """Layouts that may be used for a demand, the fewest regions first; by default one region of the whole mesh.
 
         ``others`` are all strategies but this where it ``tries_others``, and none otherwise.
         """
-        ...
+        return [Layout(self.name, 1, 1)]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
         """The layers of every region of a layout, in order; the embedding goes with the first of them.
 
-        The head goes with the last, or with the first where it uses the embedding's table.
+        The head goes with the last, or with the first where it uses the embedding's table. By default layers stand with
+        their experts, as `consecutive` places them.
         """
-        ...
+        return consecutive(demand, layout, demand.whole_layer_bytes)
+
+
+def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[Share]:
+    """Layers in order on wafers, on the bands of a wafer and on the regions of a band.
+
+    Each region has as even a share of the bytes as whole layers allow, tables of embedding and head counted too. A
+    wafer holds at least one layer; a region may hold a table alone.
+
+    Args:
+        demand: What is placed.
+        layout: Bands, and the most regions in one.
+        layer_bytes: By layer, the bytes that count.
+    """
+    before = [] if demand.embedding_bytes is None else [demand.embedding_bytes]
+    after = [] if demand.head_bytes is None else [demand.head_bytes]
+    units = [*before, *layer_bytes, *after]
+    shares = []
+    for wafer, first, count in _by_wafer(before, layer_bytes, after, demand.wafers):
+        on_wafer = units[first : first + count]
+        for band, (start, in_band) in enumerate(even_runs(on_wafer, min(layout.bands, count))):
+            regions = even_runs(on_wafer[start : start + in_band], min(layout.per_band, in_band))
+            for at, length in regions:
+                unit = first + start + at
+                shares.append(_share(wafer, band, unit, units[unit : unit + length], len(before), demand.layers))
+    return shares
+
+
+def _by_wafer(
+    before: Sequence[float], layer_bytes: Sequence[float], after: Sequence[float], wafers: int
+) -> Iterator[tuple[int, int, int]]:
+    """(wafer, first unit, units): tables go with the first or last layer, as a wafer has a layer at least."""
+    inner = list(layer_bytes)
+    inner[0] += sum(before)
+    inner[-1] += sum(after)
+    end = len(before) + len(inner) + len(after)
+    for wafer, (start, count) in enumerate(even_runs(inner, wafers)):
+        first = start + len(before) if wafer else 0
+        yield wafer, first, (end if wafer == wafers - 1 else start + count + len(before)) - first
+
+
+def _share(wafer: int, band: int, unit: int, unit_bytes: Sequence[float], before: int, layers: int) -> Share:
+    """Units of one region as layers: ``before`` of them stand before the first layer."""
+    first, last = max(0, unit - before), min(layers, max(0, unit + len(unit_bytes) - before))
+    return Share(wafer, band, first, last, sum(unit_bytes))

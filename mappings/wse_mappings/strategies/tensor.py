@@ -1,15 +1,14 @@
-"""One region that spans all wafers: every op is split over them."""
+"""The tensor strategy: one region that spans all wafers, over which every op is split."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from wse_mappings.strategies.consecutive import whole
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 
 class Tensor(Strategy):
-    """All layers in one region on all wafers."""
+    """A single region of all layers, on all wafers."""
 
     name = "tensor"
     summary = "Every op is split over all wafers, whose partial sums are exchanged over their links twice a layer."
@@ -20,13 +19,10 @@ class Tensor(Strategy):
     regions = "span"
     spans_wafers = True
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """One region of the whole mesh of every wafer."""
-        return [Layout(self.name, 1, 1)]
-
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """All layers in one share."""
-        return [whole(demand, demand.whole_layer_bytes, demand.wafers)]
+        """A single share with all layers and both tables."""
+        tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
+        return [Share(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 
 
 STRATEGY = Tensor()

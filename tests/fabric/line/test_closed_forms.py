@@ -77,7 +77,7 @@ def test_the_published_depths_of_auto_gen_are_found(shared: Path) -> None:
 
 
 def cycles(pattern: LineSchedule, words: int) -> float:
-    return line_cycles(pattern.messages, words, TUNED, pattern.channel).total
+    return line_cycles(pattern.messages, words, TUNED, pattern.message_colours).total
 
 
 @given(length=st.integers(2, 300), words=st.integers(1, 4096), grouping=st.sampled_from([None, *Grouping]))

@@ -26,7 +26,7 @@ WSE2 = load_wafer("wse2")
 
 def check(log: Log, pattern: LineSchedule, constant: int, version: str = "second") -> None:
     costs = LineCosts.of(WSE2, GAP_CYCLES[version])
-    got = line_cycles(pattern.messages, log.words, costs, pattern.channel).total + constant
+    got = line_cycles(pattern.messages, log.words, costs, pattern.message_colours).total + constant
     assert got == log.cycles, f"{log.told}: logged {log.cycles}, got {got}"
 
 

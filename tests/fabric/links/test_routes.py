@@ -27,9 +27,8 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_wafer
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.mesh.broken import Broken, whole
-from wse_mappings.mesh.logical_mesh import LogicalMesh
-from wse_mappings.mesh.turned_mesh import turned_words
+from wse_mappings.mesh.faults import FabricFaults, intact_fabric
+from wse_mappings.mesh.logical_mesh import LogicalMesh, turned_words
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
@@ -75,7 +74,7 @@ def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
         planes = random.random((3, rows, cols)) < np.array([0.06, 0.05, 0.05])[:, None, None]
         planes[0, 2, 1] = planes[1, 4, 2] = planes[2, 3, 0] = True
         planes[1, :, -1] = planes[2, -1] = False
-        fabric = Broken(dead=planes[0], east=planes[1], south=planes[2])
+        fabric = FabricFaults(dead=planes[0], east=planes[1], south=planes[2])
         found.append(LogicalMesh.on(fabric, *shape))
     return tuple(found)
 
@@ -84,7 +83,7 @@ def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
 def test_fabrics_without_defects_change_nothing(name: str) -> None:
     program = compiled(name)
     rows, cols = (program.wafer_rows, program.wafer_cols)[:: -1 if program.turned else 1]
-    meshes = (LogicalMesh.on(whole(rows, cols), rows, cols),) * program.wafers
+    meshes = (LogicalMesh.on(intact_fabric(rows, cols), rows, cols),) * program.wafers
     for plain, cost in zip(costs_of(fabric_of(program)), costs_of(fabric_of(program, meshes)), strict=True):
         for field in ("start", "by_cause", "words", "hops", "bytes", "contention", "streams", "links"):
             np.testing.assert_array_equal(getattr(plain, field), getattr(cost, field), field)

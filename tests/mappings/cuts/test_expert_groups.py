@@ -33,5 +33,5 @@ def test_experts_of_their_own_share_columns_or_stand_on_several_never_both(cols:
 @given(**SIZES)
 def test_spread_experts_are_on_all_columns(cols: int, count: int, size: int) -> None:
     groups = expert_groups(cols, count, size, SPREAD)
-    assert groups.held == count
+    assert groups.experts_per_col == count
     assert (groups.experts == np.arange(count)).all()

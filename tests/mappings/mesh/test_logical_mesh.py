@@ -12,25 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.mesh.broken import Broken, whole
+from wse_mappings.mesh.faults import FabricFaults, intact_fabric, shortest_route
 from wse_mappings.mesh.logical_mesh import ALONG_COLUMNS, ALONG_ROWS, LogicalMesh, usable_shape
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.mesh.shortest import shortest_way
 
 Place = tuple[int, int]
 
 
 @st.composite
-def fabrics(draw: st.DrawFn, shape: tuple[int, int] | None = None) -> Broken:
+def fabrics(draw: st.DrawFn, shape: tuple[int, int] | None = None) -> FabricFaults:
     rows, cols = shape or (draw(st.integers(1, 12)), draw(st.integers(1, 12)))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     rates = [draw(st.sampled_from([0.0, 0.05, 0.2, 0.5])) for _ in range(3)]
     dead, east, south = (random.random((rows, cols)) < rate for rate in rates)
     east[:, -1], south[-1] = False, False
-    return Broken(dead=dead, east=east, south=south)
+    return FabricFaults(dead=dead, east=east, south=south)
 
 
-def graph_of(broken: Broken) -> nx.Graph:
+def graph_of(broken: FabricFaults) -> nx.Graph:
     """The live PEs and working links, told one by one."""
     rows, cols = broken.shape
     graph = nx.Graph()
@@ -46,7 +45,7 @@ def graph_of(broken: Broken) -> nx.Graph:
     return graph
 
 
-def mesh_on(broken: Broken) -> LogicalMesh | None:
+def mesh_on(broken: FabricFaults) -> LogicalMesh | None:
     shape = usable_shape([broken])
     return LogicalMesh.on(broken, *shape) if all(shape) else None
 
@@ -68,26 +67,26 @@ def ways(mesh: LogicalMesh, axis: int) -> dict[Place, list[Place]]:
 
 
 @given(fabrics())
-def test_what_is_gone_is_all_but_the_largest_connected_part(broken: Broken) -> None:
+def test_what_is_gone_is_all_but_the_largest_connected_part(broken: FabricFaults) -> None:
     parts = sorted(map(len, nx.connected_components(graph_of(broken))))
-    left = {tuple(place) for place in np.argwhere(~broken.gone).tolist()}
+    left = {tuple(place) for place in np.argwhere(~broken.unreachable).tolist()}
     assert len(left) == (parts[-1] if parts else 0)
     assert not left or nx.is_connected(graph_of(broken).subgraph(left))
 
 
 @given(fabrics())
-def test_every_logical_pe_is_a_live_one_of_its_own_in_order(broken: Broken) -> None:
+def test_every_logical_pe_is_a_live_one_of_its_own_in_order(broken: FabricFaults) -> None:
     mesh = mesh_on(broken)
     if mesh is None:
-        assert broken.gone.all()
+        assert broken.unreachable.all()
         return
     assert (np.diff(mesh.row_of) > 0).all()
     assert (np.diff(mesh.col_of, axis=1) > 0).all()
-    assert not broken.gone[mesh.row_of[:, None], mesh.col_of].any()
+    assert not broken.unreachable[mesh.row_of[:, None], mesh.col_of].any()
 
 
 @given(fabrics())
-def test_every_link_is_a_shortest_or_straight_way_over_live_pes_and_links(broken: Broken) -> None:
+def test_every_link_is_a_shortest_or_straight_way_over_live_pes_and_links(broken: FabricFaults) -> None:
     mesh = mesh_on(broken)
     if mesh is None:
         return
@@ -105,7 +104,7 @@ def test_every_link_is_a_shortest_or_straight_way_over_live_pes_and_links(broken
 
 
 @given(fabrics(), st.integers(0, 2**32))
-def test_words_go_over_the_links_of_the_ways_and_back(broken: Broken, seed: int) -> None:
+def test_words_go_over_the_links_of_the_ways_and_back(broken: FabricFaults, seed: int) -> None:
     mesh = mesh_on(broken)
     if mesh is None:
         return
@@ -125,7 +124,7 @@ def test_words_go_over_the_links_of_the_ways_and_back(broken: Broken, seed: int)
 
 
 @given(fabrics(), st.data())
-def test_streams_on_a_link_are_the_ways_of_a_rectangle_that_use_it(broken: Broken, data: st.DataObject) -> None:
+def test_streams_on_a_link_are_the_ways_of_a_rectangle_that_use_it(broken: FabricFaults, data: st.DataObject) -> None:
     mesh = mesh_on(broken)
     if mesh is None:
         return
@@ -143,7 +142,7 @@ def test_streams_on_a_link_are_the_ways_of_a_rectangle_that_use_it(broken: Broke
 
 @given(st.integers(1, 9), st.integers(1, 9))
 def test_a_fabric_without_defects_is_its_own_mesh(rows: int, cols: int) -> None:
-    mesh = LogicalMesh.on(whole(rows, cols), *usable_shape([whole(rows, cols)]))
+    mesh = LogicalMesh.on(intact_fabric(rows, cols), *usable_shape([intact_fabric(rows, cols)]))
     assert mesh.shape == (rows, cols)
     words = np.arange(4 * rows * cols).reshape(4, rows, cols)
     words[0, 0], words[1, :, -1], words[2, -1], words[3, :, 0] = 0, 0, 0, 0
@@ -152,11 +151,11 @@ def test_a_fabric_without_defects_is_its_own_mesh(rows: int, cols: int) -> None:
 
 
 @given(st.lists(fabrics((7, 6)), min_size=1, max_size=3))
-def test_no_choice_of_spare_columns_keeps_more_pes_on_every_wafer(several: list[Broken]) -> None:
+def test_no_choice_of_spare_columns_keeps_more_pes_on_every_wafer(several: list[FabricFaults]) -> None:
     rows, cols = usable_shape(several)
 
     def kept(width: int) -> int:
-        return min(int(((~fabric.gone).sum(axis=1) >= width).sum()) for fabric in several)
+        return min(int(((~fabric.unreachable).sum(axis=1) >= width).sum()) for fabric in several)
 
     assert rows * cols == max(width * kept(width) for width in range(1, 7))
     assert rows == (kept(cols) if cols else 0)
@@ -168,7 +167,7 @@ def test_a_row_is_left_out_where_that_loses_fewer_pes() -> None:
     dead = np.zeros((6, 6), bool)
     dead[2, :4] = True  # four of one row: not four columns of all
     dead[4, 1] = True
-    broken = Broken(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
+    broken = FabricFaults(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
     mesh = LogicalMesh.on(broken, *usable_shape([broken]))
     assert mesh.shape == (5, 5)
     assert mesh.row_of.tolist() == [0, 1, 3, 4, 5]
@@ -183,15 +182,15 @@ def test_a_dead_link_is_two_hops_more() -> None:
     nothing = np.zeros((3, 3), bool)
     south: npt.NDArray[np.bool_] = nothing.copy()
     south[0, 1] = True
-    mesh = LogicalMesh.on(Broken(dead=nothing, east=nothing, south=south), 3, 3)
+    mesh = LogicalMesh.on(FabricFaults(dead=nothing, east=nothing, south=south), 3, 3)
     assert mesh.hops[ALONG_COLUMNS].tolist() == [[1, 3, 1], [1, 1, 1]]
 
 
 def test_more_rows_than_there_are_or_places_that_nothing_joins_are_refused() -> None:
     dead = np.zeros((2, 3), bool)
     dead[:, 1] = True
-    broken = Broken(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
+    broken = FabricFaults(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
     with pytest.raises(ValueError, match="3x1 PEs on a fabric with 2 rows"):
         LogicalMesh.on(broken, 3, 1)
     with pytest.raises(ValueError, match="no way from PE"):
-        shortest_way(broken, (0, 0), (0, 2))
+        shortest_route(broken, (0, 0), (0, 2))

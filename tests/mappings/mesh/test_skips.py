@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.mesh.skips import moved, skipped
+from wse_mappings.mesh.skips import move_skips, skipped_columns
 
 
 @given(st.sets(st.integers(0, 12), min_size=1, max_size=5), st.data())
 def test_skips_move_the_shortest_way_in_all(places: set[int], data: st.DataObject) -> None:
     wanted = data.draw(st.sets(st.integers(0, 12), max_size=len(places)))
-    start, after = sorted(places), moved(np.array(sorted(places)), np.array(sorted(wanted), np.int64)).tolist()
+    start, after = sorted(places), move_skips(np.array(sorted(places)), np.array(sorted(wanted), np.int64)).tolist()
     assert wanted <= set(after)
     assert after == sorted(set(after))
     assert len(after) == len(start)
@@ -28,7 +28,7 @@ def test_skips_move_the_shortest_way_in_all(places: set[int], data: st.DataObjec
 def test_each_row_skips_as_many_and_its_dead_among_them(rows: int, cols: int, seed: int, more: int) -> None:
     gone = np.random.default_rng(seed).random((rows, cols)) < 0.2
     count = min(cols, int(gone.sum(axis=1).max()) + more)
-    found = skipped(gone, count)
+    found = skipped_columns(gone, count)
     assert found.shape == (rows, count)
     assert (np.diff(found, axis=1) > 0).all()
     for row in range(rows):
@@ -38,5 +38,5 @@ def test_each_row_skips_as_many_and_its_dead_among_them(rows: int, cols: int, se
 def test_one_dead_pe_costs_one_straight_column() -> None:
     gone = np.zeros((5, 7), bool)
     gone[3, 2] = True
-    assert (skipped(gone, 1) == 2).all()
-    assert (skipped(gone, 2) == [2, 6]).all()
+    assert (skipped_columns(gone, 1) == 2).all()
+    assert (skipped_columns(gone, 2) == [2, 6]).all()

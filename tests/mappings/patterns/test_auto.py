@@ -120,20 +120,21 @@ def test_both_sides_meet_in_the_middle_on_colours_of_their_own(make: Reduce, len
     schedule = both_sides(length, 1, ADD, make)
     sums = replay(schedule, [(pe,) for pe in range(length)])
     assert sorted(sums[length // 2]) == list(range(length))
-    assert schedule.channel is not None
+    assert schedule.message_colours is not None
     west = schedule.messages[:, 0] < length // 2
-    assert not set(schedule.channel[west].tolist()) & set(schedule.channel[~west].tolist())
-    assert set(schedule.channel.tolist()) <= set(range(schedule.colours))
+    assert not set(schedule.message_colours[west].tolist()) & set(schedule.message_colours[~west].tolist())
+    assert set(schedule.message_colours.tolist()) <= set(range(schedule.colours))
 
 
 def test_patterns_that_leave_colours_open_still_combine() -> None:
     tree = k_tree(9, 2, ADD, broadcast=False)
     everywhere = reduce_multicast(tree, 4)
-    assert everywhere.channel is None
+    assert everywhere.message_colours is None
     assert everywhere.colours == tree.colours + 1
     assert (np.array(replay(everywhere, list(np.eye(9, dtype=np.int64)))) == 1).all()
     assert (
-        both_sides(9, 1, ADD, lambda length, lines, what: k_tree(length, lines, what, broadcast=False)).channel is None
+        both_sides(9, 1, ADD, lambda length, lines, what: k_tree(length, lines, what, broadcast=False)).message_colours
+        is None
     )
 
 

@@ -66,8 +66,8 @@ def test_the_ends_are_the_star_and_the_chain(length: int) -> None:
 @given(length=st.integers(2, 60), depth=st.integers(1, 60))
 def test_colours_alternate_from_a_pe_to_the_one_that_it_sends_to(length: int, depth: int) -> None:
     schedule = auto_gen(length, 1, Arrival.ADD, depth)
-    assert schedule.channel is not None
-    colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.channel.tolist(), strict=True))
+    assert schedule.message_colours is not None
+    colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
     assert all(target == 0 or colour[source] != colour[target] for source, target, _ in schedule.messages.tolist())
 
 

@@ -37,9 +37,9 @@ def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(
 ) -> None:
     length, streams = line
     schedule = point_to_point(length, 1, streams)
-    assert schedule.channel is not None
+    assert schedule.message_colours is not None
     spans = [set(range(min(stream), max(stream) + 1)) for stream in streams]
-    for (one, c), (other, d) in combinations(zip(spans, schedule.channel.tolist(), strict=True), 2):
+    for (one, c), (other, d) in combinations(zip(spans, schedule.message_colours.tolist(), strict=True), 2):
         assert c != d or not one & other
     assert schedule.colours == max((sum(pe in span for span in spans) for pe in range(length)), default=0)
 

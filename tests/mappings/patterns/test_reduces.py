@@ -25,9 +25,9 @@ def check(schedule: LineSchedule) -> None:
     """PE 0 ends with the bag of all labels, and colours are those declared."""
     bags = replay(schedule, [(pe,) for pe in range(schedule.length)])
     assert sorted(bags[0]) == list(range(schedule.length))
-    assert schedule.channel is not None
-    assert len(schedule.channel) == len(schedule.messages)
-    assert set(schedule.channel.tolist()) <= set(range(schedule.colours))
+    assert schedule.message_colours is not None
+    assert len(schedule.message_colours) == len(schedule.messages)
+    assert set(schedule.message_colours.tolist()) <= set(range(schedule.colours))
 
 
 @given(LENGTHS, st.sampled_from([chain, star, binary_tree, two_phase]))
@@ -46,8 +46,8 @@ def test_two_phase_for_any_group(length: int, group: int) -> None:
 @pytest.mark.parametrize(("length", "group"), [(512, 32), (512, 8), (40, 8), (21, 7)])
 def test_two_phase_alternates_in_a_group_and_passes_the_head_before_it(length: int, group: int) -> None:
     schedule = two_phase(length, 1, Arrival.ADD, group)
-    assert schedule.channel is not None
-    colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.channel.tolist(), strict=True))
+    assert schedule.message_colours is not None
+    colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
     for pe in range(1, length):
         place = (length - 1 - pe) % group
         if place not in (0, group - 1):

@@ -70,7 +70,7 @@ def experts(c: Context, op: Op) -> None:
 
 def _inward(c: Context, op: Op) -> None:
     spec, cut = _mixture(c)
-    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
+    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _chosen(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
@@ -127,7 +127,7 @@ def experts_down(c: Context, op: Op) -> None:
 def _outward(c: Context, op: Op) -> SymBuffer:
     """What each column adds to the tokens."""
     spec, cut = _mixture(c)
-    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.held, c.builder
+    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
     P = _most_pairs(c)
     out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
     listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": held, "weighed": weighed}

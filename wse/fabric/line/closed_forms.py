@@ -25,7 +25,7 @@ from wse.errors import BadInput, UnknownName
 from wse.fabric.line.patterns import line_reduces
 from wse.hardware.spec import WaferSpec
 from wse_mappings.patterns import multicast, ring_all_reduce
-from wse_mappings.patterns.terms import Terms
+from wse_mappings.patterns.pattern import Terms
 
 
 class Grouping(StrEnum):

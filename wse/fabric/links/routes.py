@@ -29,8 +29,7 @@ from wse.fabric.links.link_map import (
 from wse.fabric.links.loads import EAST, NORTH, WEST
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.mesh.logical_mesh import LogicalMesh
-from wse_mappings.mesh.turned_mesh import TurnedMesh
+from wse_mappings.mesh.logical_mesh import LogicalMesh, TurnedMesh
 
 DIRECTIONS: Final = 4
 

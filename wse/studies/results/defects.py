@@ -56,7 +56,7 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
     cycles = fabric.decode_cost(*lengths).cycles
     whole_cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*lengths).cycles
     dead = sum(int(mesh.fabric.dead.sum()) for mesh in meshes)
-    unreachable = sum(int(mesh.fabric.gone.sum()) for mesh in meshes)
+    unreachable = sum(int(mesh.fabric.unreachable.sum()) for mesh in meshes)
     return DefectsResult(
         given=defects.given,
         seed=None if defects.rate is None else defects.seed,

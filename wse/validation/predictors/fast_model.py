@@ -27,4 +27,4 @@ def in_turn(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total
-    return line_cycles(pattern.messages, words, costs, pattern.channel).total
+    return line_cycles(pattern.messages, words, costs, pattern.message_colours).total

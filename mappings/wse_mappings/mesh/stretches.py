@@ -1,4 +1,4 @@
-"""Ways over physical links as straight stretches, and the words that they bring onto those links."""
+"""Routes over physical links as straight stretches, and the words that they bring onto those links."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
+
 I64 = npt.NDArray[np.int64]
-NORTH, EAST, SOUTH, WEST = range(4)
 
 
-class Runs(NamedTuple):
-    """Straight stretches of ways, those of a way in their order: int64 ``[n]`` each.
+class Stretches(NamedTuple):
+    """Straight stretches of routes, those of a route in their order: int64 ``[n]`` each.
 
     ``link`` numbers the logical link, row-major by its west or north PE; ``row`` and ``col`` are the physical PE that a
     stretch begins at, ``down`` and ``right`` its hops with their sign, one of them 0.
@@ -24,18 +25,18 @@ class Runs(NamedTuple):
     down: I64
     right: I64
 
-    def where(self, which: npt.NDArray[np.bool_]) -> Runs:
-        """Some of them."""
-        return Runs(*(part[which] for part in self))
+    def where(self, which: npt.NDArray[np.bool_]) -> Stretches:
+        """Select some of the stretches by a mask."""
+        return Stretches(*(part[which] for part in self))
 
 
-def joined(*several: Runs) -> Runs:
-    """All of several, one after another."""
-    return Runs(*map(np.concatenate, zip(*several, strict=True)))
+def concatenate(*several: Stretches) -> Stretches:
+    """Concatenate several sets of stretches."""
+    return Stretches(*map(np.concatenate, zip(*several, strict=True)))
 
 
 class LinkLoads:
-    """Words on the links inside a box of a fabric, as differences along the way that each direction goes.
+    """Words on the links inside a box of a fabric, as differences along each direction.
 
     ``top`` and ``left`` are the box's first row and column, ``rows`` and ``cols`` its size.
     """
@@ -45,7 +46,7 @@ class LinkLoads:
         self._change = np.zeros((4, rows + 1, cols + 1), np.int64)
 
     @classmethod
-    def around(cls, runs: Runs) -> LinkLoads:
+    def around(cls, runs: Stretches) -> LinkLoads:
         """No words yet, in the smallest box that holds some stretches."""
         if not len(runs.link):
             return cls(0, 0, 0, 0)
@@ -53,24 +54,24 @@ class LinkLoads:
         top, left = int(row.min()), int(col.min())
         return cls(top, left, int(row.max()) - top + 1, int(col.max()) - left + 1)
 
-    def add(self, runs: Runs, forward: I64, backward: I64) -> None:
-        """So many words by logical link along the stretches, and so many back."""
+    def add(self, runs: Stretches, forward: I64, backward: I64) -> None:
+        """Add ``forward[link]`` words along the stretches of each logical link, and ``backward[link]`` against them."""
         for away, back, begin, hops in ((EAST, WEST, runs.col, runs.right), (SOUTH, NORTH, runs.row, runs.down)):
             for sign, (out, home) in ((1, (forward, backward)), (-1, (backward, forward))):
-                mine = np.flatnonzero(hops * sign > 0)
-                one, other = begin[mine], begin[mine] + hops[mine]
+                chosen = np.flatnonzero(hops * sign > 0)
+                one, other = begin[chosen], begin[chosen] + hops[chosen]
                 low, high = (one, other) if sign > 0 else (other, one)
-                self._stretch(away, runs, mine, low, high, out)
-                self._stretch(back, runs, mine, low + 1, high + 1, home)
+                self._stretch(away, runs, chosen, low, high, out)
+                self._stretch(back, runs, chosen, low + 1, high + 1, home)
 
-    def _stretch(self, direction: int, runs: Runs, mine: I64, low: I64, high: I64, words: I64) -> None:
+    def _stretch(self, direction: int, runs: Stretches, chosen: I64, low: I64, high: I64, words: I64) -> None:
         """Words over the links that leave the PEs from ``low`` to before ``high``."""
-        carried = words[runs.link[mine]]
-        some = np.flatnonzero(carried)
+        carried = words[runs.link[chosen]]
+        carrying = np.flatnonzero(carried)
         flat, across = self._change[direction].reshape(-1), self._change.shape[2]
-        mine, carried = mine[some], carried[some]
-        for place, change in ((low[some], carried), (high[some], -carried)):
-            row, col = (runs.row[mine], place) if direction in (EAST, WEST) else (place, runs.col[mine])
+        chosen, carried = chosen[carrying], carried[carrying]
+        for place, change in ((low[carrying], carried), (high[carrying], -carried)):
+            row, col = (runs.row[chosen], place) if direction in (EAST, WEST) else (place, runs.col[chosen])
             np.add.at(flat, (row - self._corner[0]) * across + col - self._corner[1], change)
 
     def total(self) -> I64:
