@@ -12,7 +12,7 @@ from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, needs_thin
-from wse.compiler.passes.quantised_tiles import held
+from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import compile_model, fits
@@ -125,7 +125,7 @@ def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs
     inner = np.zeros((1, 1), np.int32)
     part = TilePart(tensor="layers.0.o", outer=index, outer_axis=axis, inner=inner, inner_axis=ROWS, transposed=True)
     whole = Tile(stage=0, name="layers.0.o", address=-1, view="wgt", outer=inputs, inner=1, parts=(part,))
-    codes, scales, groups = held(whole, "int4")
+    codes, scales, groups = coded_tiles(whole, "int4")
     assert (codes.view, scales.view, groups.view, groups.name) == ("raw", "wgt", "raw", "groups.o")
     touched, number = scales.parts[0].outer, groups.parts[0].inner
     assert touched is not None
@@ -143,9 +143,9 @@ def test_more_groups_than_a_byte_numbers_are_refused() -> None:
         tensor="layers.0.q", outer=index, outer_axis=COLUMNS, inner=index[:, :1], inner_axis=ROWS, transposed=True
     )
     whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
-    assert held(whole, "int8")[0].coding == "int8"
+    assert coded_tiles(whole, "int8")[0].coding == "int8"
     with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would hold 257 groups of inputs"):
-        held(whole, "int4")
+        coded_tiles(whole, "int4")
 
 
 def kernels_of(program: Program) -> set[str]:

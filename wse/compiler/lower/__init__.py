@@ -1,1 +1,1 @@
-"""One op kind a file: how it becomes steps, with activations replicated or lying on the mesh."""
+"""Lowering of ops to steps, a kind of op a file, with activations replicated or lying on the mesh."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.head_norm import normalise_heads
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.norm import normalise_heads
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.state import At, Num, SymBuffer
@@ -134,8 +134,8 @@ def _replicated(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
     sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1), "capacity": capacity}
     with c.each_user() as one:
-        here: dict[str, Any] = {"q": one.of(q, H * F), "k": caches[0], "out": one.of(scores, row), "M": one.tokens}
-        c.builder.compute("attention_scores", add=0, **here, **sizes)
+        operands: dict[str, Any] = {"q": one.of(q, H * F), "k": caches[0], "out": one.of(scores, row), "M": one.tokens}
+        c.builder.compute("attention_scores", add=0, **operands, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
 
 
@@ -150,17 +150,17 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: 
     row = Num(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
     softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.each_user() as one:
-        here: dict[str, Any] = {"scores": one.of(scores, row), "M": one.tokens}
-        b.compute("attention_max", out=one.of(maxima, H), **here, **softmax)
+        operands: dict[str, Any] = {"scores": one.of(scores, row), "M": one.tokens}
+        b.compute("attention_max", out=one.of(maxima, H), **operands, **softmax)
     all_reduce(c, COLUMNS, maxima, M * H, Arrival.LARGER)
     with c.each_user() as one:
-        here = {"scores": one.of(scores, row), "maxima": one.of(maxima, H), "M": one.tokens}
-        b.compute("attention_exp", out=one.of(weights, row), sums=one.of(sums, H), **here, **softmax)
+        operands = {"scores": one.of(scores, row), "maxima": one.of(maxima, H), "M": one.tokens}
+        b.compute("attention_exp", out=one.of(weights, row), sums=one.of(sums, H), **operands, **softmax)
     all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
     with c.each_user() as one:
-        here = {"p": one.of(weights, row), "v": values, "out": one.of(mixed, H * F), "M": one.tokens}
-        b.compute("attention_values", **here, **sizes)
+        operands = {"p": one.of(weights, row), "v": values, "out": one.of(mixed, H * F), "M": one.tokens}
+        b.compute("attention_values", **operands, **sizes)
     all_reduce(c, COLUMNS, mixed, M * H * F)
     _finish(c, op, mixed, sums, maxima, F)
 
@@ -168,7 +168,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: 
 def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
-    T = Num(per_slot=1)
+    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1)}
     block = Num(per_slot=Hk * F)
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")
@@ -178,19 +178,7 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
         with b.overlap():
-            b.compute(
-                "attention_scores",
-                q=q,
-                k=keys.now,
-                out=scores,
-                M=M,
-                Hk=Hk,
-                share=share,
-                F=F,
-                T=T,
-                capacity=capacity,
-                add=0,
-            )
+            b.compute("attention_scores", q=q, k=keys.now, out=scores, capacity=capacity, add=0, **sizes)
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.now, block, target=operand.after)
         reduce_in_groups(c, scores, Num(per_slot=M * H))
@@ -202,14 +190,10 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
             maxima=maxima,
             sums=sums,
             out=mixed,
-            M=M,
-            Hk=Hk,
-            share=share,
-            F=F,
-            T=T,
-            **softmax,
             round=Num(per_round=1),
             ring=P,
+            **sizes,
+            **softmax,
         )
     _finish(c, op, mixed, sums, maxima, F)
 
@@ -240,6 +224,6 @@ def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
 
 def _copied(c: Context, name: str, cache: At, block: Num, most: int) -> Moving:
     """A copy of the cache's entries, ``most`` elements, that moves, while the cache stays."""
-    here, spare = (c.temp(f"{name}_moving_{i}", most, "act", "buffers") for i in range(2))
-    c.builder.compute("copy", out=here, x=cache, n=block)
-    return moving(here, spare, block)
+    copy, spare = (c.temp(f"{name}_moving_{i}", most, "act", "buffers") for i in range(2))
+    c.builder.compute("copy", out=copy, x=cache, n=block)
+    return moving(copy, spare, block)

@@ -72,11 +72,11 @@ class Buffers:
 
     def asked(self) -> dict[SymBuffer, int]:
         """Buffers that were asked for since this was last called, in order, and the most elements of each."""
-        found, self._asked = self._asked, {}
-        return found
+        asked, self._asked = self._asked, {}
+        return asked
 
     def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """What stands for the buffers of a layer in another one of its kind."""
+        """Counterparts of a layer's buffers in another layer of its kind."""
         return tuple(
             self._tiles[stage, name]
             if like.use == "weights"
@@ -142,7 +142,7 @@ class PhaseBuilder:
         self.runs.append(BlockRun(block=block, stage=stage, op=op, step=step, loop=loop, group=group, buffers=buffers))
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
-        """One kernel on the whole region, or on one of its rows."""
+        """Add a step that runs a kernel on the whole region, or on one of its rows."""
         record = kernel_named(kernel)
         if set(operands) != set(record.views):
             message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
@@ -166,7 +166,7 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """A pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place.
+        """Add a pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place.
 
         Where elements are by pair of a token and an expert, PEs find how many pairs there are at ``count``.
         """
@@ -186,7 +186,7 @@ class PhaseBuilder:
         by_choice: int = 0,
         **operands: Operand,
     ) -> None:
-        """A transfer of the elements at ``source``, from the whole region or from one of its rows.
+        """Add a transfer of the elements at ``source``, from the whole region or from one of its rows.
 
         ``operands`` are those of the kind, by name; 0 if not given. Where ``by_choice`` is not 0, only wafers with
         chosen experts take part.
@@ -236,7 +236,7 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """What was collected."""
+        """The phase of the steps that were added."""
         self.close()
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)

@@ -1,4 +1,4 @@
-"""What a lowering may use: the model, the cut, the buffers by name, the patterns, and the current stage."""
+"""Context of a lowering: the model, the cut, the buffers by name, the patterns, and the current stage."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
 from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
-from wse.program.steps import ROWS
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
+from wse_mappings.patterns.multicast import diagonal_multicast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +27,10 @@ class EachUser:
     turns: bool
 
     def of(self, tokens: SymBuffer | At, elements: int | Num) -> At:
-        """Where what these tokens have among all ``tokens`` begins, ``elements`` a token."""
+        """Address of what these tokens have in a buffer of all ``tokens``, ``elements`` a token."""
         at = At(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
-        each = Num(fixed=elements) if isinstance(elements, int) else elements
-        return replace(at, per_round=each.fixed, per_slot_round=each.per_slot) if self.turns else at
+        stride = Num(fixed=elements) if isinstance(elements, int) else elements
+        return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.turns else at
 
 
 @dataclass(kw_only=True)
@@ -64,14 +65,14 @@ class Context:
 
     @property
     def cut(self) -> Shard:
-        """How extents are cut over the current stage's region."""
+        """The cut of extents over the current stage's region."""
         return self.cuts[self.builder.stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
         """Query heads, kv heads, queries per kv head and features a head that a column holds."""
-        held, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
-        return held * share, held, share, self.cut.heads.features_per_head
+        kv_heads, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
+        return kv_heads * share, kv_heads, share, self.cut.heads.features_per_head
 
     @property
     def rotated(self) -> int:
@@ -85,7 +86,7 @@ class Context:
 
     @property
     def scale_pico(self) -> int:
-        """What scores are multiplied with, in units of 1e-12."""
+        """The factor of attention scores, in units of 1e-12."""
         return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
@@ -131,8 +132,19 @@ class Context:
         """Prefill's own tile of a tensor."""
         return self.buffers.tile(self.builder.stage, own_name(tensor))
 
+    def hidden_vector(self, name: str, use: str) -> SymBuffer:
+        """A trained vector, cut as the hidden vector lies; on the mesh decode's comes from the diagonal."""
+        if self.own_weights:
+            return self.own_tile(name)
+        if not self.on_mesh:
+            return self.tile(name)
+        rows, d = self.cut.rows, self.cut.d
+        by_column = self.temp(f"{use}_by_column", d, "wgt", "buffers")
+        self.builder.line(self.patterns.get(diagonal_multicast, rows), COLUMNS, self.tile(name), d, target=by_column)
+        return by_column
+
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """How an all-reduce over ``length`` PEs is cut into groups; not at all in prefill as WaferLLM runs it."""
+        """Groups in each level of an all-reduce over ``length`` PEs; none in prefill as WaferLLM runs it."""
         if self.own_weights:
             return ()
         if self.options.groups == FEWEST_RELAYS:

@@ -1,4 +1,4 @@
-"""To experts on other wafers and back: from a layer's region to the stage that spans all wafers, on the same PEs.
+"""Dispatch to experts on other wafers and back: from a layer's region to the stage on all wafers, on the same PEs.
 
 What tokens chose goes to every wafer, their vectors to those that hold chosen experts, whose sums come back; each wafer
 gets the vectors of all tokens of a pass or of none. On the layer's own wafer words move inside of PEs. Source: the
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.sums import all_reduce
+from wse.compiler.lower.sums import all_reduce, cross_wafers
 from wse.compiler.state import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.between_wafers import FROM_CHOSEN, TO_CHOSEN, BetweenWafers
+from wse.program.transfers.between_wafers import FROM_CHOSEN, TO_CHOSEN
 from wse.program.transfers.hand_over import HandOver
 from wse_mappings.patterns.between_wafers import from_one, to_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
@@ -23,87 +23,80 @@ from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
 
 
-def apart(c: Context) -> int | None:
+def expert_stage(c: Context) -> int | None:
     """The stage of experts that are not with their layers."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Go on where the experts are, and come back."""
-    home, there = c.builder.stage, apart(c)
-    c.builder.stage = home if there is None else there
+    """Add the steps inside on the experts' stage, where there is one, and come back."""
+    home, target = c.builder.stage, expert_stage(c)
+    c.builder.stage = home if target is None else target
     yield
     c.builder.stage = home
 
 
 def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]) -> None:
     """Bring tokens' vectors, ids and weights of chosen experts from the layer's stage to every PE of the experts'."""
-    if apart(c) is None:
+    if expert_stage(c) is None:
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
-    here = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
-    there = [_inside(c, buffer, elements) for buffer, elements in here]
+    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
+    targets = [_inside(c, buffer, elements) for buffer, elements in sources]
     with at_experts(c):
-        cols, rows, wafers, each = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
-        across = c.patterns.get(from_one, cols, rows, wafers, wafer, each - 1, 0)
+        cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
+        across = c.patterns.get(from_one, cols, rows, wafers, wafer, width - 1, 0)
         along, down = c.patterns.get(multicast, cols, rows, 0, wafers), c.patterns.get(multicast, rows, cols, 0)
-        for buffer, (_, elements) in zip(there, here, strict=True):
-            of_tokens = buffer is there[-1]
-            row = None if of_tokens else 0
-            c.builder.transfer(
-                BetweenWafers,
+        for buffer, (_, elements) in zip(targets, sources, strict=True):
+            of_tokens = buffer is targets[-1]
+            cross_wafers(
+                c,
                 buffer,
-                pattern=across,
-                only_row=row,
-                target=buffer,
-                elements=elements,
-                source_col=each - 1,
+                across,
+                elements,
+                source_col=width - 1,
                 target_col=0,
-                round_count=1,
+                payload=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+                only_row=None if of_tokens else 0,
                 latencies=int(of_tokens),  # one for all that goes
-                part=elements,
                 by_choice=TO_CHOSEN if of_tokens else 0,
-                bytes=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
             )
         with c.builder.loop(1), c.builder.overlap():  # steps run together inside of loops
-            for buffer, (_, elements) in zip(there, here, strict=True):
-                c.builder.line(along, ROWS, buffer, elements, only_row=None if buffer is there[-1] else 0)
+            for buffer, (_, elements) in zip(targets, sources, strict=True):
+                c.builder.line(along, ROWS, buffer, elements, only_row=None if buffer is targets[-1] else 0)
         with c.builder.loop(1), c.builder.overlap():
-            for buffer, (_, elements) in list(zip(there, here, strict=True))[:-1]:
+            for buffer, (_, elements) in list(zip(targets, sources, strict=True))[:-1]:
                 c.builder.line(down, COLUMNS, buffer, elements)
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Sum what the columns made at ``out``, of the experts' stage, and bring it to that buffer of the layer's stage."""
-    home, there = c.builder.stage, apart(c)
-    if there is None:
+    """Sum the columns' parts at ``out``, of the experts' stage, and bring it to that buffer of the layer's stage."""
+    home = c.builder.stage
+    if expert_stage(c) is None:
         all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
         return
     wafer, own_cols, result = c.plans[home].wafer, c.cut.cols, c.temp(out.name, elements, out.view)
     payload = c.tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.element_type(out.view)]
     with at_experts(c):
-        cols, rows, wafers, each = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
-        segments, groups = tuple((index * each, each) for index in range(wafers)), c.groups(each)
-        place = root_of(each, groups)
+        cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
+        segments, groups = tuple((index * width, width) for index in range(wafers)), c.groups(width)
+        place = root_of(width, groups)
         reduce_ = c.patterns.get(k_tree, cols, rows, Arrival.ADD, broadcast=False, segments=segments, groups=groups)
         c.builder.line(reduce_, ROWS, out, elements)
         whole = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
-        c.builder.transfer(
-            BetweenWafers,
+        cross_wafers(
+            c,
             out,
-            pattern=c.patterns.get(to_one, cols, rows, wafers, wafer, place),
-            target=whole,
-            elements=elements,
+            c.patterns.get(to_one, cols, rows, wafers, wafer, place),
+            elements,
             source_col=place,
             target_col=place,
-            round_count=1,
-            latencies=1,
-            part=elements,
+            payload=payload,
+            target=whole,
             by_choice=FROM_CHOSEN,
-            bytes=payload,
         )
-        _copy(c, whole, result, elements, home, wafer * each + place, place, cols=1)
+        _copy(c, whole, result, elements, home, wafer * width + place, place, cols=1)
     c.builder.line(c.patterns.get(multicast, own_cols, c.cut.rows, place), ROWS, result, elements)
 
 
@@ -125,7 +118,7 @@ def _inside(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
 def _copy(
     c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
 ) -> None:
-    """From the current stage to another on the same PEs."""
+    """Copy from the current stage to another on the same PEs."""
     c.builder.transfer(
         HandOver,
         source,

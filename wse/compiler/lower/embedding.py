@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wse.compiler.lower.between_wafers import to_all_wafers
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.sums import all_reduce
+from wse.compiler.lower.sums import all_reduce, to_all_wafers
 from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.operands import PICO
 from wse.models.graph import Op
@@ -25,35 +24,35 @@ def embedding(c: Context, op: Op) -> None:
     ids = c.next_ids() if c.decoding else c.prompt_ids(rounds * M)
     if not c.decoding:
         take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
-    found = c.temp("looked_up", M * d, "acc")
+    vectors = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:
-        _look_up(c, op, ids, found, Num())
-        b.compute("store", out=c.stream, x=found, n=M * d)
+        _look_up(c, op, ids, vectors, Num())
+        b.compute("store", out=c.stream, x=vectors, n=M * d)
         return
     arrived = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
-        _look_up(c, op, replace(ids, per_round=M), found, Num(per_round=1))
-        b.line(stream, COLUMNS, found, M * d, target=arrived)
+        _look_up(c, op, replace(ids, per_round=M), vectors, Num(per_round=1))
+        b.line(stream, COLUMNS, vectors, M * d, target=arrived)
     b.compute("store", out=c.stream, x=arrived, n=M * d)
 
 
-def _look_up(c: Context, op: Op, ids: At, found: SymBuffer, row: Num) -> None:
+def _look_up(c: Context, op: Op, ids: At, vectors: SymBuffer, row: Num) -> None:
     """found = the embeddings of ids and, where they are learned, of the positions of that row's tokens."""
     d, M, b = c.cut.d, c.tokens, c.builder
-    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=found, M=M, K=d, V=c.cut.V)
+    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.V)
     if c.spec.embedding_scale != 1.0:
         b.compute(
             "scale",
-            x=found,
+            x=vectors,
             n=M * d,
             factor_pico=round(PICO * rounded(c.spec.embedding_scale, c.options.activation_type)),
         )
     for positions in op.weights[1:]:
-        held = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
+        table = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
         with c.each_user() as one:
-            b.compute("add_positions", x=one.of(found, d), M=one.tokens, row=row, **held)
-    all_reduce(c, ROWS, found, M * d, over_rows=M * c.spec.hidden_size)
+            b.compute("add_positions", x=one.of(vectors, d), M=one.tokens, row=row, **table)
+    all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
 
 
 def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:

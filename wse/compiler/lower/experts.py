@@ -31,9 +31,9 @@ def router(c: Context, op: Op) -> None:
     """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE."""
     spec = _experts(c)
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
-    mine, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
-    project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), mine, c.cut.d, bias=spec.router_bias)
-    b.compute("router_place", x=mine, out=logits, M=M, n=n, E=E)
+    partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
+    project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
+    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
@@ -70,7 +70,7 @@ def experts(c: Context, op: Op) -> None:
 
 def _inward(c: Context, op: Op) -> None:
     spec, cut = _mixture(c)
-    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
+    M, d, F, per_col, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _chosen(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
@@ -90,9 +90,9 @@ def _inward(c: Context, op: Op) -> None:
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.temp("normed", M * d, "act")
-    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": held}
+    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
     for half in range(2):
-        out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * held * F)
+        out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * per_col * F)
         with_experts(
             c,
             "expert_in",
@@ -101,7 +101,7 @@ def _inward(c: Context, op: Op) -> None:
             F,
             x=normed,
             out=out,
-            k_stride=2 * held * F,
+            k_stride=2 * per_col * F,
             out_stride=2 * F,
             weighed=int(spec.weighs_input),
             columns=c.cut.cols,
@@ -110,13 +110,13 @@ def _inward(c: Context, op: Op) -> None:
     all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _routed(c) else None)
     for group in op.vectors:
         for half in range(2):
-            x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * held * F)
+            x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * per_col * F)
             b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighed=0, **listed)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """What the pairs of a token made, weighed and summed over columns, to the residual stream."""
+    """Outputs of a token's pairs, weighed and summed over columns, to the residual stream."""
     n = c.tokens * c.cut.d
     with at_experts(c):
         out = _outward(c, op)
@@ -127,10 +127,10 @@ def experts_down(c: Context, op: Op) -> None:
 def _outward(c: Context, op: Op) -> SymBuffer:
     """What each column adds to the tokens."""
     spec, cut = _mixture(c)
-    M, d, F, held, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
+    M, d, F, per_col, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
     P = _most_pairs(c)
     out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
-    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": held, "weighed": weighed}
+    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": per_col, "weighed": weighed}
     hidden = c.temp("expert_hidden", P * F, "act")
     with_experts(
         c, "expert_out", At(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
@@ -167,9 +167,9 @@ def _routed(c: Context) -> bool:
     return len(_mixture(c)[1].segments) > 1
 
 
-def _by_pair(c: Context, each: int = 1) -> Num:
-    """So much for each pair on the column that has most."""
-    return Num(fixed=_most_pairs(c) * each, per_pair=each if _routed(c) else 0)
+def _by_pair(c: Context, count: int = 1) -> Num:
+    """A number for each pair, on the column that has most."""
+    return Num(fixed=_most_pairs(c) * count, per_pair=count if _routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:

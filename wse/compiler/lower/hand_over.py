@@ -1,4 +1,4 @@
-"""From one stage to the next: a stream over the mesh, or across the link between wafers."""
+"""Hand-over from one stage to the next: a stream over the mesh, or across the link between wafers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def return_ids(c: Context, target: int) -> None:
     source = c.builder.stage
     at = c.next_ids()
     c.builder.stage = target
-    there = c.next_ids()
+    received = c.next_ids()
     c.builder.stage = source
     leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _move(c, source, target, at, there, c.tokens, c.tokens * ID_BYTES, leave=leave, enter=0, cols=1)
+    _move(c, source, target, at, received, c.tokens, c.tokens * ID_BYTES, leave=leave, enter=0, cols=1)
     c.builder.stage = target
-    spread(c, there, c.tokens)
+    spread(c, received, c.tokens)
 
 
 def _same_wafer(c: Context, a: int, b: int) -> bool:
@@ -47,16 +47,16 @@ def _stream(
     cols = c.cut.cols
     at = c.stream
     c.enter_stage(target)
-    there = c.stream
+    received = c.stream
     c.builder.stage = source
     if everyone:
-        _move(c, source, target, at, there, elements, payload, leave=0, enter=0, cols=cols)
+        _move(c, source, target, at, received, elements, payload, leave=0, enter=0, cols=cols)
         c.builder.stage = target
         return
     leave, enter = _nearest(rects[source], rects[target]) if _same_wafer(c, source, target) else (cols - 1, 0)
-    _move(c, source, target, at, there, elements, payload, leave=leave, enter=enter, cols=1)
+    _move(c, source, target, at, received, elements, payload, leave=leave, enter=enter, cols=1)
     c.builder.stage = target
-    spread(c, there, elements, col=enter)
+    spread(c, received, elements, col=enter)
 
 
 def _nearest(source: Rect, target: Rect) -> tuple[int, int]:
@@ -74,7 +74,7 @@ def _move(
     source: int,
     target: int,
     at: At,
-    there: At,
+    received: At,
     elements: int,
     payload: int,
     *,
@@ -85,7 +85,7 @@ def _move(
     c.builder.transfer(
         HandOver if _same_wafer(c, source, target) else Crossing,
         at,
-        target=there,
+        target=received,
         elements=elements,
         target_stage=target,
         source_col=leave,

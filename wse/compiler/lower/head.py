@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from wse.compiler.lower.between_wafers import all_reduce
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.in_place import in_place
+from wse.compiler.lower.sums import all_reduce_of_wafers
 from wse.compiler.state import At
 from wse.isa.operands import PICO
 from wse.models.graph import Op
@@ -79,36 +79,36 @@ def head(c: Context, op: Op) -> None:
         take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
-        all_reduce(c, At(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
+        all_reduce_of_wafers(c, At(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
     else:
         larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True)
         b.line(larger, ROWS, pairs, M * 2, only_row=root)
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
-    found = At(buffer=pairs, offset=1)
+    winners = At(buffer=pairs, offset=1)
     if M > 1:
-        found = At(buffer=c.temp("found", M, "f32", "buffers"))
-        b.compute("pair_indices", only_row=root, pairs=pairs, out=found, n=M)
-    b.line(spread, COLUMNS, found, M, target=ids)
+        winners = At(buffer=c.temp("found", M, "f32", "buffers"))
+        b.compute("pair_indices", only_row=root, pairs=pairs, out=winners, n=M)
+    b.line(spread, COLUMNS, winners, M, target=ids)
     b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
 
 
 def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> None:
     """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
-    each, wafers = c.cut.cols_of_wafer, range(c.cut.span)
+    cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
     with ExitStack() as at_once:
         if c.cut.span > 1:
             at_once.enter_context(c.builder.loop(1))  # steps run together inside of loops
             at_once.enter_context(c.builder.overlap())
         for wafer in wafers:
-            held = c.cut.vocab[wafer * each : (wafer + 1) * each, first : first + n]
-            payload = c.tokens * int((held >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
+            entries = c.cut.vocab[wafer * cols : (wafer + 1) * cols, first : first + n]
+            payload = c.tokens * int((entries >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
             c.builder.transfer(
                 LogitsOut,
                 source,
                 elements=elements,
                 wafer=c.plans[c.builder.stage].wafer + wafer,
                 bytes=payload,
-                source_col=wafer * each,
-                cols=each,
+                source_col=wafer * cols,
+                cols=cols,
                 first=first,
             )

@@ -20,8 +20,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.linear import join_stream
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.lower.vectors import add_bias
-from wse.compiler.passes.shard_latent import FIRST, HEADS, WANTED
+from wse.compiler.passes.tiles import FIRST, HEADS, WANTED
 from wse.compiler.state import At, Num
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
@@ -40,14 +39,14 @@ def compress(c: Context, op: Op) -> None:
     d, M, w = c.cut.d, c.tokens, c.tile("+".join(op.weights))
     normed, out = c.temp("normed", M * d, "act"), c.temp("compressed", M * (S + R + C), "acc")
     if _latent(c).q_rank:
-        made, width = At(buffer=out), S + R + C
+        product, width = At(buffer=out), S + R + C
     else:
-        made, width = At(buffer=out, offset=M * S), R + C
+        product, width = At(buffer=out, offset=M * S), R + C
         c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
-    in_place(c, normed, w, made, d, width, stride=width, out_stride=width)
+    in_place(c, normed, w, product, d, width, stride=width, out_stride=width)
     all_reduce(c, COLUMNS, out, M * (S + R + C))
     for biases in op.vectors:
-        add_bias(c, made, c.tile("+".join(biases)), width)
+        c.builder.compute("add_bias", x=product, bias=c.tile("+".join(biases)), M=M, n=width)
 
 
 def norm_latent(c: Context, op: Op) -> None:
@@ -56,10 +55,10 @@ def norm_latent(c: Context, op: Op) -> None:
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared(c)
     if sizes.q_rank:
-        _apart(c, At(buffer=compressed), source, (S, R, C))
+        _store_apart(c, At(buffer=compressed), source, (S, R, C))
     else:
         b.compute("store", out=source, x=compressed, n=M * S)
-        _apart(c, At(buffer=compressed, offset=M * S), keys, (R, C))
+        _store_apart(c, At(buffer=compressed, offset=M * S), keys, (R, C))
     vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
@@ -77,33 +76,35 @@ def norm_latent(c: Context, op: Op) -> None:
 def query(c: Context, op: Op) -> None:
     """The source of queries to the queries of all heads, rotated ones and then those that meet latent vectors."""
     S, R, C = _shared_widths(c)
-    held, nope, rope, _ = _head_widths(c)
-    M, H, b, width = c.tokens, c.spec.head_count, c.builder, held * (nope + rope)
+    per_row, nope, rope, _ = _head_widths(c)
+    M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
-    of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * held * nope, "act")
+    of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * per_row * nope, "act")
     in_place(c, _shared(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
     all_reduce(c, ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
-    _apart(c, At(buffer=of_row), At(buffer=without), (nope,) * held, width)
-    absorbed = c.temp("absorbed", M * held * C, "acc")
-    for i in range(held):
+    _store_apart(c, At(buffer=of_row), At(buffer=without), (nope,) * per_row, width)
+    absorbed = c.temp("absorbed", M * per_row * C, "acc")
+    for i in range(per_row):
         x, w = At(buffer=without, offset=i * M * nope), At(buffer=c.tile(k_b), offset=i * nope * C)
-        in_place(c, x, w, At(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=held * C)
+        in_place(c, x, w, At(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
     b.compute(
         "place_rotated",
-        x=At(buffer=of_row, offset=held * nope),
+        x=At(buffer=of_row, offset=per_row * nope),
         heads=heads,
         first=c.tile(FIRST),
         wanted=c.tile(WANTED),
         out=queries,
         M=M,
         H=H,
-        Hl=held,
+        Hl=per_row,
         K=rope,
         n=R,
         stride=width,
     )
-    b.compute("place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=held, n=C)
+    b.compute(
+        "place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=per_row, n=C
+    )
     all_reduce(c, COLUMNS, queries, M * H * (R + C))
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
@@ -142,14 +143,14 @@ def attention(c: Context, op: Op) -> None:
 def output(c: Context, op: Op) -> None:
     """Attended latent features to the values of each row's heads, through the output projection, to the stream."""
     C = _shared_widths(c)[2]
-    held, _, _, value = _head_widths(c)
+    per_row, _, _, value = _head_widths(c)
     d, h, M, H, b = c.cut.d, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
     v_b, o = op.weights
-    attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", held * M * C, "act")
-    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=held, n=C)
-    width = held * value
+    attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
+    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=per_row, n=C)
+    width = per_row * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
-    for i in range(held):
+    for i in range(per_row):
         x, w = At(buffer=of_row, offset=i * M * C), At(buffer=c.tile(v_b), offset=i * value)
         in_place(c, x, w, At(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
     all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
@@ -164,7 +165,7 @@ def output(c: Context, op: Op) -> None:
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 
-def _apart(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
+def _store_apart(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
     """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
     M, first = c.tokens, 0
     if M == 1:
@@ -198,8 +199,8 @@ def _shared_widths(c: Context) -> tuple[int, int, int]:
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
     """Heads of a row, and its features of each: of queries without rotation and with it, of values."""
     cut = _cut(c)
-    held = cut.heads.shape[1]
-    return held, cut.nope.shape[1] // held, cut.rope.shape[1] // held, cut.value.shape[1] // held
+    per_row = cut.heads.shape[1]
+    return per_row, cut.nope.shape[1] // per_row, cut.rope.shape[1] // per_row, cut.value.shape[1] // per_row
 
 
 def _cut(c: Context) -> LatentCut:

@@ -14,8 +14,8 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.lower.vectors import add_bias, hidden_vector
 from wse.compiler.state import At, SymBuffer
+from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
 
 
@@ -40,7 +40,8 @@ def project(
     else:
         _stationary(c, x, c.tile("+".join(tensors)), out, K, N, COLUMNS)
     if bias:
-        add_bias(c, out, c.tile("+".join(f"{tensor}_bias" for tensor in tensors)), N)
+        biases = c.tile("+".join(f"{tensor}_bias" for tensor in tensors))
+        c.builder.compute("add_bias", x=out, bias=biases, M=M, n=N)
 
 
 def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False) -> None:
@@ -64,7 +65,7 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     """
     d, M = c.cut.d, c.tokens
     if bias:
-        add_bias(c, out, hidden_vector(c, f"{tensor}_bias", "bias"), d)
+        c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
     if c.spec.post_norms:
         c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
     else:
@@ -85,8 +86,8 @@ def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int]
     (a,) = align(c, (_spared(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):
         w, spare = c.own_tile(tensor), c.temp("w_spare", K * n, "wgt", "buffers")
-        here = At(buffer=out, offset=first)
-        mesh_gemm(c, "matmul", a, moving(w, spare, K * n), here, M, K, n, sum(widths))
+        columns = At(buffer=out, offset=first)
+        mesh_gemm(c, "matmul", a, moving(w, spare, K * n), columns, M, K, n, sum(widths))
         if P % 2:
             c.builder.compute("copy_weights", out=w, x=spare, n=K * n)
         a, first = a.moved(P), first + n
@@ -99,6 +100,12 @@ def _spared(c: Context, x: SymBuffer, name: str, elements: int) -> Moving:
 
 def _copied(c: Context, w: SymBuffer, elements: int) -> Moving:
     """A copy of a tile that moves, while the tile stays."""
-    here, spare = (c.temp(f"b_moving_{i}", elements, "wgt", "buffers") for i in range(2))
-    c.builder.compute("copy_weights", out=here, x=w, n=elements)
-    return moving(here, spare, elements)
+    copy, spare = (c.temp(f"b_moving_{i}", elements, "wgt", "buffers") for i in range(2))
+    c.builder.compute("copy_weights", out=copy, x=w, n=elements)
+    return moving(copy, spare, elements)
+
+
+def product(c: Context, op: Op) -> None:
+    """A product alone: vectors cut as the residual stream is, times a matrix, to vectors cut over columns."""
+    d, f, M = c.cut.d, c.cut.f, c.tokens
+    project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)

@@ -1,14 +1,16 @@
-"""Normalisation: sums over the axis that features are cut on, then the scaling. In one pass, mean and variance too.
+"""Normalisation: sums over the axis that features are cut on, then the scaling; of the stream, and of each head.
 
-The variance is that of the mean of squares less the square of the mean, in float32: one all-reduce, where subtracting
-the mean first would take two.
+In one pass, mean and variance too: the variance is that of the mean of squares less the square of the mean, in float32:
+one all-reduce, where subtracting the mean first would take two. A head's sums of squares are added up inside its group
+of columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.sums import all_reduce
-from wse.compiler.lower.vectors import hidden_vector
+from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.state import At, SymBuffer
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
@@ -21,11 +23,11 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """What a block made, normalised and then added to the residual stream."""
+    """The output of a block, normalised and then added to the residual stream."""
     n = c.tokens * c.cut.d
-    made = c.temp("made_by_block", n, "act")
-    _normalise(c, op, At(buffer=made), made)
-    c.builder.compute("add", x=c.stream, addend=made, n=n)
+    output = c.temp("made_by_block", n, "act")
+    _normalise(c, op, At(buffer=output), output)
+    c.builder.compute("add", x=c.stream, addend=output, n=n)
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
@@ -35,11 +37,11 @@ def rms_eps(c: Context, size: int) -> dict[str, int]:
 
 def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
     d, M, b = c.cut.d, c.tokens, c.builder
-    gain = hidden_vector(c, op.weights[0], "gain")
+    gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
     offset = int(c.spec.norm_unit_offset)
     if c.spec.norm == "layer":
-        bias = hidden_vector(c, f"{op.weights[0]}_bias", "bias")
+        bias = c.hidden_vector(f"{op.weights[0]}_bias", "bias")
         sums = c.temp("moments", 2 * M, "f32")
         b.compute("moments", x=x, sums=sums, M=M, K=d)
         all_reduce(c, axis, sums, 2 * M)
@@ -49,3 +51,24 @@ def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
     b.compute("sum_squares", x=x, sums=sums, M=M, K=d)
     all_reduce(c, axis, sums, M)
     b.compute("rms_scale", x=x, sums=sums, gain=gain, out=out, M=M, K=d, offset=offset, **operands)
+
+
+def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
+    """Scale heads ``[tokens, count, F]`` in place by their root mean square, and by ``gains`` where there are any.
+
+    ``heads`` are (buffer, count of heads) each; ``gains`` the names of as many vectors over a head's features.
+    """
+    F, M, b = c.heads[3], c.tokens, c.builder
+    rows = [M * count for _, count in heads]
+    sums = c.temp("head_sums", sum(rows), "f32")
+    parts = [At(buffer=sums, offset=sum(rows[:i])) for i in range(len(rows))]
+    for (x, _), part, n in zip(heads, parts, rows, strict=True):
+        b.compute("sum_squares", x=x, sums=part, M=n, K=F)
+    reduce_in_groups(c, sums, sum(rows))
+    operands, offset = rms_eps(c, c.spec.head_size), int(c.spec.norm_unit_offset)
+    for i, ((x, _), part, n) in enumerate(zip(heads, parts, rows, strict=True)):
+        if gains:
+            gain = c.tile(gains[i])
+            b.compute("rms_scale", x=x, sums=part, gain=gain, out=x, M=n, K=F, offset=offset, **operands)
+        else:
+            b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)

@@ -1,12 +1,20 @@
-"""Sums over the lines of a region and over the columns of its head groups: every reduce that a lowering asks for."""
+"""Sums over the lines of a region and over the columns of its head groups: every reduce that a lowering asks for.
+
+Along rows of a region that spans wafers, words are combined inside each wafer, then between wafers.
+"""
 
 from __future__ import annotations
 
-from wse.compiler.lower import between_wafers
 from wse.compiler.lower.context import Context
 from wse.compiler.state import At, Num, SymBuffer
-from wse.program.steps import ROWS
-from wse_mappings.patterns.k_tree import k_tree
+from wse.hardware.spec import WaferSpec
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.between_wafers import BetweenWafers
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.patterns.between_wafers import all_to_all, from_one
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
 
 
@@ -28,9 +36,9 @@ def all_reduce(
         at = At(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
         assert isinstance(elements, int)
         if over_rows:
-            between_wafers.all_reduce(c, at, elements, arrival, real=over_rows, only_row=None)
+            all_reduce_of_wafers(c, at, elements, arrival, real=over_rows, only_row=None)
         else:
-            between_wafers.all_reduce_of_one_row(c, at, elements, arrival)
+            _all_reduce_of_one_row(c, at, elements, arrival)
         return
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=c.groups(length))
@@ -51,10 +59,113 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | Num) -> None
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | Num) -> None:
-    """The same where a head group has whole wafers. What varies with cache slots differs from row to row."""
+    """All-reduce of sums where a head group has whole wafers. What varies with cache slots differs from row to row."""
     at, teams = At(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, Num):
         real = Num(per_slot=elements.per_slot * c.cut.rows)
-        between_wafers.all_reduce(c, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
+        all_reduce_of_wafers(c, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
     else:
-        between_wafers.all_reduce_of_one_row(c, at, elements, Arrival.ADD, teams)
+        _all_reduce_of_one_row(c, at, elements, Arrival.ADD, teams)
+
+
+def all_reduce_of_wafers(
+    c: Context, at: At, elements: int | Num, arrival: Arrival, *, real: int | Num, only_row: int | None, teams: int = 1
+) -> None:
+    """Combine what the PEs of a row, or of the part of it on the wafers of a team, have at ``at``.
+
+    ``real``: elements without padding that a wafer sends, of all rows that take part.
+    """
+    cols, rows, wafers, width, view = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer, at.buffer.view
+    segments, groups = tuple((wafer * width, width) for wafer in range(wafers)), c.groups(width)
+    place = root_of(width, groups)
+    reduce_ = c.patterns.get(k_tree, cols, rows, arrival, broadcast=False, segments=segments, groups=groups)
+    c.builder.line(reduce_, ROWS, at, elements, only_row=only_row)
+    combined = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
+    element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
+    part, rounds, payload = elements, 1, _times(real, element_bytes)
+    if arrival == Arrival.ADD and teams == 1 and isinstance(real, int) and isinstance(elements, int):
+        in_parts = 2 * ceil_div(real, wafers) * element_bytes
+        if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
+            part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
+    pattern = c.patterns.get(all_to_all, cols, rows, wafers, place, arrival, teams)
+    cross_wafers(
+        c,
+        at,
+        pattern,
+        elements,
+        source_col=place,
+        target_col=place,
+        payload=payload,
+        target=combined,
+        only_row=only_row,
+        rounds=rounds,
+        part=part,
+    )
+    c.builder.line(
+        c.patterns.get(multicast, cols, rows, place, wafers), ROWS, combined, elements, target=at, only_row=only_row
+    )
+
+
+def _all_reduce_of_one_row(c: Context, at: At, elements: int, arrival: Arrival, teams: int = 1) -> None:
+    """All-reduce where all rows have the same words: on one row, whose PEs then send down their columns."""
+    row = root_of(c.cut.rows)
+    all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
+    c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
+
+
+def to_all_wafers(c: Context, at: At, elements: int, place: int, row: int) -> None:
+    """Bring what one PE has to the PEs at its place on all wafers."""
+    payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
+    pattern = c.patterns.get(from_one, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
+    cross_wafers(c, at, pattern, elements, source_col=place, target_col=place, payload=payload, only_row=row)
+
+
+def cross_wafers(
+    c: Context,
+    source: At | SymBuffer,
+    pattern: int,
+    elements: int | Num,
+    *,
+    source_col: int,
+    target_col: int,
+    payload: int | Num,
+    target: SymBuffer | None = None,
+    only_row: int | None = None,
+    rounds: int = 1,
+    latencies: int | None = None,
+    part: int | Num | None = None,
+    by_choice: int = 0,
+) -> None:
+    """Carry out a pattern between wafers on the elements at ``source``; arrivals go to ``target``, by default in place.
+
+    Columns are those of a wafer. ``payload`` counts bytes on the wafers' links, ``latencies`` theirs that are waited
+    for: one a round by default. Each round takes ``part`` of the elements, by default all.
+    """
+    c.builder.transfer(
+        BetweenWafers,
+        source,
+        pattern=pattern,
+        only_row=only_row,
+        by_choice=by_choice,
+        target=source if target is None else target,
+        elements=elements,
+        source_col=source_col,
+        target_col=target_col,
+        round_count=rounds,
+        latencies=rounds if latencies is None else latencies,
+        part=elements if part is None else part,
+        bytes=payload,
+    )
+
+
+def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
+    """Seconds that a wafer's link takes to send so many bytes to each other wafer."""
+    return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
+
+
+def _times(number: int | Num, factor: int) -> int | Num:
+    return (
+        number * factor
+        if isinstance(number, int)
+        else Num(fixed=number.fixed * factor, per_slot=number.per_slot * factor)
+    )

@@ -11,14 +11,14 @@ from wse.compiler.lower import latent
 from wse.compiler.lower.attention import attention, output, qkv
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.dispatch import apart
+from wse.compiler.lower.dispatch import expert_stage
 from wse.compiler.lower.embedding import embedding
 from wse.compiler.lower.experts import experts, experts_down, router
 from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import head, last_token
+from wse.compiler.lower.linear import product
 from wse.compiler.lower.norm import norm, post_norm
-from wse.compiler.lower.product import product
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.passes.shard import homes_of
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
@@ -146,7 +146,7 @@ def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
     """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     kind = (c.spec.layers[layer], c.cut.cols)
-    if c.spec.layers[layer].experts and apart(c) is not None:  # on two stages, where a block is on one
+    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # on two stages, where a block is on one
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
         return

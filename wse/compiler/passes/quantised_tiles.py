@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from wse.compiler.passes.tiles import part_of, tile_of
 from wse.errors import DoesNotFit
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
-from wse.program.program import Tile, TilePart
-from wse.program.steps import I32, ROWS
+from wse.program.program import Tile
+from wse.program.steps import I32
 
 
 def groups_name(tile: str) -> str:
@@ -27,7 +28,7 @@ def groups_name(tile: str) -> str:
     return f"groups.{first.split('.', 2)[-1]}"
 
 
-def held(tile: Tile, weight_type: str) -> list[Tile]:
+def coded_tiles(tile: Tile, weight_type: str) -> list[Tile]:
     """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
     Its parts hold the same inputs as the first, or none where a column has fewer experts than others.
@@ -52,13 +53,10 @@ def held(tile: Tile, weight_type: str) -> list[Tile]:
         replace(tile, view="raw", coding=coding.name, parts=codes),
         replace(tile, name=scales_name(tile.name), outer=touched.shape[1], parts=scales),
     ]
-    return [*tiles, _numbers(tile, number, axis)] if coding.group else tiles
-
-
-def _numbers(tile: Tile, number: I32, axis: int) -> Tile:
-    part = TilePart(tensor=GROUP_NUMBERS, outer=None, outer_axis=ROWS, inner=number, inner_axis=axis, transposed=False)
-    name, width = groups_name(tile.name), number.shape[1]
-    return Tile(stage=tile.stage, name=name, address=-1, view="raw", outer=1, inner=width, parts=(part,))
+    if coding.group:
+        numbers = tile_of([part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name))
+        tiles.append(numbers)
+    return tiles
 
 
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:

@@ -9,36 +9,38 @@ from functools import lru_cache
 import numpy as np
 
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT
-from wse.compiler.passes.expert_tiles import expert_tiles
-from wse.compiler.passes.quantised_tiles import held
-from wse.compiler.passes.shard_latent import cut_latent, latent_tiles, tables
-from wse.compiler.passes.vector_tiles import column_vectors, hidden_vectors
+from wse.compiler.passes.quantised_tiles import coded_tiles
+from wse.compiler.passes.tiles import (
+    ROUTED,
+    column_vectors,
+    expert_tiles,
+    frequency_table,
+    hidden_vectors,
+    latent_tables,
+    skewed_tiles,
+    tiles_in_place,
+)
 from wse.compiler.state import Shard, State, SymBuffer, SymTile
-from wse.errors import WseBug
 from wse.models.graph import Op, named_in, ops_in_order
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture
-from wse.program.program import Tile, TilePart
-from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
+from wse.program.program import Tile
+from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
+from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.split import padded_blocks
 
 
 def shard(state: State) -> State:
     """Fill ``shards`` and ``tiles``."""
     cuts = cuts_of(state)
-    tiles = []
-    for op, stage, like, real in wanted(state, cuts):
-        tile = _in_layer(like, op.layer, stage)
-        elements = tile.elements
-        buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view=tile.view, elements=elements, kept=True)
-        tiles.append(SymTile(buffer=buffer, tile=tile, real_elements=real))
+    tiles = [_sym_tile(_in_layer(tile, op.layer, stage), real) for op, stage, tile, real in tiles_of(state, cuts)]
     return replace(state, shards=cuts, tiles=(*tiles, *tables_of(state, cuts)))
 
 
 def cuts_of(state: State) -> tuple[Shard, ...]:
-    """How extents are cut on each stage."""
+    """Cuts of extents over the region of each stage."""
     options, apart = state.options, state.experts_apart
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
@@ -48,29 +50,29 @@ def cuts_of(state: State) -> tuple[Shard, ...]:
     )
 
 
-def wanted(state: State, cuts: Sequence[Shard]) -> Iterator[tuple[Op, int, Tile, int]]:
+def tiles_of(state: State, cuts: Sequence[Shard]) -> Iterator[tuple[Op, int, Tile, int]]:
     """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
     shape, options = replace(state.spec, layers=()), state.options
-    seen: set[tuple[int, str]] = set()
+    names: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first = op.in_layer(0)  # layers of one kind differ in names alone
-        for like, real in _wanted(shape, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
-            key = (stage, named_in(like.name, op.layer))
-            if key not in seen:
-                seen.add(key)
-                yield op, stage, like, real
+        for tile, real in _op_tiles(shape, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
+            key = (stage, named_in(tile.name, op.layer))
+            if key not in names:
+                names.add(key)
+                yield op, stage, tile, real
 
 
 def tables_of(state: State, cuts: Sequence[Shard]) -> list[SymTile]:
-    """The tiles of what is worked out before a run."""
+    """The tiles of what is worked out before a run: frequencies of rotary pairs, and tables of latent attention."""
     tiles = []
     for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
+        tables = latent_tables(cut) if plan.last_layer > plan.first_layer else []
         rotates = any(layer.rotary for layer in state.spec.layers[plan.first_layer : plan.last_layer])
         if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
-            tiles.append(_frequencies(cut, stage))
-        if plan.last_layer > plan.first_layer:
-            tiles += tables(cut, stage)
+            tables = [frequency_table(cut), *tables]
+        tiles += [_sym_tile(replace(tile, stage=stage), tile.real_elements(cut.rows, cut.cols)) for tile in tables]
     return tiles
 
 
@@ -107,11 +109,28 @@ def _cut(
         heads=heads,
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
-        latent=cut_latent(spec, rows, cols),
+        latent=_latent_cut(spec, rows, cols),
         router=padded_blocks(mixture.count if mixture else 0, cols),
         experts=groups,
         mixture=_mixture(mixture, groups),
         shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
+    )
+
+
+def _latent_cut(spec: ModelSpec, rows: int, cols: int) -> LatentCut | None:
+    """The cut of latent attention over a region; None where a model has another."""
+    if spec.latent is None:
+        return None
+    return latent_cut(
+        rows,
+        cols,
+        source=spec.latent.q_rank or spec.hidden_size,
+        latent=spec.latent.kv_rank,
+        hidden=spec.hidden_size,
+        heads=spec.head_count,
+        nope=spec.latent.nope_size,
+        rope=spec.latent.rope_size,
+        value=spec.latent.value_size,
     )
 
 
@@ -125,7 +144,7 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
     """The stage that runs each op."""
     apart = [stage for stage, plan in enumerate(state.plans) if plan.experts]
     homes = homes_of(state, ops)
-    return [apart[0] if apart and op.kind in EXPERTS else home for op, home in zip(ops, homes, strict=True)]
+    return [apart[0] if apart and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)]
 
 
 def homes_of(state: State, ops: Iterable[Op]) -> list[int]:
@@ -134,10 +153,6 @@ def homes_of(state: State, ops: Iterable[Op]) -> list[int]:
     embedding = [stage for stage, plan in enumerate(state.plans) if plan.has_embedding]
     head = [stage for stage, plan in enumerate(state.plans) if plan.has_head]
     return [layers[op.layer] if op.layer >= 0 else (embedding if op.kind == "embedding" else head)[0] for op in ops]
-
-
-EXPERTS = ("experts", "experts_down")
-"""Kinds of the ops that work with the weights of experts."""
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
@@ -154,138 +169,30 @@ def own_name(tensor: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _wanted(
+def _op_tiles(
     spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: Shard
 ) -> list[tuple[Tile, int]]:
     """The tiles of one op, as of stage 0, and their elements on all PEs that are no padding.
 
     They are in the arrangements of the phases that use them. What is outside the layers has but one.
     """
-    if op.kind in ("router", *EXPERTS):
-        tiles = [tile for whole in expert_tiles(spec, op, cut, 0) for tile in held(whole, dtype)]
+    if op.kind in ("router", *ROUTED):
+        tiles = [tile for whole in expert_tiles(op, cut, spec.hidden_size) for tile in coded_tiles(whole, dtype)]
     else:
-        tiles = column_vectors(op, cut, spec, 0)
-        apart = op.layer >= 0 and prefill == MESH_GEMM_OWN
-        if not apart or DECODE in phases:
-            tiles += [tile for whole in _tiles(op, cut, 0) for tile in held(whole, dtype)]
-            tiles += hidden_vectors(op, cut, 0, COLUMNS)
-        if apart and PREFILL in phases:
-            tiles += _own_tiles(op, cut, 0)
-            tiles += [replace(tile, name=own_name(tile.name)) for tile in hidden_vectors(op, cut, 0, ROWS)]
+        tiles = column_vectors(op, cut, spec)
+        twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
+        if not twice or DECODE in phases:
+            tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, dtype)]
+            tiles += hidden_vectors(op, cut, COLUMNS)
+        if twice and PREFILL in phases:
+            own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
+            tiles += [replace(tile, name=own_name(tile.name)) for tile in own]
     return [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in tiles]
 
 
-def _own_tiles(op: Op, cut: Shard, stage: int) -> list[Tile]:
-    """MeshGEMM's tiles, one for each tensor: contraction skewed, outputs and gains cut over columns."""
-    match op.kind:
-        case "norm" | "post_norm":
-            contraction, outputs = None, [cut.hidden]
-        case "qkv":
-            contraction, outputs = cut.hidden, [cut.queries, cut.keys, cut.keys]
-        case "output":
-            contraction, outputs = cut.queries, [cut.hidden]
-        case "product":
-            contraction, outputs = cut.hidden, [cut.ffn]
-        case "gate_up":
-            contraction, outputs = cut.hidden, [cut.ffn] * len(op.weights)
-        case "down":
-            contraction, outputs = cut.ffn, [cut.hidden]
-        case "attention":
-            return []
-        case _:
-            raise _unknown(op)
-    outer = None if contraction is None else (contraction, SKEWED)
-    return [
-        replace(_tile((tensor,), stage, outer, [(output, ROWS)], transposed=outer is not None), name=own_name(tensor))
-        for tensor, output in zip(op.weights, outputs, strict=True)
-    ]
-
-
-def _unknown(op: Op) -> WseBug:
-    return WseBug(f"no tiles are known for ops of kind {op.kind}")
-
-
-def _tiles(op: Op, cut: Shard, stage: int) -> list[Tile]:
-    """The tiles that decode and the products in place use."""
-    by_row, by_col = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
-    match op.kind:
-        case "embedding" | "head":
-            table = _tile(op.weights[:1], stage, (cut.vocab, ROWS), [by_row], transposed=False)
-            rest = [_tile((name,), stage, (cut.positions, ROWS), [by_row], transposed=False) for name in op.weights[1:]]
-            return [table, *rest]
-        case "norm" | "post_norm":
-            return [_tile(op.weights, stage, None, [by_row], transposed=False)]
-        case "qkv":
-            return [
-                _tile(
-                    op.weights,
-                    stage,
-                    by_row,
-                    [(cut.queries, ROWS), (cut.keys, ROWS), (cut.keys, ROWS)],
-                    transposed=True,
-                )
-            ]
-        case "output":
-            return [_tile(op.weights, stage, (cut.queries, ROWS), [by_row], transposed=True)]
-        case "gate_up" | "shared_gate_up":
-            return [_tile(op.weights, stage, by_row, [by_col] * len(op.weights), transposed=True)]
-        case "down" | "shared_down":
-            return [_tile(op.weights, stage, by_col, [by_row], transposed=True)]
-        case "product":
-            return [_tile(op.weights, stage, by_row, [by_col], transposed=True)]
-        case "attention":
-            return []
-        case _ if cut.latent is not None:
-            return [
-                _tile(tile.tensors, stage, tile.outer, list(tile.inners), transposed=tile.transposed)
-                for tile in latent_tiles(op, cut)
-            ]
-        case _:
-            raise _unknown(op)
-
-
-def _tile(
-    tensors: tuple[str, ...],
-    stage: int,
-    outer: tuple[I32, int] | None,
-    inners: list[tuple[I32, int]],
-    *,
-    transposed: bool,
-) -> Tile:
-    """A tile ``[outer, sum of inners]``; an index of axis ROWS varies along rows, COLUMNS down columns, SKEWED both."""
-    parts = tuple(
-        TilePart(
-            tensor=tensor,
-            outer=None if outer is None else outer[0],
-            outer_axis=ROWS if outer is None else outer[1],
-            inner=inner,
-            inner_axis=axis,
-            transposed=transposed,
-        )
-        for tensor, (inner, axis) in zip(tensors, inners, strict=True)
+def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
+    """A tile with the buffer that holds it."""
+    buffer = SymBuffer(
+        stage=tile.stage, name=tile.name, use="weights", view=tile.view, elements=tile.elements, kept=True
     )
-    return Tile(
-        stage=stage,
-        name=tensors[0] if len(tensors) == 1 else "+".join(tensors),
-        address=-1,
-        view="wgt",
-        outer=1 if outer is None else outer[0].shape[1],
-        inner=sum(part.inner.shape[1] for part in parts),
-        parts=parts,
-    )
-
-
-def _frequencies(cut: Shard, stage: int) -> SymTile:
-    """Inverse frequencies of the rotary pairs that a column holds, float32."""
-    half = cut.heads.rotated // 2
-    part = TilePart(
-        tensor="rotary_frequencies",
-        outer=None,
-        outer_axis=ROWS,
-        inner=np.ascontiguousarray(cut.heads.features[:, :half]),
-        inner_axis=ROWS,
-        transposed=False,
-    )
-    tile = Tile(stage=stage, name="rotary_frequencies", address=-1, view="f32", outer=1, inner=half, parts=(part,))
-    buffer = SymBuffer(stage=stage, name=tile.name, use="weights", view="f32", elements=half, kept=True)
-    return SymTile(buffer=buffer, tile=tile, real_elements=tile.real_elements(cut.rows, cut.cols))
+    return SymTile(buffer=buffer, tile=tile, real_elements=real_elements)

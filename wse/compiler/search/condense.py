@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import aligned, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
-from wse.compiler.passes.shard import cuts_of, tables_of, wanted
+from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
 from wse.compiler.pipeline import PIPELINE, beginning
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -67,7 +67,7 @@ class Condensed:
         cuts = cuts_of(state)
         reserved = reserved_bytes(state.wafer, state.software)
         held = [reserved] * len(state.plans)
-        for op, stage, tile, _ in wanted(state, cuts):
+        for op, stage, tile, _ in tiles_of(state, cuts):
             times = 1 + self._more(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
             held[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
         for table in (tile.buffer for tile in tables_of(state, cuts)):

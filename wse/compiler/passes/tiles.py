@@ -1,0 +1,227 @@
+"""Tiles of every op: the part of its tensors that each PE of a region holds, as of stage 0.
+
+Matrices are ``[inputs, outputs]``: an index of inputs or outputs varies along one axis of the region. Trained vectors
+(biases, gains of heads, sinks) are cut as what they work on: one that goes with outputs cut over columns is the same in
+all rows, and serves every phase; one that goes with the hidden vector is cut over rows, as decode has it, or over
+columns, as the mesh does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wse.compiler.state import Shard
+from wse.errors import WseBug
+from wse.models.graph import Op
+from wse.models.spec import ModelSpec
+from wse.program.program import ORDINALS, Tile, TilePart
+from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
+from wse_mappings.cuts.expert_groups import ExpertGroups
+
+Cut = tuple[I32, int]
+"""Indices ``[rows or cols, n]`` and the axis that they vary along: ROWS, COLUMNS, or SKEWED for both."""
+
+ROUTED = ("experts", "experts_down")
+"""Kinds of the ops that work with the weights of experts."""
+
+HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
+"""Tables of ordinals, 1 for the first and 0 for padding: a row's heads, its first rotated feature, a column's."""
+
+
+def part_of(
+    tensor: str, outer: Cut | None, inner: Cut, *, transposed: bool = False, offset: I32 | None = None
+) -> TilePart:
+    """A part of a tile; without an ``outer`` cut it is of a vector."""
+    index, axis = (None, ROWS) if outer is None else outer
+    return TilePart(
+        tensor=tensor,
+        outer=index,
+        outer_axis=axis,
+        inner=inner[0],
+        inner_axis=inner[1],
+        transposed=transposed,
+        offset=offset,
+    )
+
+
+def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "") -> Tile:
+    """The tile of parts that stand side by side; by default it has the names of their tensors."""
+    outer = parts[0].outer
+    return Tile(
+        stage=0,
+        name=name or "+".join(dict.fromkeys(part.tensor for part in parts)),
+        address=-1,
+        view=view,
+        outer=1 if outer is None else outer.shape[1],
+        inner=sum(part.width for part in parts),
+        parts=tuple(parts),
+    )
+
+
+def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
+    """Matrices side by side, each with its own outputs. ``transposed``: as of a tensor [out, in]."""
+    pairs = zip(tensors, outputs, strict=True)
+    return tile_of([part_of(tensor, inputs, cut, transposed=transposed) for tensor, cut in pairs])
+
+
+def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
+    return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
+
+
+def tiles_in_place(op: Op, cut: Shard) -> list[Tile]:
+    """The matrices and gains of an op without experts, as decode and the products in place use them."""
+    hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
+    queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
+    match op.kind:
+        case "embedding" | "head":
+            indices = (cut.vocab, cut.positions)
+            return [
+                _matrices([table], (index, ROWS), hidden, transposed=False)
+                for table, index in zip(op.weights, indices, strict=False)
+            ]
+        case "norm" | "post_norm":
+            return [_vectors(op.weights, hidden)]
+        case "qkv":
+            return [_matrices(op.weights, hidden, queries, keys, keys)]
+        case "output":
+            return [_matrices(op.weights, queries, hidden)]
+        case "gate_up" | "shared_gate_up" | "product":
+            return [_matrices(op.weights, hidden, *[ffn] * len(op.weights))]
+        case "down" | "shared_down":
+            return [_matrices(op.weights, ffn, hidden)]
+        case "attention" | "latent_attention":
+            return []
+        case _ if cut.latent is not None:
+            return _latent_tiles(op, cut)
+    message = f"no tiles are known for ops of kind {op.kind}"
+    raise WseBug(message)
+
+
+def skewed_tiles(op: Op, cut: Shard) -> list[Tile]:
+    """MeshGEMM's own tiles, one for each tensor: inputs skewed, outputs and gains cut over columns."""
+    parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
+    return [
+        tile_of([replace(part, outer_axis=ROWS if part.outer is None else SKEWED, inner_axis=ROWS)]) for part in parts
+    ]
+
+
+def column_vectors(op: Op, cut: Shard, spec: ModelSpec) -> list[Tile]:
+    """The vectors of an op that are cut over columns whatever the phase."""
+    return [
+        _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
+        for group in op.vectors
+        if not _is_hidden(group[0])
+    ]
+
+
+def hidden_vectors(op: Op, cut: Shard, axis: int) -> list[Tile]:
+    """The vectors of an op that are cut as the hidden vector, their index varying along ``axis``."""
+    return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
+
+
+def expert_tiles(op: Op, cut: Shard, hidden_size: int) -> list[Tile]:
+    """Tiles of an op of kind ``router``, ``experts`` or ``experts_down``: its matrices, then its vectors.
+
+    The correction of scores is float32 on every PE; what down adds is on one column of each group alone, since the
+    columns of all groups are summed.
+    """
+    hidden = (cut.hidden, COLUMNS)
+    if op.kind == "router":
+        return [
+            _matrices(op.weights, hidden, (cut.router, ROWS)),
+            *(_router_vector(name, cut) for (name,) in op.vectors),
+        ]
+    groups = cut.experts
+    assert groups is not None
+    if op.kind == "experts":
+        rows = (groups.rows, ROWS)
+        matrices = _matrices(op.weights, hidden, *[rows] * len(op.weights))
+        return [matrices, *(_vectors(group, *[rows] * len(group)) for group in op.vectors)]
+    names = [(op.weights[0], False), *((name, True) for (name,) in op.vectors)]
+    return [tile_of([_expert_down(name, groups, cut, hidden_size, vector=vector)]) for name, vector in names]
+
+
+def latent_tables(cut: Shard) -> list[Tile]:
+    """The tables of ordinals that kernels of latent attention read, float32; none for another attention."""
+    if cut.latent is None:
+        return []
+    tables = (
+        (HEADS, (cut.latent.heads, COLUMNS)),
+        (FIRST, (cut.latent.first_rotated, COLUMNS)),
+        (WANTED, (cut.heads.features, ROWS)),
+    )
+    return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
+
+
+def frequency_table(cut: Shard) -> Tile:
+    """Inverse frequencies of the rotary pairs that a column holds, float32."""
+    features = np.ascontiguousarray(cut.heads.features[:, : cut.heads.rotated // 2])
+    return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
+
+
+def _latent_tiles(op: Op, cut: Shard) -> list[Tile]:
+    """The tiles of one op of latent attention."""
+    assert cut.latent is not None
+    source, latent, hidden, rotated = (
+        (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
+    )
+    nope, rope, value = ((index, COLUMNS) for index in (cut.latent.nope, cut.latent.rope, cut.latent.value))
+    match op.kind:
+        case "latent_compress":
+            outputs = (source, rotated, latent)[-len(op.weights) :]
+            return [_matrices(op.weights, (cut.hidden, COLUMNS), *outputs)]
+        case "latent_norm":
+            indices = (source, latent)[-len(op.weights) :]
+            return [_vectors([gain], index) for gain, index in zip(op.weights, indices, strict=True)]
+        case "latent_query":
+            q_nope, q_rope, k_b = op.weights
+            return [_matrices([q_nope, q_rope], source, nope, rope), _matrices([k_b], nope, latent, transposed=False)]
+        case "latent_output":
+            v_b, o = op.weights
+            return [_matrices([v_b], latent, value), _matrices([o], value, hidden)]
+    message = f"no tiles are known for ops of kind {op.kind}"
+    raise WseBug(message)
+
+
+def _router_vector(name: str, cut: Shard) -> Tile:
+    if not name.endswith("router_correction"):
+        return _vectors([name], (cut.router, ROWS))
+    everywhere = np.tile(np.arange((cut.router >= 0).sum(), dtype=np.int32), (cut.cols, 1))
+    return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")
+
+
+def _expert_down(name: str, groups: ExpertGroups, cut: Shard, hidden_size: int, *, vector: bool) -> TilePart:
+    """``[features, experts of a column x hidden]``; a vector ``[experts of a column x hidden]``."""
+    adds = np.isin(np.arange(cut.cols), [first for first, _ in groups.segments])
+    real = (groups.experts >= 0) & (adds[:, None] | (not vector))
+    offset = np.where(real, groups.experts * np.int32(hidden_size), np.int32(-1))
+    inputs = None if vector else (groups.features, ROWS)
+    return part_of(name, inputs, (cut.hidden, COLUMNS), transposed=not vector, offset=offset)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
+
+
+def _over_columns(name: str, cut: Shard, spec: ModelSpec) -> I32:
+    """The elements of a vector that each column holds."""
+    match name.rpartition(".")[2]:
+        case "q_bias":
+            return cut.queries
+        case "k_bias" | "v_bias":
+            return cut.keys
+        case "q_norm" | "k_norm" | "k_rope_bias":
+            return cut.heads.features
+        case "sinks":
+            return cut.heads.query_heads(spec.queries_per_kv)
+        case "gate_bias" | "up_bias":
+            return cut.shared if ".shared." in name else cut.ffn
+        case "q_a_bias" if cut.latent is not None:
+            return cut.latent.source
+        case "kv_a_bias" if cut.latent is not None:
+            return cut.latent.latent
+    message = f"no cut is known for {name}"
+    raise WseBug(message)
