@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.strategies.consecutive import consecutive
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 
 class Halves(Strategy):
@@ -19,10 +18,6 @@ class Halves(Strategy):
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """Two bands of one region."""
         return [Layout(self.name, bands=2, per_band=1)]
-
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Layers in order, with as even a share of the bytes as whole layers allow."""
-        return consecutive(demand, layout, demand.whole_layer_bytes)
 
 
 STRATEGY = Halves()
