@@ -119,7 +119,7 @@ def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     layout = Layout("expert", 1, 1)
     options, choice = bench.smallest(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    assert bench.tried(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
+    assert bench.trial(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
 
 
 def test_all_stages_take_turns_on_the_pes() -> None:

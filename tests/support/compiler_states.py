@@ -9,7 +9,7 @@ from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
-from wse.compiler.pipeline import PIPELINE, beginning
+from wse.compiler.pipeline import PIPELINE, first_state
 from wse.compiler.state import State
 from wse.models.spec import ModelSpec
 
@@ -28,7 +28,7 @@ def begin(
 ) -> State:
     """The state that the first pass starts from; ``options`` replace those of `OPTIONS`."""
     machine = wafer(*mesh, sram_bytes)
-    return beginning(spec or tiny_spec(), machine, SOFTWARE, replace(OPTIONS, **options), choice)
+    return first_state(spec or tiny_spec(), machine, SOFTWARE, replace(OPTIONS, **options), choice)
 
 
 def before(name: str, state: State) -> State:

@@ -1,4 +1,4 @@
-"""What must hold after each pass; a breach is our bug, found at the pass that made it."""
+"""Checks of the state after each pass; a breach is our bug, found at the pass that made it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _place(state: State) -> str | None:
         if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
             return f"stage {i} leaves the mesh: {a.rect}"
         for j, b in enumerate(state.stages[i + 1 :], start=i + 1):
-            apart = (
+            disjoint = (
                 state.plans[i].experts != state.plans[j].experts  # in other bytes of the same PEs, see _allocate
                 or not set(a.wafers) & set(b.wafers)
                 or a.rect.row + a.rect.rows <= b.rect.row
@@ -51,7 +51,7 @@ def _place(state: State) -> str | None:
                 or a.rect.col + a.rect.cols <= b.rect.col
                 or b.rect.col + b.rect.cols <= a.rect.col
             )
-            if not apart:
+            if not disjoint:
                 return f"regions {a.rect} and {b.rect} overlap"
     return None
 
@@ -117,9 +117,9 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
 
 
 def _route(state: State) -> str | None:
-    given = state.wafer.colours - state.wafer.reserved_colours
+    available = state.wafer.colours - state.wafer.reserved_colours
     for use in state.colour_uses:
-        if use.first < 0 or use.first + use.colours > given:
+        if use.first < 0 or use.first + use.colours > available:
             return f"{use.pattern} of stage {use.stage} has colours {use.first} to {use.first + use.colours - 1}"
     return None
 
@@ -133,12 +133,12 @@ def _allocate(state: State) -> str | None:
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
         if buffer.bytes:
             of_stage[buffer.stage].append((buffer, live_steps(buffer.live, begins)))
-    for stage, mine in enumerate(of_stage):
-        for i, (a, during) in enumerate(mine):
-            for b, also in islice(mine, i + 1, None):
+    for stage, buffers in enumerate(of_stage):
+        for i, (a, live_a) in enumerate(buffers):
+            for b, live_b in islice(buffers, i + 1, None):
                 if b.address >= a.address + a.bytes:
                     break
-                if not a.live or not b.live or during & also:
+                if not a.live or not b.live or live_a & live_b:
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
     return None
 

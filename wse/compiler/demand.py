@@ -1,4 +1,4 @@
-"""What a mapping strategy is asked to place, as numbers: bytes of the embedding, of each layer and of the head."""
+"""The demand that a mapping strategy places, as numbers: bytes of the embedding, of each layer and of the head."""
 
 from __future__ import annotations
 

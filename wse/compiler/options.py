@@ -1,4 +1,4 @@
-"""What a user may choose about a compilation, and what the compiler may still choose."""
+"""Choices of a user about a compilation, and those that the compiler makes by trying."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the compiler chooses by trying.
+    """Choices that the compiler makes by trying.
 
     A wafer's mesh is cut into ``bands`` one below the other, of ``rows`` rows each (None: as many as there are), and
     a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
@@ -122,7 +122,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def needs_thin(spec: ModelSpec, options: Options) -> str:
-    """What a model has that no product on the mesh is known for, so that prefill uses weights where they stand.
+    """Name of a trait that no product on the mesh is known for, so that prefill uses weights where they stand; or "".
 
     Codes do not travel: their scales and the groups of their rows would have to go along.
     """

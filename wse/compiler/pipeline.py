@@ -26,8 +26,10 @@ Pass = Callable[[State], State]
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, schedule, route, allocate, emit)
 
 
-def beginning(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice) -> State:
-    """What the first pass starts from."""
+def first_state(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> State:
+    """The state that the first pass starts from."""
     mesh = turned(wafer) if choice.turned else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
@@ -41,8 +43,8 @@ def compile_choice(
     choice: Choice,
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
-    """One compilation with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
-    state = beginning(spec, wafer, software, options, choice)
+    """Compile with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
+    state = first_state(spec, wafer, software, options, choice)
     for step in pipeline:
         state = step(state)
         check(state, after=step.__name__)

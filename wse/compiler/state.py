@@ -1,4 +1,4 @@
-"""What the passes hand on: one frozen record whose fields fill up."""
+"""The state that passes hand on: one frozen record whose fields fill up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shard:
-    """How extents are cut over the region of one stage. All regions have one number of rows.
+    """Cuts of extents over the region of one stage. All regions have one number of rows.
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
     the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.
@@ -73,7 +73,7 @@ class Shard:
 class SymBuffer:
     """A buffer before it has an address; identity is what counts.
 
-    ``elements`` grows to the largest request. A ``kept`` buffer lives from one phase to the next.
+    ``elements`` grows to the largest request. A ``permanent`` buffer lives from one phase to the next.
     """
 
     stage: int
@@ -81,7 +81,7 @@ class SymBuffer:
     use: str
     view: str
     elements: int
-    kept: bool = False
+    permanent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +133,14 @@ Loops = tuple[tuple[int, int, int], ...]
 class Block:
     """Steps that follow each other on one stage, made once for all layers of a kind.
 
-    Ops, steps of loops, loops and groups that run together are counted from the first of the block. ``buffers`` are all
+    Ops, steps of loops, loops and overlap groups are counted from the first of the block. ``buffers`` are all
     that its operands name: those of the layer that it was made for.
     """
 
     steps: tuple[SymStep, ...]
     loops: Loops
     over_users: frozenset[int]  # loops whose turns are the users
-    groups: int  # that run together
+    groups: int  # of steps that overlap
     buffers: tuple[SymBuffer, ...]
 
 
@@ -179,7 +179,7 @@ class SymSteps:
 
     @property
     def loops(self) -> Loops:
-        """Those of all runs, in steps of the phase."""
+        """Loops of all runs, in steps of the phase."""
         return tuple(
             (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
         )
@@ -216,7 +216,7 @@ class SymTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """Which layers a stage holds, on which wafer, in which of its bands, and the rows and columns of its region there.
+    """A stage: its layers, its wafer and band, and the rows and columns of its region there.
 
     It is on ``span`` wafers from that one on. One for ``experts`` holds those of all layers, on the PEs of the others.
     """

@@ -14,7 +14,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """All strategies, the bundled ones first.
+    """Strategies by name, the bundled ones first.
 
     Raises:
         BadInput: a package brings one that cannot be used.

@@ -57,13 +57,15 @@ class Buffers:
         self._asked.setdefault(tile, 0)
         return tile
 
-    def get(self, stage: int, name: str, elements: int, view: str, use: str, *, kept: bool = False) -> SymBuffer:
+    def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
         """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
         key = (stage, name)
         if key not in self._by_name:
-            self._by_name[key] = SymBuffer(stage=stage, name=name, use=use, view=view, elements=elements, kept=kept)
+            self._by_name[key] = SymBuffer(
+                stage=stage, name=name, use=use, view=view, elements=elements, permanent=permanent
+            )
         buffer = self._by_name[key]
-        if (buffer.view, buffer.use, buffer.kept) != (view, use, kept):
+        if (buffer.view, buffer.use, buffer.permanent) != (view, use, permanent):
             message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
             raise WseBug(message)
         buffer.elements = max(buffer.elements, elements)
@@ -80,7 +82,7 @@ class Buffers:
         return tuple(
             self._tiles[stage, name]
             if like.use == "weights"
-            else self.get(stage, name, elements, like.view, like.use, kept=like.kept)
+            else self.get(stage, name, elements, like.view, like.use, permanent=like.permanent)
             for like, elements in asked.items()
             for name in [named_in(like.name, layer)]
         )

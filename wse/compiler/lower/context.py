@@ -104,12 +104,12 @@ class Context:
         return At(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
-        return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", kept=True)
+        return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> At:
         """A key or value cache of the current stage: in prefill the user's, inside ``each_user`` that of the turn."""
         batch = self.options.batch
-        buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", kept=True)
+        buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return At(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager

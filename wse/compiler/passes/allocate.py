@@ -1,8 +1,4 @@
-"""Pass 6: a byte address for every buffer. Buffers that are never live together share space.
-
-Code, stack and what the vendor's runtime keeps come first, then what is always live (weights, cache, token ids),
-then the others by size, each at the lowest address where nothing that lives at the same time stands.
-"""
+"""Pass 6: a byte address for every buffer. Buffers that are never live at the same time share space."""
 
 from __future__ import annotations
 
@@ -30,16 +26,16 @@ class SramOverflow(DoesNotFit):
     def __init__(self, state: State, stage: int, needed: int, buffers: list[Buffer]) -> None:
         available = state.wafer.sram_bytes_per_pe
         largest = max((b for b in buffers if b.use != "code"), key=lambda b: b.bytes)
-        kept = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
+        by_use = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
         rect = state.stages[stage].rect
         self.needed, self.available = needed, available
         wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
-        alone = ", too large for a PE even alone" if largest.bytes + kept["code"] > available else ""
+        alone = ", too large for a PE even alone" if largest.bytes + by_use["code"] > available else ""
         super().__init__(
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
             f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
-            f"{needed - available:,} too many: code {kept['code']:,}, weights {kept['weights']:,}, "
-            f"KV cache {kept['kv']:,}, the rest {needed - sum(kept.values()):,}; "
+            f"{needed - available:,} too many: code {by_use['code']:,}, weights {by_use['weights']:,}, "
+            f"KV cache {by_use['kv']:,}, the rest {needed - sum(by_use.values()):,}; "
             f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes{alone}"
         )
 
@@ -55,38 +51,48 @@ def element_bytes(state: State, view: str) -> int:
 
 
 def allocate(state: State) -> State:
-    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``.
+    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``, stage by stage.
 
-    Raises SramOverflow, unless the request is only to be told (``Options.capacity``).
+    1. Code, stack and what the vendor's runtime keeps come first. The stage of experts, which shares PEs with the
+       others, begins above the fullest of them.
+    2. Permanent buffers (weights, cache, token ids) follow one another.
+    3. The others go by size, the largest first, each at the lowest address behind the permanent ones where no buffer
+       stands that is live in one of the same steps. A buffer that no step uses gets no address.
+    4. The stage ends behind the highest of them.
+
+    Raises SramOverflow where that is beyond the SRAM, unless the request is to report it (``Options.capacity``).
     """
     spans, begins = _lifetimes(state), steps_before(state.phases)
     reserved = reserved_bytes(state.wafer, state.software)
-    everything = [t.buffer for t in state.tiles] + list(state.sym_buffers)
+    sym_buffers = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[SymBuffer, int] = {}
     all_buffers: list[Buffer] = []
     stages: list[Stage] = []
     for index, stage in enumerate(state.stages):
-        mine = [b for b in everything if b.stage == index]
-        kept = [b for b in mine if b.kept]
-        passing = [b for b in mine if b not in kept and b in spans]
+        of_stage = [b for b in sym_buffers if b.stage == index]
+        # 1. Where the stage begins.
         above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
         base = max(below.sram_top_byte for below in stages) if above else reserved
         base = aligned(base)
         top, placed = base, [] if above else [_reserved(index, base)]
-        for buffer in kept:
+        # 2. Permanent buffers.
+        for buffer in (b for b in of_stage if b.permanent):
             addresses[buffer] = top
             placed.append(_named(state, buffer, top, ()))
             top += aligned(placed[-1].bytes)
-        done: list[_Placed] = []
-        for buffer in sorted(passing, key=lambda b: -b.elements * element_bytes(state, b.view)):
+        # 3. The others, the largest first.
+        temporary = [b for b in of_stage if not b.permanent and b in spans]
+        intervals: list[_Interval] = []
+        for buffer in sorted(temporary, key=lambda b: -b.elements * element_bytes(state, b.view)):
             size = aligned(buffer.elements * element_bytes(state, buffer.view))
             live = spans[buffer]
             during = live_steps(live, begins)
-            address = _lowest(done, during, size, top)
-            done.append(_Placed(address=address, size=size, during=during))
+            address = _lowest(intervals, during, size, top)
+            intervals.append(_Interval(address=address, size=size, during=during))
             addresses[buffer] = address
             placed.append(_named(state, buffer, address, live))
-        top = max([top, *(p.address + p.size for p in done)])
+        # 4. The end of the stage.
+        top = max([top, *(interval.address + interval.size for interval in intervals)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
             fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
             beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
@@ -121,7 +127,9 @@ def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _Interval:
+    """Bytes of SRAM that are in use during some steps."""
+
     address: int
     size: int
     during: int  # the steps, as a set of bits
@@ -132,10 +140,10 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _lowest(done: list[_Placed], during: int, size: int, start: int) -> int:
+def _lowest(intervals: list[_Interval], during: int, size: int, start: int) -> int:
     """The lowest address at which ``size`` bytes clash with nothing that is live in any of the steps ``during``."""
     address = start
-    for other in sorted((o for o in done if o.during & during), key=lambda o: o.address):
+    for other in sorted((o for o in intervals if o.during & during), key=lambda o: o.address):
         if address + size <= other.address:
             break
         address = max(address, other.address + other.size)
@@ -163,8 +171,8 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 def _lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
-        for key, found in _spans(state.phases[number].steps).items():
-            spans.setdefault(key, []).extend((number, first, last) for first, last in found)
+        for key, stretches in _spans(state.phases[number].steps).items():
+            spans.setdefault(key, []).extend((number, first, last) for first, last in stretches)
     return {key: tuple(value) for key, value in spans.items()}
 
 
@@ -177,28 +185,28 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
     for run in steps.runs:
         own = dict(zip(run.block.buffers, run.buffers, strict=True))
-        for buffer, (made, stretches) in within[run.block].items():
-            found = spans.setdefault(own[buffer], [])
-            moved = [(run.step + first, run.step + last) for first, last in stretches]
-            if found and not made:
-                moved[0] = found.pop()[0], moved[0][1]
-            found += moved
+        for buffer, (is_made, stretches) in within[run.block].items():
+            so_far = spans.setdefault(own[buffer], [])
+            in_phase = [(run.step + first, run.step + last) for first, last in stretches]
+            if so_far and not is_made:
+                in_phase[0] = so_far.pop()[0], in_phase[0][1]
+            so_far += in_phase
     return spans
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """The same within a block, and whether the first use of a buffer makes it."""
+    """Stretches of steps within a block in which each buffer is needed, and whether its first use makes it."""
     spans: dict[SymBuffer, tuple[bool, list[tuple[int, int]]]] = {}
     for index, step in enumerate(block.steps):
         first, last = index, index
         if step.loop >= 0:
             first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
         for buffer, is_made in _uses(step):
-            found = spans.setdefault(buffer, (is_made, []))[1]
-            if found and (not is_made or found[-1][1] >= first):
-                found[-1] = (min(found[-1][0], first), max(found[-1][1], last))
+            stretches = spans.setdefault(buffer, (is_made, []))[1]
+            if stretches and (not is_made or stretches[-1][1] >= first):
+                stretches[-1] = (min(stretches[-1][0], first), max(stretches[-1][1], last))
             else:
-                found.append((first, last))
+                stretches.append((first, last))
     return spans
 
 
@@ -208,14 +216,14 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
     The buffer of odd rounds is always filled by the round before. What is made from inside a buffer on joins what
     stands before it.
     """
-    made = _made(step)
-    addresses = [(place in made, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
+    overwritten = _overwritten(step)
+    addresses = [(place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
     first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
     turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
     return sorted(first + turns, key=lambda use: use[1])
 
 
-def _made(step: SymStep) -> frozenset[int]:
+def _overwritten(step: SymStep) -> frozenset[int]:
     """Operand indices whose buffers the step makes anew."""
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].made

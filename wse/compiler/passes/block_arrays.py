@@ -27,7 +27,7 @@ class BlockArrays:
     turns: I64
 
     def placed(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Those of a run whose buffers are at so many elements."""
+        """The arrays of a run, by field; its buffers are at ``elements``, int64 ``[buffers]``."""
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
         fields["op"] = fields["op"] + np.int32(run.op)
@@ -44,7 +44,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Those of one block."""
+    """Make the arrays of one block."""
     steps, number = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     operands = {
         name: np.zeros((len(steps), OPERAND_COUNT), np.int64)

@@ -109,12 +109,12 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
 
 def _padding(state: State) -> float:
     """Share of the weight elements in SRAM that are padding."""
-    held = real = 0
-    for held_tile in state.tiles:
-        tile = held_tile.tile
+    elements = real = 0
+    for sym_tile in state.tiles:
+        tile = sym_tile.tile
         if tile.view != "wgt" and not tile.coding:
             continue
         cut = state.shards[tile.stage]
-        held += tile.outer * tile.inner * cut.rows * cut.cols
-        real += held_tile.real_elements
-    return 1.0 - real / held
+        elements += tile.outer * tile.inner * cut.rows * cut.cols
+        real += sym_tile.real_elements
+    return 1.0 - real / elements

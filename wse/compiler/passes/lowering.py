@@ -55,10 +55,10 @@ def schedule(state: State) -> State:
     buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
     layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []
-    made: dict[_Demand, SymPhase] = {}
+    by_demand: dict[_Demand, SymPhase] = {}
     for user, cached, demand in _demands(state):
-        if demand in made:  # as an earlier one, but for whose it is and what is in the cache
-            phases.append(replace(made[demand], user=user, cached=cached))
+        if demand in by_demand:  # as an earlier one, but for whose it is and what is in the cache
+            phases.append(replace(by_demand[demand], user=user, cached=cached))
             continue
         context = Context(
             spec=state.spec,
@@ -78,8 +78,8 @@ def schedule(state: State) -> State:
             last=demand.last,
         )
         known = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
-        made[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, known)
-        phases.append(made[demand])
+        by_demand[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, known)
+        phases.append(by_demand[demand])
     named = {(b.stage, b.name): b for b in buffers.all()}
     return replace(
         state,
@@ -91,7 +91,7 @@ def schedule(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """What a phase's steps depend on."""
+    """The traits of a phase that its steps depend on."""
 
     decoding: bool
     tokens: int
@@ -121,8 +121,8 @@ def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
     stages = homes_of(state, ops)
-    for _, together in groupby(enumerate(ops), key=lambda each: each[1].layer if each[1].layer >= 0 else ~each[0]):
-        layer = list(together)  # or one op outside of the layers
+    for _, group in groupby(enumerate(ops), key=lambda item: item[1].layer if item[1].layer >= 0 else ~item[0]):
+        layer = list(group)  # or one op outside of the layers
         index, op = layer[0]
         stage = stages[index]
         c.builder.op = index

@@ -101,14 +101,14 @@ def _widths(state: State, regions: Sequence[Share]) -> list[int]:
     return [cols for _, band in bands for cols in _widths_of_band(state, [share.bytes for share in band])]
 
 
-def _widths_of_band(state: State, held_bytes: list[float]) -> list[int]:
+def _widths_of_band(state: State, region_bytes: list[float]) -> list[int]:
     """Columns of the regions of a band: those asked for, the square that the product needs, or by share."""
     mesh_cols, region = state.wafer.mesh_cols, state.options.region
     fixed = region[1] if region is not None else _rows(state) if state.choice.prefill != THIN_GEMM else None
-    if (1 if fixed is None else fixed) * len(held_bytes) > mesh_cols:
+    if (1 if fixed is None else fixed) * len(region_bytes) > mesh_cols:
         message = (
-            f"region of {fixed or 1} columns: {len(held_bytes)} of them side by side do not fit the {mesh_cols} "
+            f"region of {fixed or 1} columns: {len(region_bytes)} of them side by side do not fit the {mesh_cols} "
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)
-    return [fixed] * len(held_bytes) if fixed is not None else proportional(held_bytes, mesh_cols)
+    return [fixed] * len(region_bytes) if fixed is not None else proportional(region_bytes, mesh_cols)

@@ -14,11 +14,11 @@ def place(state: State) -> State:
     """Fill ``stages`` (SRAM bounds come with allocation)."""
     rects = [
         rect
-        for _, mine in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer)
+        for _, of_wafer in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer)
         for rect in snake_bands(
             state.wafer.mesh_cols,
             state.plans[0].rows,
-            [[plan.cols for plan in across] for _, across in groupby(mine, key=lambda plan: plan.band)],
+            [[plan.cols for plan in across] for _, across in groupby(of_wafer, key=lambda plan: plan.band)],
         )
     ]
     rects += [rects[0] for plan in state.plans if plan.experts]

@@ -30,12 +30,12 @@ NO_PATTERN = -1
 
 @dataclass(kw_only=True)
 class _Stage:
-    """What one stage's routes need, and the range of colours that each was given."""
+    """The colours that one stage's routes need, and the range that each got."""
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
     overlaps: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
-    given: dict[Key, range] = field(default_factory=dict)
+    ranges: dict[Key, range] = field(default_factory=dict)
     own: set[Key] = field(default_factory=set)
 
 
@@ -46,8 +46,8 @@ def route(state: State) -> State:
     stages = _demand(state, same)
     uses = []
     for number, stage in enumerate(stages):
-        _give(stage, available, number)
-        for key, colours in stage.given.items():
+        _assign(stage, available, number)
+        for key, colours in stage.ranges.items():
             kind, pattern, axis = key
             uses.append(
                 ColourUse(
@@ -64,13 +64,13 @@ def route(state: State) -> State:
 
 
 def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """For each pattern the first one with the same routes: what arrives is added or compared on the same ways."""
+    """For each pattern the first one with the same routes: what arrives is added or compared on the same links."""
     first: dict[tuple[object, ...], int] = {}
     same = []
     for code, pattern in enumerate(patterns):
-        ways = pattern.messages.copy()
-        ways[:, 2] = ways[:, 2] == Arrival.MULTICAST
-        arrays = (ways, pattern.first, pattern.variants)
+        links = pattern.messages.copy()
+        links[:, 2] = links[:, 2] == Arrival.MULTICAST
+        arrays = (links, pattern.first, pattern.variants)
         same.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
     return same
 
@@ -108,7 +108,7 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
     return stages
 
 
-def _give(stage: _Stage, available: int, number: int) -> None:
+def _assign(stage: _Stage, available: int, number: int) -> None:
     """Give each route a range of colours: its own while the pool for the others stays large enough."""
 
     def needed(keys: Iterable[Key]) -> int:
@@ -125,7 +125,7 @@ def _give(stage: _Stage, available: int, number: int) -> None:
     start = 0
     for key, _ in stage.uses.most_common():
         if start + stage.colours[key] <= available - pool:
-            stage.given[key] = range(start, start + stage.colours[key])
+            stage.ranges[key] = range(start, start + stage.colours[key])
             stage.own.add(key)
             start += stage.colours[key]
     pooled = stage.overlaps.subgraph(set(stage.colours) - stage.own)
@@ -133,16 +133,18 @@ def _give(stage: _Stage, available: int, number: int) -> None:
         width = needed(group)
         place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
         for key in sorted(group):
-            stage.given[key] = range(place, place + stage.colours[key])
+            stage.ranges[key] = range(place, place + stage.colours[key])
             place += stage.colours[key]
 
 
 def _contention(stage: _Stage, candidate: range) -> int:
     """Uses of the routes that a range of the pool would have to take turns with."""
-    return sum(stage.uses[k] for k, given in stage.given.items() if k not in stage.own and _meet(given, candidate))
+    return sum(
+        stage.uses[k] for k, colours in stage.ranges.items() if k not in stage.own and _overlap(colours, candidate)
+    )
 
 
-def _meet(a: range, b: range) -> bool:
+def _overlap(a: range, b: range) -> bool:
     return a.start < b.stop and b.start < a.stop
 
 
@@ -156,7 +158,7 @@ def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[in
         if need is None or need[0] in stage.own or need[0] in painted[number]:
             return 0
         key = need[0]
-        painted[number] -= {k for k in painted[number] if _meet(stage.given[k], stage.given[key])}
+        painted[number] -= {k for k in painted[number] if _overlap(stage.ranges[k], stage.ranges[key])}
         painted[number].add(key)
         return 1
 

@@ -193,6 +193,6 @@ def _op_tiles(
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
     """A tile with the buffer that holds it."""
     buffer = SymBuffer(
-        stage=tile.stage, name=tile.name, use="weights", view=tile.view, elements=tile.elements, kept=True
+        stage=tile.stage, name=tile.name, use="weights", view=tile.view, elements=tile.elements, permanent=True
     )
     return SymTile(buffer=buffer, tile=tile, real_elements=real_elements)

@@ -1,4 +1,4 @@
-"""A model in small: of the stages that are alike one, and in a stage of the layers that are alike one.
+"""A model in small: one stage of each class of equal stages, and in a stage one layer of each kind.
 
 A small compilation tells what each PE of the whole one is asked to hold, to the byte, and how long its layers take, at
 the price of a few layers: what does not fit and what is slow is left out of the search before it is compiled.
@@ -15,7 +15,7 @@ from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import aligned, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
-from wse.compiler.pipeline import PIPELINE, beginning
+from wse.compiler.pipeline import PIPELINE, first_state
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
@@ -40,9 +40,9 @@ class Condensed:
     stands_for: tuple[int, ...]
 
     def program(self) -> tuple[Program, list[int]]:
-        """It compiled, whether or not it fits, and the bytes that a PE of each of its stages needs in the whole.
+        """Compile it, fitting or not; return the Program and the bytes that a PE of each stage needs in the whole.
 
-        Raises DoesNotFit where patterns that run together need more colours than there are.
+        Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
         state = self.state
         for step in PIPELINE[1:]:
@@ -66,25 +66,25 @@ class Condensed:
         state = self.state
         cuts = cuts_of(state)
         reserved = reserved_bytes(state.wafer, state.software)
-        held = [reserved] * len(state.plans)
+        needed = [reserved] * len(state.plans)
         for op, stage, tile, _ in tiles_of(state, cuts):
             times = 1 + self._more(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
-            held[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
+            needed[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
         for table in (tile.buffer for tile in tables_of(state, cuts)):
-            held[table.stage] += aligned(table.elements * element_bytes(state, table.view))
-        made = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
+            needed[table.stage] += aligned(table.elements * element_bytes(state, table.view))
+        block_bytes = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
         for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
             if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
-                held[stage] += made * cut.ffn.shape[1]
-        apart = [held[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
-        return max(held) if not apart else max(held[: -len(apart)]) + sum(apart)
+                needed[stage] += block_bytes * cut.ffn.shape[1]
+        above = [needed[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
+        return max(needed) if not above else max(needed[: -len(above)]) + sum(above)
 
     def _more(self, stage: int, layer: int) -> int:
         """How many more layers of a kind a stage holds, or has the experts of."""
         return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.more[layer]
 
     def in_all(self, program: Program, by_op: Sequence[float]) -> float:
-        """What ops of the small program take, summed as often as each is in the whole."""
+        """Sum values by op of the small program, each as often as the op is in the whole."""
         layers = program.op_layers
         return sum(
             value * (1 if layer < 0 else self.stands_for[layer]) for value, layer in zip(by_op, layers, strict=True)
@@ -94,15 +94,27 @@ class Condensed:
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> Condensed:
-    """The model in small for a choice. Raises BadMesh where the mesh has no room for its regions."""
-    whole = partition(beginning(spec, wafer, software, options, choice))
-    alike: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
+    """Make the model in small for a choice.
+
+    1. Layers are divided over stages as in the whole.
+    2. Stages are of one class where they have as many columns and as many layers of each kind, and the same tables.
+       Stages of a class differ in their places and in the order of layers alone.
+    3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
+       the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts.
+
+    Raises BadMesh where the mesh has no room for its regions.
+    """
+    # 1. The whole, divided.
+    whole = partition(first_state(spec, wafer, software, options, choice))
+    # 2. Classes of equal stages.
+    classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
     for plan in whole.plans:
         kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
-        alike[plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+        classes[plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+    # 3. One of each.
     layers: list[Layer] = []
     more, stands_for, plans = [], [], []
-    for stages in alike.values():
+    for stages in classes.values():
         first = len(layers)
         kinds = Counter(spec.layers[stages[0].first_layer : stages[0].last_layer])
         for layer, count in kinds.items():

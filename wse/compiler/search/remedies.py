@@ -1,4 +1,4 @@
-"""What would make a model fit: each suggestion was compiled before it is made."""
+"""Remedies for a model that does not fit: each suggestion was compiled before it is made."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
 
 
 def fewer_prompts(users: int) -> str:
-    """How to ask for so many users where each brings a prompt."""
+    """The remedy of fewer users, ``users``, where each brings a prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -84,32 +84,32 @@ def remedies(
 
     ``fewer_users`` says how to ask for so many users.
     """
-    found = []
+    suggestions = []
     larger = _larger(spec, whole, wafer, software, options)
     if larger is not None:
-        found.append(larger)
+        suggestions.append(larger)
     wafers = _first(
         range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
         lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
     )
     if wafers is not None:
-        found.append(f"--wafers {wafers}")
+        suggestions.append(f"--wafers {wafers}")
     dtype = _narrower(spec, wafer, software, options)
     if dtype is not None:
-        found.append(dtype)
+        suggestions.append(dtype)
     if options.experts == OWN and fits(spec, wafer, software, replace(options, experts=SPREAD)):
-        found.append("--experts spread")
+        suggestions.append("--experts spread")
     context = _largest_context(spec, wafer, software, options)
     if context is not None:
-        found.append(f"--context {context}")
+        suggestions.append(f"--context {context}")
     users = _last(
         1,
         options.batch,
         lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
     )
     if users is not None:
-        found.append(fewer_users(users))
-    return found
+        suggestions.append(fewer_users(users))
+    return suggestions
 
 
 def _larger(

@@ -1,4 +1,4 @@
-"""What the compiler chooses by trying: mapping, regions, the prefill product, and how much is processed at once.
+"""The search for mapping, regions, the prefill product, and how much is processed at once.
 
 Every layout is tried in small (`wse.compiler.search.condense`). The most promising are compiled whole, so what is
 chosen fits; a cost function, given by the caller, decides between them.
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Choice, Options, check_types, needs_thin
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.layouts import layouts, prefills, promise
 from wse.compiler.search.trials import Bench, ByOp, Trial
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
@@ -30,15 +29,16 @@ FINALISTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Compilation:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
 
-    ``made_of`` is what the Program was compiled from. ``compiled`` has trials with the costs of their Programs, the
-    chosen one's first; none where there was one alone.
+    ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has trials with the costs of their
+    Programs, the chosen one's first; none where there was one alone.
     """
 
     program: Program
-    made_of: tuple[Options, Choice]
+    options: Options
+    choice: Choice
     trials: tuple[Trial, ...]
     compiled: tuple[tuple[Trial, float], ...] = ()
 
@@ -46,7 +46,7 @@ class Found:
 def compile_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
 ) -> Program:
-    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits. As `search`."""
+    """Compile the best Program that fits; arguments and errors as of `search`."""
     return search(spec, wafer, software, options, cost).program
 
 
@@ -57,10 +57,14 @@ def search(
     options: Options,
     cost: Cost | None = None,
     by_op: ByOp | None = None,
-) -> Found:
-    """The best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
+) -> Compilation:
+    """Compile the best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
-    With ``by_op``, of many layouts only the fastest in small are compiled whole: ``FINALISTS`` of each mapping.
+    1. Every layout of the mapping is tried in small with each product that prefill may use on it. With ``by_op``, which
+       times a generated token, only the most promising and the emptiest layouts of each mapping are tried.
+    2. With ``by_op`` only the fastest in small stay: ``FINALISTS`` layouts of each mapping, with all their products.
+    3. Those are compiled whole, with the largest chunks that fit.
+    4. The one of the least cost is chosen.
 
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
@@ -72,29 +76,33 @@ def search(
     _check_names(options)
     _check_mesh(spec, wafer, options)
     bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
+    # 1. Trials in small.
     trials = _trials(bench, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
-    found: list[tuple[Trial, tuple[Options, Choice], Program]] = []
+    compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
+    # 2. The fastest. 3. Compiled whole.
     for trial in _finalists(fitting):
+        on = bench.options_on(trial.layout)
         try:
-            made_of = bench.of(trial.layout), bench.largest_chunks(trial)
-            found.append((trial, made_of, compile_choice(spec, wafer, software, *made_of)))
+            choice = bench.largest_chunks(trial)
+            program = compile_choice(spec, wafer, software, on, choice)
         except DoesNotFit as error:
             failures.append(error)
             continue
+        compilation = Compilation(program=program, options=on, choice=choice, trials=tuple(trials))
+        compilations.append((trial, compilation))
         if cost is None:
             break
-    if not found:
+    if not compilations:
         raise failures[0] if failures else _refusal(bench, trials)
-    if cost is None or len(found) == 1:
-        _, made_of, program = found[0]
-        return Found(program=program, made_of=made_of, trials=tuple(trials))
-    costs = [cost(program) for _, _, program in found]
-    order = sorted(range(len(found)), key=lambda i: costs[i])
-    _, made_of, program = found[order[0]]
-    compiled = tuple((found[i][0], costs[i]) for i in order)
-    return Found(program=program, made_of=made_of, trials=tuple(trials), compiled=compiled)
+    if cost is None or len(compilations) == 1:
+        return compilations[0][1]
+    # 4. The least cost.
+    costs = [cost(compilation.program) for _, compilation in compilations]
+    order = sorted(range(len(costs)), key=lambda i: costs[i])
+    compiled = tuple((compilations[i][0], costs[i]) for i in order)
+    return replace(compilations[order[0]][1], compiled=compiled)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
@@ -105,12 +113,12 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    least = {layout: products[-1] for layout, products in _by_layout(bench).items() if products}
+    least = {layout: products[-1] for layout in bench.layouts() if (products := bench.products(layout))}
     try:
         holding = _holding(bench, _by_bytes(bench, least))
     except DoesNotFit:
         return False
-    return any(bench.tried(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
+    return any(bench.trial(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
 
 
 def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
@@ -118,7 +126,7 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
 
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
-    products = _by_layout(bench)
+    products = {layout: bench.products(layout) for layout in bench.layouts()}
     groups: dict[str, list[Layout]] = defaultdict(list)
     for layout in products:
         groups[layout.mapping].append(layout)
@@ -133,7 +141,7 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
         except DoesNotFit as error:
             uncut.append(error)
             continue
-        order = sorted(emptiest, key=lambda layout: promise(bench.spec, bench.wafer, bench.demand, layout))
+        order = sorted(emptiest, key=bench.promise)
         chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
     if uncut and not chosen:
         raise uncut[0]
@@ -142,7 +150,7 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
     for layout in products:
         for product in products[layout] if layout in chosen else ():
             try:
-                trials.append(bench.tried(layout, product, None if few else by_op))
+                trials.append(bench.trial(layout, product, None if few else by_op))
             except BadMesh as error:
                 misfits.append(error)
     if misfits and not trials:
@@ -161,24 +169,18 @@ def _regrouped(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Tr
     others = [best.layout._replace(mapping=mapping, groups=groups) for groups in counts]
     rows, cols = best.layout.region(bench.demand)
     fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
-    return [bench.tried(layout, best.prefill, by_op) for layout in fitting]
-
-
-def _by_layout(bench: Bench) -> dict[Layout, tuple[str, ...]]:
-    """Every layout, and the products for prefill on it."""
-    spec, options, demand = bench.spec, bench.options, bench.demand
-    return {layout: prefills(spec, options, demand, layout) for layout in layouts(options.mapping, demand)}
+    return [bench.trial(layout, best.prefill, by_op) for layout in fitting]
 
 
 def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
-    """Those that may fit, the emptiest first; one that is too full if none does."""
-    held = _by_bytes(bench, products)
-    return _holding(bench, held) or [layout for _, layout in held[:1]]
+    """The layouts that may fit, the emptiest first; one that is too full if none does."""
+    sizes = _by_bytes(bench, products)
+    return _holding(bench, sizes) or [layout for _, layout in sizes[:1]]
 
 
-def _holding(bench: Bench, held: list[tuple[int, Layout]]) -> list[Layout]:
+def _holding(bench: Bench, sizes: list[tuple[int, Layout]]) -> list[Layout]:
     """The layouts that may fit."""
-    return [layout for size, layout in held if size <= bench.wafer.sram_bytes_per_pe]
+    return [layout for size, layout in sizes if size <= bench.wafer.sram_bytes_per_pe]
 
 
 def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
@@ -186,21 +188,21 @@ def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, L
 
     Raises DoesNotFit where there is room for some, and none of them can be cut.
     """
-    held, uncut = [], []
+    sizes, uncut = [], []
     for layout, product in products.items():
         try:
-            held.append((bench.least_bytes(layout, product), layout))
+            sizes.append((bench.least_bytes(layout, product), layout))
         except BadMesh:
             continue
         except DoesNotFit as error:
             uncut.append(error)
-    if uncut and not held:
+    if uncut and not sizes:
         raise uncut[0]
-    return sorted(held)
+    return sorted(sizes)
 
 
 def _finalists(trials: list[Trial]) -> list[Trial]:
-    """Those that are compiled whole: of each mapping the fastest layouts in small, with all their products."""
+    """The trials that are compiled whole: of each mapping the fastest layouts in small, with all their products."""
     groups: dict[object, list[Trial]] = defaultdict(list)
     for trial in trials:
         groups[trial.layout.mapping].append(trial)

@@ -1,4 +1,4 @@
-"""One layout and product tried in small: the bytes that it needs, how long a token takes, the chunks that fit."""
+"""Trials in small of a layout and a product: the bytes that they need, how long a token takes, the chunks that fit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from wse.compiler.demand import demand_of
-from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
+from wse.compiler.options import (
+    DECODE,
+    MESH_GEMM_OWN,
+    PREFILL_PRODUCTS,
+    REPORT,
+    THIN_GEMM,
+    Choice,
+    Options,
+    needs_thin,
+)
 from wse.compiler.search.condense import condense
+from wse.compiler.strategies import strategies, strategy
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.counts import parameters_per_token
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.split import ceil_div
@@ -43,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
-    """What is tried on: the model, the machine, the software, the request."""
+    """The model, the machine, the software and the request that layouts are tried for."""
 
     spec: ModelSpec
     wafer: WaferSpec
@@ -55,17 +66,47 @@ class Bench:
         """The request as strategies see it."""
         return demand_of(self.spec, self.wafer, self.options)
 
-    def of(self, layout: Layout) -> Options:
+    def layouts(self) -> list[Layout]:
+        """The layouts of the mapping that was asked for, each once, the fewest regions first."""
+        mapping = self.options.mapping
+        chosen = strategy(mapping)
+        others = [other for name, other in strategies().items() if name != mapping] if chosen.tries_others else []
+        return list(dict.fromkeys(chosen.layouts(self.demand, others)))
+
+    def promise(self, layout: Layout) -> float:
+        """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.
+
+        Nine all-reduces of a layer go over whole lines, seven of them along columns, from the ends to the middle and
+        back (He et al., WaferLLM, OSDI 2025); a PE multiplies with its share of the weights that a token uses.
+        """
+        rows, cols = layout.region(self.demand)
+        hops = self.spec.layer_count * (7 * rows + 2 * cols) * self.wafer.hop_cycles
+        macs = parameters_per_token(self.spec) / (rows * cols)
+        return hops + macs / self.wafer.mac_fp16_fp32_per_cycle
+
+    def products(self, layout: Layout) -> tuple[str, ...]:
+        """Products of prefill to try on regions of that shape, the least demanding last; none where the one asked for
+        needs another shape.
+
+        Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
+        """
+        rows, cols = layout.region(self.demand)
+        unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
+        products = unasked if self.options.prefill is None else [self.options.prefill]
+        squares = rows == cols and not needs_thin(self.spec, replace(self.options, mapping=layout.mapping))
+        return tuple(product for product in products if squares or product == THIN_GEMM)
+
+    def options_on(self, layout: Layout) -> Options:
         """The request with the mapping of a layout, and its groups."""
         groups = self.options.groups if layout.groups is None else layout.groups
         return replace(self.options, mapping=layout.mapping, groups=groups)
 
     def smallest(self, layout: Layout, prefill: str) -> tuple[Options, Choice]:
         """The least demanding choice: a token at once, and few entries of the vocabulary."""
-        options = replace(self.of(layout), prompt_tokens=(1,) * self.options.batch)
+        options = replace(self.options_on(layout), prompt_tokens=(1,) * self.options.batch)
         return options, _choice(layout, prefill, 1, SMALLEST_HEAD_CHUNK)
 
-    def tried(self, layout: Layout, prefill: str, by_op: ByOp | None = None) -> Trial:
+    def trial(self, layout: Layout, prefill: str, by_op: ByOp | None = None) -> Trial:
         """A trial in small. Raises BadMesh where the mesh has no room for the regions."""
         options, choice = self.smallest(layout, prefill)
         small = condense(self.spec, self.wafer, self.software, options, choice)
@@ -79,7 +120,7 @@ class Bench:
         return Trial(layout=layout, prefill=prefill, needed_bytes=max(needed), fits=fits, token_cycles=cycles)
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """About the bytes that the fullest PE needs, from below: a small part of the work of a trial. As `tried`."""
+        """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
         return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).least_bytes()
 
     def largest_chunks(self, trial: Trial) -> Choice:
@@ -89,7 +130,7 @@ class Bench:
         step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
-        wanted = self.of(layout)
+        wanted = self.options_on(layout)
         heads = [_choice(layout, prefill, smallest, entry) for entry in entries]
         head = self._first_that_fits(wanted, heads).head_chunk
         return self._first_that_fits(wanted, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import Found, search
+from wse.compiler.search.search import Compilation, search
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
 from wse.program.program import Program
@@ -17,7 +17,7 @@ def compiled(prepared: Placeable) -> Program:
     return found(prepared).program
 
 
-def found(prepared: Placeable) -> Found:
+def found(prepared: Placeable) -> Compilation:
     """The Program with the fewest cycles for the whole request, and what was tried besides.
 
     Raises:
@@ -40,7 +40,7 @@ def found(prepared: Placeable) -> Found:
         raise DoesNotFit(message) from error
 
 
-def best(prepared: Placeable) -> Found:
+def best(prepared: Placeable) -> Compilation:
     """The same without a look for remedies.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import Final
 
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import Found
+from wse.compiler.search.search import Compilation
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
 from wse.request.basis import Placeable
@@ -45,7 +45,7 @@ class Drafting:
     grade: Grade
 
 
-def drafted(curve: Acceptance, prepared: Placeable, found: Found, decode: DecodeResult) -> Drafting:
+def drafted(curve: Acceptance, prepared: Placeable, found: Compilation, decode: DecodeResult) -> Drafting:
     """The best draft on a curve for the one user of a request.
 
     Args:
@@ -82,9 +82,9 @@ def draft_cost(decode: DecodeResult, layers: int) -> float:
     return (layer + outside) / decode.cycles_per_token
 
 
-def _pass_cycles(prepared: Placeable, found: Found, tokens: int) -> float:
+def _pass_cycles(prepared: Placeable, found: Compilation, tokens: int) -> float:
     """Cycles of one token of each of so many users halfway through the answer; their caches need not fit."""
-    options, choice = found.made_of
+    options, choice = found.options, found.choice
     options = replace(options, prompt_tokens=(1,) * tokens, phases=(DECODE,), capacity=REPORT)
     program = compile_choice(
         prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)

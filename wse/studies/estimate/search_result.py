@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wse.compiler.search.search import Found
+from wse.compiler.search.search import Compilation
 from wse.compiler.search.trials import Trial
 from wse.report.result import Doc, Result
 
@@ -39,7 +39,7 @@ class SearchResult(Result):
     layouts: Annotated[tuple[LayoutResult, ...], Doc("all layouts that were tried, the fastest first")]
 
 
-def search_result(choice: Found) -> SearchResult | None:
+def search_result(choice: Compilation) -> SearchResult | None:
     """The trials of a search, the fastest first; None where there was one alone."""
     if len(choice.trials) < 2:
         return None

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from wse.compiler.options import REPORT
-from wse.compiler.search.search import Found
+from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.bundled import CONFIGURATIONS
 from wse.models.configs.config import read_config
@@ -146,7 +146,7 @@ def estimated(asked: Asked) -> Estimated:
 
 
 @lru_cache(maxsize=1)
-def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Found]:
+def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
     prepared = prepare_estimate(request)
     try:
         return prepared, best(prepared)
