@@ -7,7 +7,7 @@ Example:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
+from wse.report.markdown import markdown_table
 from wse_mappings.patterns.auto import auto
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
@@ -54,13 +55,6 @@ def cycles(words: int, pattern: LineSchedule) -> float:
     return PatternTimes(COSTS).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Lines of a Markdown table."""
-    names = list(head)
-    lines = [names, ["---"] * len(names), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
-
-
 def forms() -> list[str]:
     """Closed forms as published and in both groupings, and the fast model."""
     rows = []
@@ -74,7 +68,7 @@ def forms() -> list[str]:
             off = f"{100 * (published - fast) / fast:+.1f} %"
             rows.append([name, str(length), str(words), f"{published:,.0f}", *sums, f"{fast:,.0f}", off])
     head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fast model", "published against it")
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def distances() -> list[str]:
@@ -92,7 +86,7 @@ def distances() -> list[str]:
         rows.append(
             [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.label}: {best.cost:,.0f} cycles"]
         )
-    return table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
+    return markdown_table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
 
 
 def tables() -> str:

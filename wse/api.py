@@ -48,6 +48,7 @@ def run(
 ) -> RunResult:
     """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
 
+    Example:
         result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
         result.text, result.decode.tokens_per_s_per_user
 
@@ -70,6 +71,7 @@ def run(
 def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None) -> EstimateResult:
     """Estimate a model on full-size wafers from its config alone. The result of ``wse estimate``.
 
+    Example:
         result = wse.estimate("llama-3-8b", dtype="fp8")
         result.system.wafers, result.decode.tokens_per_s_per_user
 
@@ -104,6 +106,7 @@ def compare(
 ) -> CompareResult | TracesResult:
     """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``.
 
+    Example:
         result = wse.compare("llama-3-8b", wafers=[1, 2, 4])
         print(*result.verdict, sep="\\n")
 
@@ -143,6 +146,7 @@ def sweep(
 ) -> SweepResult:
     """Estimate every combination of some settings, and write one table. The result of ``wse sweep``.
 
+    Example:
         wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"], "batch": [1, 8]}, output="table.csv")
 
     Args:
@@ -174,6 +178,7 @@ def validate(
 ) -> Validation | Agreement:
     """Predict published measurements, row by row, and say how far off that is. The result of ``wse validate``.
 
+    Example:
         wse.validate().summary.median_abs_error_pct
 
     Args:
@@ -203,6 +208,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> 
 def open_trace(path: str | Path) -> Trace:
     """Open a trace to read it; a run that goes on or was killed too. Use as a context manager.
 
+    Example:
         with wse.open_trace("wse-run.h5") as trace:
             print(trace.header.model, trace["tokens/cycles"][:])
 

@@ -10,9 +10,6 @@ import pytest
 from tests.cli.conftest import Wse
 from tests.cli.test_process import ENVIRONMENT, WSE
 from wse.cli.app import COMMANDS
-from wse.cli.reference import reference
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_summary_of_each_command_fits_its_line(wse: Wse) -> None:
@@ -99,8 +96,3 @@ def test_spellings_of_an_earlier_version_are_read_and_not_shown(
     text = wse(command[0], "--help").out
     assert f"{old[0]} " not in text
     assert f"{new[0]} " in text
-
-
-def test_the_reference_of_the_command_line_is_current() -> None:
-    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert page == reference(), "write it anew: python -m wse.cli.reference > docs/reference/cli.md"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count, several, shown
 from wse.validation.measured.measurements import TABLES
@@ -138,11 +139,10 @@ def _rows(rows: Sequence[ValidationRow]) -> list[str]:
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(_cell(str(cell)) for cell in line) + " |" for line in lines)
+    return "\n".join(markdown_table(map(_cell, header), ([_cell(str(cell)) for cell in row] for row in rows)))
 
 
 def _cell(text: str) -> str:
-    """Text from a file that is neither a link, a tag nor a cell's end."""
+    """Text from a file that is neither a link nor a tag."""
     text = shown(text if len(text) <= LONGEST_CELL * 3 else text[: LONGEST_CELL * 3] + "…")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("[", "\\[").replace("`", "'")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

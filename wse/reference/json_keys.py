@@ -1,14 +1,15 @@
-"""The page docs/reference/json.md, made of the result classes: ``python -m wse.cli.json_reference``."""
+"""docs/reference/json.md: the keys of what each command prints with ``--json``, from the result classes."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from wse.inspect.query.compare import TracesResult
+from wse.reference.docstring import GENERATED, first_line
+from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.result import CompileResult
@@ -30,10 +31,10 @@ COMMANDS: Final[dict[str, type[Result]]] = {
 }
 """The result class of what each command prints with ``--json``."""
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # JSON of the commands
 
-<!-- Generated from the result classes by `python -m wse.cli.json_reference`. Do not edit. -->
+{GENERATED}
 
 What `wse COMMAND --json` prints, and what `.to_dict()` of the same result gives in Python, where each key is an
 attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key `decode.tokens_per_s_per_user`.
@@ -110,27 +111,19 @@ def page() -> str:
     """The whole page."""
     lines = [_HEAD]
     for command, result in COMMANDS.items():
-        lines += [
-            f"## wse {command}",
-            "",
-            _first_line(result),
-            "",
-            "| key | kind | unit | meaning |",
-            "|---|---|---|---|",
-        ]
-        lines += [_row(key) for key in keys_of(result)]
-        lines.append("")
+        lines += [f"## wse {command}", "", first_line(result), ""]
+        lines += [*markdown_table(("key", "kind", "unit", "meaning"), map(_row, keys_of(result))), ""]
     return "\n".join(lines)
 
 
-def _first_line(result: type[Result]) -> str:
-    return (result.__doc__ or "").partition("\n")[0]
-
-
-def _row(key: Key) -> str:
+def _row(key: Key) -> tuple[str, ...]:
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
-    kinds = " or ".join(_WORDS[kind] for kind in key.kinds)
-    return f"| {path} | {kinds} | {key.doc.unit} | {key.doc.text[:1].upper()}{key.doc.text[1:].rstrip('.')} |"
+    return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital at its beginning, without a full stop at its end."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}"
 
 
 _WORDS: Final = {
@@ -143,7 +136,3 @@ _WORDS: Final = {
     NoneType: "null",
     Any: "any value",
 }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

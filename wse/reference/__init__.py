@@ -1,0 +1,1 @@
+"""Pages of docs/reference, from options, result classes and signatures: ``python -m wse.reference docs/reference``."""

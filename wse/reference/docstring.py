@@ -1,0 +1,13 @@
+"""What the pages take from docstrings, and the line by which they say where they come from."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+GENERATED: Final = "<!-- Written by `python -m wse.reference docs/reference`. Do not edit. -->"
+
+
+def first_line(described: Any) -> str:
+    """The first line of a docstring, which can be read alone."""
+    return (inspect.getdoc(described) or "").partition("\n")[0]
