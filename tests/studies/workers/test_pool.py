@@ -30,3 +30,21 @@ def test_the_first_worker_never_hears_ctrl_c(tmp_path):
     script.write_text(FIRST_WORKER)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
+# A user's script, which says once that it ran, and uses two processes.
+SCRIPT = """
+from wse.studies.workers.pool import Task, answers
+from wse.studies.workers.queue import Queue
+
+print("ran")
+task = Task(answer=abs, arguments=lambda item: (-item,), of="", if_unstarted="", if_killed="")
+print(sorted(answers(Queue([[1], [2]]), 2, task)))
+"""
+
+
+def test_a_script_is_not_run_again_by_its_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("ran\n[(1, 1), (2, 2)]\n", "")

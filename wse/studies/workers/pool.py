@@ -2,7 +2,8 @@
 
 A worker is a process behind a pipe of its own. One that is killed, by the system for its memory or by hand, takes along
 no more than its item, which is then done once more; and when the process of the pool is killed, pipes and workers end.
-Processes are spawned: nothing of this one (locks, threads, open files) goes along.
+Processes are spawned: nothing of this one (locks, threads, open files) goes along, nor do they run the script that
+started it, so that a script needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from types import ModuleType
 from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadInput
@@ -145,7 +147,7 @@ class _Worker(Generic[Answer]):
     def _start(self) -> None:
         self.pipe, theirs = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=work, args=(theirs,), daemon=True)
-        with _interrupts_held_back():
+        with _interrupts_held_back(), _main_left_out():
             self.process.start()
         theirs.close()
         self._started = True
@@ -165,6 +167,17 @@ def _interrupts_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _main_left_out() -> Iterator[None]:
+    """A process that starts in here finds no main module to import, for `multiprocessing` would run its script again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _exit_of(code: int | None) -> str:
