@@ -171,7 +171,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _main_left_out() -> Iterator[None]:
-    """A process that starts in here finds no main module to import, for `multiprocessing` would run its script again."""
+    """A process that starts in here finds no main module: `multiprocessing` would have it run the script again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
