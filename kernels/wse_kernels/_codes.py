@@ -109,20 +109,20 @@ def _unpack_int4_compiled(
         def body(inner: Any, a: list[Any]) -> None:
             out, code, group, scale, count, width, k_index, wanted = a
             odd = inner.and_(k_index, ir.Constant(WORD, 1))
-            left = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
+            shift = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
             with cgutils.for_range(inner, count, intp=WORD) as rows:
                 first = inner.mul(rows.index, width)
                 with cgutils.for_range(inner, width, intp=WORD) as lane:
                     place = inner.add(first, lane.index)
-                    nibble = inner.shl(inner.load(inner.gep(code, [place])), left)
+                    nibble = inner.shl(inner.load(inner.gep(code, [place])), shift)
                     value = _int8_ir(inner, inner.ashr(nibble, ir.Constant(BYTE, 4)))
                     factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(scale, [place])))
                     new = narrow_ir(inner, act.dtype, inner.fmul(value, factor))
-                    mine = inner.icmp_unsigned(
+                    in_group = inner.icmp_unsigned(
                         "==", inner.load(inner.gep(group, [lane.index])), inner.trunc(wanted, BYTE)
                     )
                     old = inner.load(inner.gep(out, [place]))
-                    inner.store(inner.select(mine, new, old), inner.gep(out, [place]))
+                    inner.store(inner.select(in_group, new, old), inner.gep(out, [place]))
 
         name = f"wse_unpack_int4_{act.dtype}_{wgt.dtype}"
         function = _function(builder.module, name, [acts, codes, groups, scales], 4, body)

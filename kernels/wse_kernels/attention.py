@@ -179,7 +179,7 @@ def attention_online(
     block, block_row, act, acc, f32, ctl,
     scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, window, chunk, round, ring,
 ):  # fmt: skip
-    """One block of the ring: fold scores[M, H, T] and values v[T, Hk, F] into running maxima, sums and outputs.
+    """Fold one block of the ring, scores[M, H, T] and values v[T, Hk, F], into running maxima, sums and outputs.
 
     The block is the cache of the row that stands ``round`` places behind on the interleaved ring of ``ring`` rows; its
     entries lie from slot 0 on. Running are maxima[M, H], sums[M, H] and out[M, H, F], in three steps for each token and

@@ -54,7 +54,7 @@ TIMING = _kernels(wavelet)
 
 
 class Compiled(NamedTuple):
-    """One kernel, compiled lazily by numba at its first call for each combination of element types."""
+    """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types."""
 
     serial: Callable[..., None]
     parallel: Callable[..., None]

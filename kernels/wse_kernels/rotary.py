@@ -1,4 +1,4 @@
-"""What positions do to queries and keys: rotation out of the projection's accumulators or in place, and scaling."""
+"""Positions in queries and keys: rotation out of the projection's accumulators or in place, and scaling."""
 
 from __future__ import annotations
 

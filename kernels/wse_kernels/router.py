@@ -23,8 +23,8 @@ def router_place(block, block_col, acc, x, out, M, n, E):
             for lane in range(lanes):
                 local = e - (block_col + lane) * n
                 like = acc[block, out + m * E + e, lane]
-                here = local >= 0 and local < n
-                value = widen(acc[block, x + m * n + local, lane]) if here else np.float32(0.0)
+                in_column = local >= 0 and local < n
+                value = widen(acc[block, x + m * n + local, lane]) if in_column else np.float32(0.0)
                 acc[block, out + m * E + e, lane] = narrow(value, like)
 
 
@@ -79,11 +79,11 @@ def router_limit(block, f32, x, out, M, E, groups, kept, best):
                         second = value
                 f32[block, best + g, lane] = first + second if size > 1 else first
             for g in range(groups):
-                mine = f32[block, best + g, lane]
+                own = f32[block, best + g, lane]
                 better = 0
                 for other in range(groups):
                     value = f32[block, best + other, lane]
-                    if value > mine or (value == mine and other < g):
+                    if value > own or (value == own and other < g):
                         better += 1
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
                     f32[block, out + e, lane] = f32[block, x + e, lane] if better < kept else LOWEST

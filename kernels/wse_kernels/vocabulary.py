@@ -20,10 +20,10 @@ def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
         for lane in range(lanes):
             column = block_col + lane
             local = np.int64(f32[block, ids + m, lane]) - column * V
-            here = local >= 0 and local < V
+            in_column = local >= 0 and local < V
             for k in range(K):
                 like = acc[block, out + m * K + k, lane]
-                value = widen(wgt[block, table + local * K + k, lane]) if here else np.float32(0.0)
+                value = widen(wgt[block, table + local * K + k, lane]) if in_column else np.float32(0.0)
                 acc[block, out + m * K + k, lane] = narrow(value, like)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.isa.instructions import kernel_named
-from wse_kernels.oracle import compute, elementwise, experts, latent, norm, quantised
+from wse_kernels.oracle import attention, elementwise, products, router
 from wse_kernels.oracle.memory import Sram
 
 Array = npt.NDArray[Any]
@@ -37,7 +37,7 @@ MOST_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
-ORACLES = {k: v for module in (compute, elementwise, experts, latent, norm, quantised) for k, v in vars(module).items()}
+ORACLES = {k: v for module in (attention, elementwise, products, router) for k, v in vars(module).items()}
 
 OPERAND_COUNT = 22
 GUARD_BYTES = 8
@@ -200,7 +200,7 @@ def run_oracle(case: Case) -> Array:
     memory, a = case.memory.copy(), case.a.copy()
     a[2] = -1
     sram = Sram(memory, activation=case.types[0], weight=case.types[0], accumulator=case.types[1])
-    ORACLES[case.kernel](sram, case.ctl, a)
+    sram.run(ORACLES[case.kernel], case.ctl, a)
     return memory
 
 

@@ -1,4 +1,4 @@
-"""What the kernels' source text promises: one import of numba, files apart, oracles and operands of the same names."""
+"""Rules of the kernels' source text: one import of numba, files that stand alone, oracles and operands of one name."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
+from tests.kernels.helpers import ORACLES
 from wse.isa.activation import ACTIVATIONS
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import FIRST_OPERAND, VIEWS
 from wse.number_formats import CODINGS
 from wse_kernels import _blocks, _codes, activation, attention, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
-from wse_kernels.oracle import compute
 from wse_kernels.oracle import elementwise as elementwise_oracle
-from wse_kernels.oracle import experts as experts_oracle
-from wse_kernels.oracle import latent as latent_oracle
-from wse_kernels.oracle import norm as norm_oracle
-from wse_kernels.oracle import quantised as quantised_oracle
+from wse_kernels.oracle import memory, products
 from wse_kernels.oracle import transfers as transfer_oracle
 from wse_kernels.oracle import wavelet as wavelet_oracle
 from wse_mappings.cuts import cache_balance
@@ -55,16 +52,6 @@ def imported(path: Path) -> set[str]:
 
 FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
 KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith("_")}
-ORACLE_FILES = (
-    compute,
-    elementwise_oracle,
-    experts_oracle,
-    latent_oracle,
-    norm_oracle,
-    quantised_oracle,
-    transfer_oracle,
-)
-ORACLES = {name: node for module in ORACLE_FILES for name, node in functions(Path(module.__file__)).items()}
 
 
 def subscripts(name: str, array: str) -> list[ast.expr]:
@@ -92,7 +79,7 @@ def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "oracle").glob("*.py")), ids=lambda p: p.name)
 def test_oracles_are_numpy_only(path: Path) -> None:
-    standard = {"__future__", "collections.abc", "dataclasses", "math", "typing"}
+    standard = {"__future__", "collections.abc", "dataclasses", "inspect", "math", "typing"}
     assert imported(path) <= standard | {"numpy", "numpy.typing", "wse_kernels.oracle.memory"}
 
 
@@ -106,12 +93,16 @@ def test_a_kernel_has_the_operands_and_views_of_its_record_and_an_oracle(name: s
     assert _blocks.operands_of(COMPUTE[name]) == tuple(record.views)
     assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}
     assert ("ctl" in taken) == record.counters
-    assert parameters(ORACLES[name]) == ["pes", "ctl", "a"]
+    assert [*inspect.signature(ORACLES[name]).parameters] == [
+        "pe",
+        *(["ctl"] if record.counters else []),
+        *record.views,
+    ]
 
 
 def test_kernels_and_records_have_one_order() -> None:
     assert tuple(COMPUTE) == tuple(CODES)
-    assert _blocks.FIRST_OPERAND == FIRST_OPERAND
+    assert _blocks.FIRST_OPERAND == memory.FIRST_OPERAND == FIRST_OPERAND
 
 
 @pytest.mark.parametrize("name", TRANSFER)
@@ -119,7 +110,8 @@ def test_transfer_oracles_take_memory_and_element_type_for_a_view(name: str) -> 
     taken = parameters(KERNELS[name])
     views = [p for p in taken if p.endswith("view")]
     memories = [p.replace("view", "memory").removeprefix("_") for p in views]
-    assert parameters(ORACLES[name]) == [*memories, "element", *(p for p in taken if p not in views)]
+    oracle_parameters = [*inspect.signature(getattr(transfer_oracle, name)).parameters]
+    assert oracle_parameters == [*memories, "element", *(p for p in taken if p not in views)]
 
 
 @pytest.mark.parametrize("name", TIMING)
@@ -177,8 +169,8 @@ def test_arrivals_have_one_numbering() -> None:
     assert {arrival.name: arrival.value for arrival in Arrival} == {
         arrival.name: getattr(transfers, arrival.name) for arrival in Arrival
     }
-    told = [transfer_oracle.MULTICAST, transfer_oracle.KEEP, transfer_oracle.DROP]
-    assert told == [Arrival.MULTICAST, Arrival.KEEP, Arrival.DROP]
+    oracle_numbers = [transfer_oracle.MULTICAST, transfer_oracle.KEEP, transfer_oracle.DROP]
+    assert oracle_numbers == [Arrival.MULTICAST, Arrival.KEEP, Arrival.DROP]
 
 
 def test_activation_functions_have_one_numbering() -> None:
@@ -193,6 +185,7 @@ def test_codings_have_one_numbering() -> None:
     """The oracle and the cycle model count them as the compiler does."""
     assert list(CODINGS) == ["int8", "fp8", "int4"]
     assert [list(CODINGS).index(name) for name in ("int8", "fp8", "int4")] == [_codes.INT8, _codes.FP8, _codes.INT4]
+    assert [products.INT8, products.FP8, products.INT4] == [_codes.INT8, _codes.FP8, _codes.INT4]
 
 
 def test_the_rounding_rules_are_written_down() -> None:

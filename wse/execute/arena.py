@@ -41,7 +41,7 @@ class Arena:
         self.links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
-        """All of it as ``[block, element, lane]`` in the storage type of ``element_type``."""
+        """The whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
@@ -69,16 +69,16 @@ class Arena:
         rows, cols, outer, inner = values.shape
         stored = values.astype(number_type(element_type), copy=False).view(STORAGE[element_type])
         view = self.view(element_type).reshape(self.rows, self.blocks_per_row, -1, self.lanes)
-        here = view[first_row : first_row + rows, :, address : address + outer * inner]
+        written = view[first_row : first_row + rows, :, address : address + outer * inner]
         last_col = first_col + cols
         for block in range(first_col // self.lanes, -(-last_col // self.lanes)):
             begin, end = max(first_col, block * self.lanes), min(last_col, (block + 1) * self.lanes)
             lanes = slice(begin - block * self.lanes, end - block * self.lanes)
-            place = here[:, block, :, lanes].reshape(rows, outer, inner, end - begin)  # a view
+            place = written[:, block, :, lanes].reshape(rows, outer, inner, end - begin)  # a view
             place[...] = stored[:, begin - first_col : end - first_col].transpose(0, 2, 3, 1)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Where byte ``byte`` of a PE's SRAM stands in ``memory`` when an element of that size covers it."""
+        """The index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""
         block = row * self.blocks_per_row + col // self.lanes
         element, inside = divmod(byte - self.base_byte, element_bytes)
         index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes

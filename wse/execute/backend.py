@@ -32,7 +32,7 @@ class Backend(Protocol):
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """By layer, int64 ``[experts]``: how many tokens of the last phase chose each expert."""
+        """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
 
     def cache_slots(self, user: int) -> int:
         """Cache slots that a user has in use on the fullest row."""

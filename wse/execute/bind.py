@@ -1,4 +1,4 @@
-"""One phase turned into a list of calls with their arguments made, so that a token runs without look-ups.
+"""Binding: a phase becomes a list of calls with their arguments, so that a token runs without look-ups.
 
 The list depends on how many cache slots are in use; a new one is made when that number grows.
 """

@@ -89,7 +89,7 @@ class Engine:
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """By layer, int64 ``[experts]``: how many tokens of the last phase chose each expert."""
+        """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
         return self.routing.pairs
 
     def cache_slots(self, user: int) -> int:
@@ -134,8 +134,8 @@ class Engine:
                 function, arguments = call
                 types = tuple(getattr(a, "dtype", None) for a in arguments)
                 distinct.setdefault((function, *types), call)
-        for done, (function, arguments) in enumerate(distinct.values()):
-            report(done, len(distinct), getattr(function, "__name__", ""))
+        for ready, (function, arguments) in enumerate(distinct.values()):
+            report(ready, len(distinct), getattr(function, "__name__", ""))
             make_ready(function, arguments)
         report(len(distinct), len(distinct), "")
 
@@ -145,8 +145,8 @@ class Engine:
         for stage, arena in zip(self.program.stages, self.arenas, strict=True):
             r = stage.rect
             for i, wafer in enumerate(stage.wafers):
-                here = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
-                total[wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += here
+                words = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
+                total[wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
         return total
 
     @staticmethod

@@ -74,19 +74,19 @@ class Moves:
 
     def _translation(self, transfer: Transfer, messages: Translation) -> Call:
         """Kernel ``hand_over``; it counts words on a mesh alone."""
-        here, there = transfer.site.placed, self._program.stages[messages.target_stage]
+        source, target = transfer.site.placed, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
         blocks = self._arenas[transfer.site.stage].blocks_per_row
         operands = np.array(
             [
                 *(transfer.site.rows, blocks, blocks, transfer.source, transfer.target, transfer.elements),
                 *(messages.source_col, messages.target_col, messages.cols),
-                *(transfer.words if on_mesh else 0, here.rect.row, here.rect.col, there.rect.row, there.rect.col),
+                *(transfer.words if on_mesh else 0, source.rect.row, source.rect.col, target.rect.row, target.rect.col),
             ],
             np.int64,
         )
         target_view = self._views[messages.target_stage][transfer.site.view]
-        arguments = (self._view(transfer), target_view, self._streams.links[here.wafer], operands)
+        arguments = (self._view(transfer), target_view, self._streams.links[source.wafer], operands)
         return launch("hand_over", 0), arguments
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:

@@ -1,4 +1,4 @@
-"""Where ops leave what they make: addresses in the steps of a Program, and which PEs hold which features.
+"""Places of ops' outputs: addresses in the steps of a Program, and which PEs hold which features.
 
 The cuts are those of the Program's own tiles, and of hidden vectors and logits those that
 `wse.compiler.passes.shard` makes.
@@ -51,7 +51,7 @@ READABLE: Final = frozenset(_MADE_BY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Where a stretch of what an op makes is.
+    """The place of a stretch of an op's output.
 
     Attributes:
         after: The step after which it is there.
@@ -78,7 +78,7 @@ def at_the_end(op: Op) -> bool:
 
 
 def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
-    """The shape of what an op makes of one token."""
+    """The shape of an op's output for one token."""
     match op.kind:
         case "qkv":
             return spec.head_count + 2 * spec.kv_head_count, spec.head_size
@@ -97,17 +97,17 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: int) -> list[Part]:
-    """The parts of what an op makes in the steps that it has in a phase."""
+    """The parts of an op's output in the steps that it has in a phase."""
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
-    made = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
-    kernel, stage = KERNELS[phase.steps.code[made]], int(phase.steps.stage[made])
-    address, views = kernel.named(_operands(phase, made, slots)), kernel.views
+    step = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
+    kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
+    address, views = kernel.named(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
         Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
-        for name, cut in zip(kernels[int(phase.steps.code[made])], cuts, strict=True)
+        for name, cut in zip(kernels[int(phase.steps.code[step])], cuts, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What ops make, read from the SRAM of PEs as each of them ends, and put together as a whole tensor.
+"""Outputs of ops, read from the SRAM of PEs as each of them ends, and put together as whole tensors.
 
 Nothing is worked out again. What all rows or all columns hold alike is read from one of them; logits, of which only a
 chunk of the vocabulary is on the wafer at a time, are read chunk by chunk.
@@ -49,7 +49,7 @@ class Outputs:
         self._ops = {index: graph[index] for index in ops}
 
     def calls(self, phase: Phase, slots: int) -> dict[int, list[Call]]:
-        """What is to be called after which step of a phase."""
+        """Calls that read outputs, by the step of a phase after which they are made."""
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
@@ -64,7 +64,7 @@ class Outputs:
             values = np.zeros((tokens, math.prod(shape[1:])), np.float16 if element_type == "float16" else np.float32)
             for part in parts:
                 calls[part.after].append((self._read, (part, shares, values)))
-            calls[max(part.after for part in parts)].append((self._tell, (index, values.reshape(shape))))
+            calls[max(part.after for part in parts)].append((self._report, (index, values.reshape(shape))))
         return calls
 
     def _read(self, part: Part, shares: I32 | None, values: Values) -> None:
@@ -81,5 +81,5 @@ class Outputs:
         real = part.cut >= 0
         values[:, part.cut[real]] = by_token[:, real]
 
-    def _tell(self, op: int, values: Values) -> None:
+    def _report(self, op: int, values: Values) -> None:
         self._hear(op, values.copy())  # the next pass reads into the same

@@ -37,7 +37,7 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
         return tensor
     scale_type = number_type(program.element_type("wgt"))
 
-    def found(name: str) -> Source:
+    def coded(name: str) -> Source:
         if name == GROUP_NUMBERS:
             return np.arange(MOST_GROUPS, dtype=np.uint8)
         whole = name.rpartition(".")[0]
@@ -46,7 +46,7 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
             return tensor(name)
         return _Part(whole, tensor(whole), coding, scale_type, read, wanted.index(name))
 
-    return found
+    return coded
 
 
 class _Part:
@@ -62,14 +62,14 @@ class _Part:
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         first, last, _ = rows.indices(self.shape[0])
-        made = np.empty((last - first, *self.shape[1:]), (np.dtype(np.uint8), self._scale_type)[self._part])
+        result = np.empty((last - first, *self.shape[1:]), (np.dtype(np.uint8), self._scale_type)[self._part])
         step = max(1, VALUES_AT_ONCE // max(1, self._source.shape[1]))
         for begin in range(first, last, step):
             end = min(begin + step, last)
             weights = self._read(self._name, self._source, (begin, end)).astype(np.float32, copy=False)
             both = quantise(self._name, weights, self._coding, self._scale_type)
-            made[begin - first : end - first] = both[self._part]
-        return made
+            result[begin - first : end - first] = both[self._part]
+        return result
 
 
 def packed(tile: Tile, codes: Tensor) -> Tensor:

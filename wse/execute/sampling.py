@@ -17,7 +17,7 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen; the defaults take the likeliest.
+    """The rule by which the next token is chosen; the defaults take the likeliest.
 
     Attributes:
         temperature: What logits are divided by before a draw; 0 takes the likeliest token instead.

@@ -16,7 +16,7 @@ from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]
 STRETCH_VALUES: Final = 1 << 19
-"""Values of a tensor that are read at a time, where the PEs that hold them can be told apart."""
+"""Values of a tensor that are read at a time, where the PEs that hold them differ."""
 
 
 class Source(Protocol):
@@ -49,9 +49,11 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
     if count == 1 or len(axes) > 1 or axes == {SKEWED}:
         return [whole]
     across = axes == {ROWS}
-    found = [Patch(0, rows, *cut) if across else Patch(*cut, 0, cols) for cut in _cuts(cols if across else rows, count)]
-    read = sum(last - first for patch in found for first, last in [row_range(parts[0], patch)])
-    return found if read <= 2 * sources[0].shape[0] else [whole]
+    cut_patches = [
+        Patch(0, rows, *cut) if across else Patch(*cut, 0, cols) for cut in _cuts(cols if across else rows, count)
+    ]
+    read = sum(last - first for patch in cut_patches for first, last in [row_range(parts[0], patch)])
+    return cut_patches if read <= 2 * sources[0].shape[0] else [whole]
 
 
 def strips(patch: Patch, tile: Tile) -> list[Patch]:
@@ -81,8 +83,8 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
         index = _inner_of_patch(part, patch)
     else:
         index = _of_patch(part.outer, part.outer_axis, patch)
-    held = index[index >= 0]
-    return (int(held.min()), int(held.max()) + 1) if held.size else (0, 0)
+    real = index[index >= 0]
+    return (int(real.min()), int(real.max()) + 1) if real.size else (0, 0)
 
 
 def share(part: TilePart, values: Tensor, first: int, patch: Patch) -> Tensor:

@@ -36,23 +36,23 @@ def store_weights(
     Raises BadModel when a value is not finite, unless that is allowed, or is beyond float16 and that is the element
     type.
     """
-    made = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
-    made[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
+    constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
+    constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     tensor = with_codes(program, tensor, _Reader("float32", allow_nonfinite=allow_nonfinite).read)
     for tile in program.tiles:
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
         parts = [stretch for part in tile.parts for stretch in stretches(part)]
         names = [part.tensor for part in parts]
-        found: dict[str, Source] = {n: made[n] if n in made else tensor(n) for n in dict.fromkeys(names)}
-        sources = [found[name] for name in names]
+        by_name: dict[str, Source] = {n: constants[n] if n in constants else tensor(n) for n in dict.fromkeys(names)}
+        sources = [by_name[name] for name in names]
         for patch in patches(parts, sources, arena.rows, arena.cols):
             ranges = [row_range(part, patch) for part in parts]
-            held = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
+            stretches_read = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
             for strip in strips(patch, tile):
                 shares = [
                     share(part, values, first, strip)
-                    for part, values, (first, _) in zip(parts, held, ranges, strict=True)
+                    for part, values, (first, _) in zip(parts, stretches_read, ranges, strict=True)
                 ]
                 whole = packed(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
                 arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)

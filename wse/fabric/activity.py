@@ -1,4 +1,4 @@
-"""What all PEs do in a run of a phase, counted: multiply-adds, bytes of weights and cache read, vector operations.
+"""Work of all PEs in a run of a phase: multiply-adds, bytes of weights and cache read, vector operations.
 
 Only kernels are counted, not the operations inside of collectives, so an energy that follows from it is one from below.
 """
@@ -22,7 +22,7 @@ from wse.program.steps import I64, Kind
 
 
 class Counts(NamedTuple):
-    """Over all PEs."""
+    """Counts of one run of a phase, summed over all PEs."""
 
     macs: float = 0.0
     read_bytes: float = 0.0

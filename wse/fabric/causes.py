@@ -33,7 +33,7 @@ class Cycles(NamedTuple):
         crossing: float = 0.0,
         host: float = 0.0,
     ) -> Cycles:
-        """With cycles added under the named causes."""
+        """Return these cycles with others added under the named causes."""
         return Cycles(
             self.total + (hops + relays + compute + launch + crossing + host),
             self.hops + hops,
@@ -45,16 +45,16 @@ class Cycles(NamedTuple):
         )
 
     def whole(self) -> Cycles:
-        """Every cause rounded up to whole cycles."""
+        """Round the cycles of every cause up to whole ones."""
         values = {cause: float(math.ceil(getattr(self, cause) - 1e-9)) for cause in CAUSES}
         return Cycles(total=sum(values.values()), **values)
 
     def times(self, count: float) -> Cycles:
-        """``count`` of these one after another."""
+        """Return the cycles of ``count`` such stretches one after another."""
         return Cycles(*(value * count for value in self))
 
     def then(self, other: Cycles) -> Cycles:
-        """These and then ``other``."""
+        """Return the cycles of this stretch and then of ``other``."""
         return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
 
 

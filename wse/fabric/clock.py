@@ -35,7 +35,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
-        """Those of a run; ``in_layers`` tells which ops are in layers."""
+        """Sum the cost of one run; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
         crossed = Counter[tuple[int, int]]()
         for step, all_pairs in crossings_of(program, phase):
             pairs = cost.crossed.get(step, all_pairs)
@@ -78,7 +78,7 @@ class PhaseTotals:
         return np.concatenate([NOTHING, *parts])
 
     def busiest_links(self) -> list[Link]:
-        """Of each wafer and direction that is loaded unlike others the busiest link, found without a map of all.
+        """The busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
 
         A plane is a wafer times four and a direction.
         """
@@ -87,7 +87,7 @@ class PhaseTotals:
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
-        """Count some more runs of a phase, which cost the same; ``in_layers`` tells which ops are in layers."""
+        """Count some runs of a phase that cost the same; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
         if self._last is None or self._last.cost is not cost:
             self._last = _Sums.of(program, phase, in_layers, cost)
         last = self._last
@@ -104,7 +104,7 @@ class PhaseTotals:
         self._add_links(last.shifts, cost.shifts, runs)
 
     def add_moved(self, moved: Moved) -> None:
-        """Count what moves besides."""
+        """Count traffic that no cost has, that of cache shifts."""
         self.words += moved.words
         self.hops += moved.hops
         self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)

@@ -31,7 +31,7 @@ EVEN: Final[Pairs] = {}
 
 
 class _Cost(NamedTuple):
-    """What one step costs."""
+    """Cycles of one step, and its contention as in PhaseCost."""
 
     cycles: Cycles
     contention_cycles: float = 0.0
@@ -47,7 +47,7 @@ class _Kind(NamedTuple):
     steps: list[int]
 
     def rectangles(self) -> I64:
-        """Those of all of them."""
+        """The links that carry words of all these steps, as in PhaseCost."""
         if self.moved is None:
             return NOTHING
         rectangles = self.moved.rectangles.copy()

@@ -18,7 +18,7 @@ F64 = npt.NDArray[np.float64]
 
 
 class GroupCost(NamedTuple):
-    """What a group adds to its phase: one row for each of its steps.
+    """The cost that a group adds to its phase, one row for each of its steps.
 
     by_cause: float64 ``[steps, causes]``, contention: float64 ``[steps]``, streams: int64 ``[steps]``, all as in
     ``phase_cost.PhaseCost``; first_turn: float64 ``[steps]``: cycles of its first turn, at its first step.
@@ -31,7 +31,7 @@ class GroupCost(NamedTuple):
 
 
 def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first: I64) -> GroupCost:
-    """That of all groups of a phase, ``first`` ``[groups]`` being their first steps, one after another.
+    """Compute the cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here.

@@ -95,8 +95,8 @@ class Fabric:
         for slots, rows in passing_by_slots.items():
             moved = Moved(0, 0, 0, NOTHING)
             if any(rows) and len(steps):
-                each, which, rectangles = self._shifted(phase, steps, slots, rows)
-                words, hops = each[which].sum(axis=0).tolist()
+                by_class, which, rectangles = self._shifted(phase, steps, slots, rows)
+                words, hops = by_class[which].sum(axis=0).tolist()
                 moved = Moved(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shifted=moved))
@@ -113,7 +113,7 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """What the cost of a decoded token of each user depends on, which joins so many tokens in the user's cache."""
+        """The use of caches that the cost of a decoded token of each user depends on, after ``lengths`` tokens."""
         rows = self.program.stages[0].rect.rows
         passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
         return CacheBalance.slots_after(max(lengths) + 1, rows), passing
@@ -150,7 +150,7 @@ class Fabric:
         """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
         kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
         moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
-        return np.array([each[:2] for each in moved], np.int64), which, _of_all(moved, counts)
+        return np.array([(m.words, m.hops) for m in moved], np.int64), which, _of_all(moved, counts)
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
         classes = self.shape_classes(phase)
@@ -186,14 +186,14 @@ class Fabric:
         kinds, which = np.unique(classes[counted], return_inverse=True)
         moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
-        totals[:, counted] = np.array([each[:3] for each in moved], np.int64)[which].T
+        totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64)[which].T
         words, hops, payload = totals
         counts = np.zeros((len(kinds), len(self._corners)), np.int64)
         np.add.at(counts, (which, phase.steps.stage[counted]), 1)
         placed = [
-            self._placed(each.rectangles, int(phase.steps.stage[step]), times)
-            for step, each, times in zip(kinds.tolist(), moved, counts, strict=True)
-            if len(each.rectangles)
+            self._placed(of_class.rectangles, int(phase.steps.stage[step]), times)
+            for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
+            if len(of_class.rectangles)
         ]
         return words, hops, payload, np.concatenate([NOTHING, *placed])
 
@@ -210,12 +210,12 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     steps = np.arange(len(phase.steps))
     of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
     of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
-    before, turned = (np.append(0.0, each.cumsum())[:-1] for each in (cost.by_cause.sum(axis=1), cost.first_turn))
+    before, turned = (np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn))
     return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
 
 
 def _of_all(moved: list[Moved], counts: I64) -> I64:
     """The rectangles of steps, each of them as often as it occurs."""
-    for each, times in zip(moved, counts, strict=True):
-        each.rectangles[:, WORDS] *= times
-    return np.concatenate([each.rectangles for each in moved])
+    for of_class, times in zip(moved, counts, strict=True):
+        of_class.rectangles[:, WORDS] *= times
+    return np.concatenate([of_class.rectangles for of_class in moved])

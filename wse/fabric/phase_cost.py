@@ -1,4 +1,4 @@
-"""PhaseCost: what the fabric model says of one run of a phase, step by step."""
+"""PhaseCost: the fabric model's answer for one run of a phase."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class CostClass(NamedTuple):
-    """What the cost of a run depends on, but for cache shifts and the choice of experts: runs of one class share it.
+    """The key of a run's cost, cache shifts and the choice of experts left out: runs of one class share the cost.
 
     steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use.
     """
@@ -32,7 +32,7 @@ class CostClass(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseCost:
-    """One run of a phase.
+    """The cost of one run of a phase, step by step.
 
     Attributes:
         cost_class: What ``rectangles``, and where no expert was chosen the cycles, follow from.

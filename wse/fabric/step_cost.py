@@ -23,8 +23,8 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 
 class StepCosts:
-    """What steps cost alone. A step by itself is a task of its own; a group that runs together is started and awaited
-    at one cost, ``transfer_sync_cycles``, which holds the way of a word from a neighbour too."""
+    """Cycles of single steps. A step by itself is a task of its own; an overlap group is started and awaited at one
+    cost, ``transfer_sync_cycles``, which holds the way of a word from a neighbour too."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
         self.program, self.wafer, self.software = program, wafer, software

@@ -29,7 +29,7 @@ ACTIVATION: Final = (
         name="activate",
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
-            act("out", "M n", made=True),
+            act("out", "M n", output=True),
             *numbers("M n function gated"),
         ),
         work=lambda M, n: M * n,

@@ -51,7 +51,7 @@ def _max(name: str, entries: str) -> Kernel:
     """The largest visible score of a head; ``entries`` are the numbers that say which entries the scores are with."""
     return Kernel(
         name=name,
-        operands=(acc("scores", "M H T"), f32("out", "M H", made=True), *numbers(f"M H T scale_pico {entries}")),
+        operands=(acc("scores", "M H T"), f32("out", "M H", output=True), *numbers(f"M H T scale_pico {entries}")),
         work=_scores,
         cycles=_max_cycles,
         counters=True,
@@ -65,8 +65,8 @@ def _exp(name: str, entries: str) -> Kernel:
         operands=(
             acc("scores", "M H T"),
             f32("maxima", "M H"),
-            act("out", "M H T", made=True),
-            f32("sums", "M H", made=True),
+            act("out", "M H T", output=True),
+            f32("sums", "M H", output=True),
             *numbers(f"M H T scale_pico {entries}"),
         ),
         work=_scores,
@@ -94,7 +94,7 @@ ATTENTION: Final = (
         operands=(
             act("q", "M Hk share F"),
             act("k", "capacity Hk F"),
-            acc("out", "M Hk share T", made=True),
+            acc("out", "M Hk share T", output=True),
             *numbers("M Hk share F T capacity add"),
         ),
         work=_products,
@@ -112,7 +112,7 @@ ATTENTION: Final = (
         operands=(
             act("p", "M Hk share T"),
             act("v", "capacity Hk F"),
-            acc("out", "M Hk share F", made=True),
+            acc("out", "M Hk share F", output=True),
             *numbers("M Hk share F T capacity"),
         ),
         work=_products,
@@ -126,9 +126,9 @@ ATTENTION: Final = (
         operands=(
             acc("scores", "M Hk share T"),
             act("v", "T Hk F"),
-            f32("maxima", "M Hk share", made=True),
-            f32("sums", "M Hk share", made=True),
-            acc("out", "M Hk share F", made=True),
+            f32("maxima", "M Hk share", output=True),
+            f32("sums", "M Hk share", output=True),
+            acc("out", "M Hk share F", output=True),
             *numbers("M Hk share F T scale_pico window chunk round ring"),
         ),
         work=_products,
@@ -145,7 +145,7 @@ ATTENTION: Final = (
     ),
     Kernel(
         name="attention_finish",
-        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", made=True), *numbers("M H F")),
+        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True), *numbers("M H F")),
         work=lambda M, H, F: M * H * F,
         cycles=lambda c, M, H, F: M * H * (c.loop + c.function + c.vector(F, c.convert)),
     ),

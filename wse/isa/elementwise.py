@@ -39,14 +39,14 @@ ELEMENTWISE: Final = (
     ),
     Kernel(
         name="store",
-        operands=(act("out", "n", made=True), acc("x", "n"), *numbers("n")),
+        operands=(act("out", "n", output=True), acc("x", "n"), *numbers("n")),
         work=_elements,
         cycles=lambda c, n: c.vector(n, c.convert),
     ),
     Kernel(
         name="store_part",
         operands=(
-            act("out", "M n", made=True),
+            act("out", "M n", output=True),
             acc("x", lambda M, n, stride: (M - 1) * stride + n),
             *numbers("M n stride"),
         ),
@@ -55,13 +55,13 @@ ELEMENTWISE: Final = (
     ),
     Kernel(
         name="copy",
-        operands=(act("out", "n", made=True), act("x", "n"), *numbers("n")),
+        operands=(act("out", "n", output=True), act("x", "n"), *numbers("n")),
         work=_elements,
         cycles=lambda c, n: c.vector(n, c.act),
     ),
     Kernel(
         name="copy_weights",
-        operands=(wgt("out", "n", made=True), wgt("x", "n"), *numbers("n")),
+        operands=(wgt("out", "n", output=True), wgt("x", "n"), *numbers("n")),
         work=_elements,
         cycles=lambda c, n: c.vector(n, c.act),
     ),

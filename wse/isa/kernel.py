@@ -24,7 +24,7 @@ def _none(*_: object) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """One compute kernel of the PEs.
+    """A compute kernel of the PEs.
 
     Attributes:
         name: Its name, that of the function in ``wse_kernels`` and of the oracle.
@@ -60,9 +60,9 @@ class Kernel:
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
-    def made(self) -> frozenset[int]:
-        """Indices of the operands that the kernel makes anew."""
-        return frozenset(self.index[operand.name] for operand in self.operands if operand.made)
+    def outputs(self) -> frozenset[int]:
+        """Indices of the operands that the kernel writes anew."""
+        return frozenset(self.index[operand.name] for operand in self.operands if operand.output)
 
     @cached_property
     def addresses(self) -> tuple[int, ...]:

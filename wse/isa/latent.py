@@ -28,7 +28,7 @@ def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 LATENT: Final = (
     Kernel(
         name="place_heads",
-        operands=(acc("x", "M Hl n"), f32("heads", "Hl"), acc("out", "M H n", made=True), *numbers("M H Hl n")),
+        operands=(acc("x", "M Hl n"), f32("heads", "Hl"), acc("out", "M H n", output=True), *numbers("M H Hl n")),
         work=_placed,
         cycles=_place_heads_cycles,
     ),
@@ -39,7 +39,7 @@ LATENT: Final = (
             f32("heads", "Hl"),
             f32("first", ""),
             f32("wanted", "n"),
-            acc("out", "M H n", made=True),
+            acc("out", "M H n", output=True),
             *numbers("M H Hl K n stride"),
         ),
         work=_placed,
@@ -47,13 +47,13 @@ LATENT: Final = (
     ),
     Kernel(
         name="pick_heads",
-        operands=(act("x", "M H n"), f32("heads", "Hl"), act("out", "Hl M n", made=True), *numbers("M H Hl n")),
+        operands=(act("x", "M H n"), f32("heads", "Hl"), act("out", "Hl M n", output=True), *numbers("M H Hl n")),
         work=lambda M, Hl, n: M * Hl * n,
         cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.vector(n, c.act)),
     ),
     Kernel(
         name="turn_block",
-        operands=(act("x", "M K"), acc("out", "M N", made=True), *numbers("M K N to_rows")),
+        operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N to_rows")),
         work=lambda M, N: M * N,
         cycles=lambda c, M, N: c.vector(M * N, c.acc) + M * (c.loop + c.vector(N, c.convert)),
     ),

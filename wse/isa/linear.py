@@ -36,7 +36,7 @@ LINEAR: Final = (
         operands=(
             act("x", "M K"),
             wgt("w", _right),
-            acc("out", _out, made=True),
+            acc("out", _out, output=True),
             *numbers("M K N k_stride n_stride out_stride add"),
         ),
         work=_products,
@@ -49,7 +49,7 @@ LINEAR: Final = (
         operands=(
             act("x", "M K"),
             act("w", _right),
-            acc("out", _out, made=True),
+            acc("out", _out, output=True),
             *numbers("M K N k_stride n_stride out_stride add"),
         ),
         work=_products,
@@ -59,7 +59,7 @@ LINEAR: Final = (
     ),
     Kernel(
         name="gemv",
-        operands=(act("x", "K"), wgt("w", _right), acc("out", "N", made=True), *numbers("K N k_stride n_stride")),
+        operands=(act("x", "K"), wgt("w", _right), acc("out", "N", output=True), *numbers("K N k_stride n_stride")),
         work=lambda K, N: K * N,
         macs=lambda K, N: K * N,
         read_bytes=lambda b, K, N: K * N * b["wgt"],

@@ -21,7 +21,7 @@ def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
 NORM: Final = (
     Kernel(
         name="sum_squares",
-        operands=(act("x", "M K"), f32("sums", "M", made=True), *numbers("M K")),
+        operands=(act("x", "M K"), f32("sums", "M", output=True), *numbers("M K")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
     ),
@@ -31,7 +31,7 @@ NORM: Final = (
             act("x", "M K"),
             f32("sums", "M"),
             wgt("gain", "K"),
-            act("out", "M K", made=True),
+            act("out", "M K", output=True),
             *numbers("M K size eps_atto offset"),
         ),
         work=_features,
@@ -45,7 +45,7 @@ NORM: Final = (
     ),
     Kernel(
         name="moments",
-        operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, made=True), *numbers("M K")),
+        operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, output=True), *numbers("M K")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32)),
     ),
@@ -56,7 +56,7 @@ NORM: Final = (
             f32("sums", lambda M: 2 * M),
             wgt("gain", "K"),
             wgt("bias", "K"),
-            act("out", "M K", made=True),
+            act("out", "M K", output=True),
             *numbers("M K size eps_atto offset"),
         ),
         work=_features,

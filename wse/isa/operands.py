@@ -1,8 +1,8 @@
 """Operands of compute kernels: an address in an element view of SRAM, or a whole number.
 
 ``act("x", "M K")`` is an address of activations ``[M, K]``, of which M and K are numbers among the same operands;
-``numbers("M K")`` are these. ``made=True`` marks what a kernel makes anew: at its first use by an op nothing of the
-operand's old value is read, unless the operand begins inside a buffer, whose beginning another step made.
+``numbers("M K")`` are these. ``output=True`` marks what a kernel writes anew: at its first use by an op nothing of the
+operand's old value is read, unless the operand begins inside a buffer, whose beginning another step wrote.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ ATTO: Final = 10**18
 
 
 class Operand(NamedTuple):
-    """One operand of a kernel.
+    """An operand of a kernel.
 
     Attributes:
         view: The view that it is an address in; empty for a number.
         name: Its name, by which kernels, lowering and costs refer to it.
         extent: Elements from the address on that the kernel may touch: names of numbers whose product it is, or a
             function whose parameters are such names; None where no operand says how many.
-        made: Whether the kernel makes what is there anew.
+        output: Whether the kernel writes what is there anew, and reads nothing of it.
     """
 
     view: str
     name: str
     extent: str | Callable[..., int] | None = None
-    made: bool = False
+    output: bool = False
 
 
 act: Final = partial(Operand, "act")

@@ -1,4 +1,4 @@
-"""What operations cost on one PE, by the vendor's SIMD table for the generation and the software profile."""
+"""Costs of operations on one PE, by the vendor's SIMD table for the generation and the software profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeCosts:
-    """What operations cost on one PE: elements a cycle by operation, cycles by scalar event."""
+    """Rates and costs of operations on one PE: elements a cycle by operation, cycles by scalar event."""
 
     mac: float  # activations times weights into accumulators
     square: float  # activations squared into float32

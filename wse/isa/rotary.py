@@ -1,4 +1,4 @@
-"""What positions do to queries and keys: rotation of a head's first R features, and scaling."""
+"""Positions in queries and keys: rotation of a head's first R features, and scaling."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ ROTARY: Final = (
         operands=(
             acc("x", _projected),
             f32("frequency", _pairs),
-            act("q", "M Hq F", made=True),
-            act("k", "M Hk F", made=True),
-            act("v", "M Hk F", made=True),
+            act("q", "M Hq F", output=True),
+            act("k", "M Hk F", output=True),
+            act("v", "M Hk F", output=True),
             *numbers("M Hq Hk F R multiplier_pico"),
         ),
         work=_queries,
@@ -63,9 +63,9 @@ ROTARY: Final = (
         name="split_heads",
         operands=(
             acc("x", _projected),
-            act("q", "M Hq F", made=True),
-            act("k", "M Hk F", made=True),
-            act("v", "M Hk F", made=True),
+            act("q", "M Hq F", output=True),
+            act("k", "M Hk F", output=True),
+            act("v", "M Hk F", output=True),
             *numbers("M Hq Hk F"),
         ),
         work=_queries,

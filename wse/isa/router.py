@@ -38,19 +38,19 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, divided: int) -> float:
 ROUTER: Final = (
     Kernel(
         name="router_place",
-        operands=(acc("x", "M n"), acc("out", "M E", made=True), *numbers("M n E")),
+        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E")),
         work=_scores,
         cycles=lambda c, M, n, E: c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
     ),
     Kernel(
         name="router_scores",
-        operands=(acc("x", "M E"), f32("out", "M E", made=True), *numbers("M E sigmoid")),
+        operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E sigmoid")),
         work=_scores,
         cycles=_scores_cycles,
     ),
     Kernel(
         name="router_correct",
-        operands=(f32("x", "M E"), f32("correction", "E"), f32("out", "M E", made=True), *numbers("M E")),
+        operands=(f32("x", "M E"), f32("correction", "E"), f32("out", "M E", output=True), *numbers("M E")),
         work=_scores,
         cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
     ),
@@ -58,9 +58,9 @@ ROUTER: Final = (
         name="router_limit",
         operands=(
             f32("x", "M E"),
-            f32("out", "M E", made=True),
+            f32("out", "M E", output=True),
             *numbers("M E groups kept"),
-            f32("best", "groups", made=True),
+            f32("best", "groups", output=True),
         ),
         work=_scores,
         cycles=_limit_cycles,
@@ -70,8 +70,8 @@ ROUTER: Final = (
         operands=(
             f32("choice", "M E"),
             f32("scores", "M E"),
-            f32("ids", "M A", made=True),
-            f32("weights", "M A", made=True),
+            f32("ids", "M A", output=True),
+            f32("weights", "M A", output=True),
             *numbers("M E A divided scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,

@@ -11,7 +11,7 @@ from wse.isa.pe_costs import PeCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacking:
-    """What turns codes that share 16-bit words into halves: vector operations, and elements of each kind a code."""
+    """The unpacking of codes that share 16-bit words to halves: vector operations, and elements of each kind a code."""
 
     operations: int
     shifts: float

@@ -20,7 +20,7 @@ def _row_cycles(c: PeCosts, M: int, K: int) -> float:
 VOCABULARY: Final = (
     Kernel(
         name="embedding_lookup",
-        operands=(f32("ids", "M"), wgt("table", "V K"), acc("out", "M K", made=True), *numbers("M K V")),
+        operands=(f32("ids", "M"), wgt("table", "V K"), acc("out", "M K", output=True), *numbers("M K V")),
         work=_features,
         cycles=_row_cycles,
     ),
@@ -39,7 +39,7 @@ VOCABULARY: Final = (
     ),
     Kernel(
         name="pair_indices",
-        operands=(f32("pairs", lambda n: 2 * n), f32("out", "n", made=True), *numbers("n")),
+        operands=(f32("pairs", lambda n: 2 * n), f32("out", "n", output=True), *numbers("n")),
         work=lambda n: n,
         cycles=lambda c, n: c.vector(n, c.f32),
     ),

@@ -19,8 +19,8 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     the order of sizes, so that all uses with ``free`` add up to the SRAM of a PE.
     """
     uses = dict.fromkeys(USES, 0)
-    here = _beside(program, stage)
-    buffers = sorted((b for b in program.buffers if b.stage in here), key=lambda b: -b.bytes)
+    sharing = _beside(program, stage)
+    buffers = sorted((b for b in program.buffers if b.stage in sharing), key=lambda b: -b.bytes)
     spans = np.array([(b.address, b.address + b.bytes) for b in buffers])
     edges = np.unique(spans)
     lengths, free = np.diff(edges), np.ones(len(edges) - 1, np.bool_)

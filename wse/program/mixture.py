@@ -12,7 +12,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """Where the experts of every layer that has any are.
+    """The columns that hold the experts of every layer that has any.
 
     Attributes:
         count: Experts of a layer.

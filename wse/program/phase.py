@@ -13,7 +13,7 @@ from wse.program.steps import Steps
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """One run through a sequence of steps.
+    """A run through a sequence of steps.
 
     Attributes:
         name: ``prefill`` or ``decode``.

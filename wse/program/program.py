@@ -80,7 +80,7 @@ class ColourUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TilePart:
-    """Where a stretch of a tile's values comes from.
+    """The source of a stretch of a tile's values.
 
     The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
     of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
@@ -134,7 +134,7 @@ class Tile:
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Those of the tensors on all PEs of a region of that shape that are no padding."""
+        """Elements on all PEs of a region of that shape that are no padding."""
         return sum(part.real_elements(rows, cols) for part in self.parts)
 
 
@@ -206,7 +206,7 @@ class Program:
 
     @property
     def decode(self) -> Phase:
-        """One generated token of each user."""
+        """The phase of one generated token of each user."""
         return self.phases[-1]
 
     @property
@@ -234,19 +234,19 @@ class Program:
     def used_bytes(self, stage: int) -> int:
         """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
         higher = [self.stages[i] for i in self.above(stage)]
-        return self.stages[stage].sram_top_byte + sum(each.sram_top_byte - each.sram_base_byte for each in higher)
+        return self.stages[stage].sram_top_byte + sum(other.sram_top_byte - other.sram_base_byte for other in higher)
 
     def cache_bytes(self) -> list[tuple[int, int]]:
-        """By stage: bytes of KV cache on a PE, and what caches may take there, which is those and all that is free."""
-        held = [0] * len(self.stages)
+        """KV cache on a PE by stage: its bytes, and those that caches may take, these and all that is free."""
+        cached = [0] * len(self.stages)
         for buffer in self.buffers:
-            held[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
-        return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(held)]
+            cached[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
+        return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(cached)]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
         """The wafers of a stage to which pairs of tokens and experts come: int64 ``[cols]`` pairs on each column."""
-        held = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
-        return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, held.tolist(), strict=True) if count)
+        pairs = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
+        return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)
 
     def element_type(self, view: str) -> str:
         """Element type of a view."""

@@ -34,7 +34,7 @@ HOST = -1
 
 
 class Kind(IntEnum):
-    """What a step is."""
+    """The two kinds of steps."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, in one of the ways of `wse.program.transfers.kinds`
@@ -112,7 +112,7 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def of_pairs(self, step: int, pairs: int) -> Steps:
-        """One step alone, as it is where the column has so many pairs of tokens and experts."""
+        """A sequence of one step alone, as it is where the column has so many pairs of tokens and experts."""
         one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **one, most_pairs=np.array([pairs], np.int64))

@@ -23,12 +23,12 @@ def components(count: int, pairs: I32) -> I32:
     root = np.arange(count, dtype=np.int32)
     one, other = pairs[:, 0], pairs[:, 1]
     while True:
-        here, there = root[one], root[other]
-        apart = here != there
-        if not apart.any():
+        low, high = root[one], root[other]
+        joined = low != high
+        if not joined.any():
             return root
-        one, other, here, there = one[apart], other[apart], here[apart], there[apart]
-        np.minimum.at(root, np.maximum(here, there), np.minimum(here, there))
+        one, other, low, high = one[joined], other[joined], low[joined], high[joined]
+        np.minimum.at(root, np.maximum(low, high), np.minimum(low, high))
         while True:
             above = root[root]
             if np.array_equal(above, root):

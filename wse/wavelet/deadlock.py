@@ -1,4 +1,4 @@
-"""Tells a finished machine from a deadlocked one, and names the PEs and colours that wait for each other."""
+"""Deadlocks: a machine that cannot go on is refused, with the PEs and colours that wait for each other."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def check_finished(machine: Machine, table: Tables) -> None:
 
 
 class _Waits:
-    """What each queue and thread waits for. Queues are their numbers, threads -1 - number."""
+    """The graph of queues and threads that wait for each other. Queues are their numbers, threads -1 - number."""
 
     def __init__(self, table: Tables) -> None:
         self.table = table
-        self.held = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
+        self.waiting_words = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
         self.feeders: dict[int, list[int]] = {}  # of an empty queue: what may yet send into it
         self.holders: dict[tuple[int, int], list[int]] = {}  # of a (PE, colour): queues that may release it
         for outputs, *row in table.routes.tolist():
@@ -61,7 +61,7 @@ class _Waits:
                     self.feeders.setdefault(int(table.ops[op, k.SEND]), []).append(-1 - thread)
 
     def of(self, node: int) -> list[int]:
-        """What ``node`` waits for."""
+        """The nodes that ``node`` waits for."""
         table = self.table
         if node < 0:
             op = table.ops[table.threads[-1 - node, k.CURRENT]]
@@ -69,11 +69,11 @@ class _Waits:
                 after = int(op[k.AFTER])
                 owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= after < row[k.LAST])
                 return [-1 - owner]
-            if op[k.RECEIVE] >= 0 and not self.held[op[k.RECEIVE]]:
+            if op[k.RECEIVE] >= 0 and not self.waiting_words[op[k.RECEIVE]]:
                 return [int(op[k.RECEIVE])]
             return [int(op[k.SEND])] if op[k.SEND] >= 0 else []
         queue = table.queues[node]
-        if not self.held[node]:
+        if not self.waiting_words[node]:
             return self.feeders.get(node, [])
         pe, side, colour = table.identity[node].tolist()
         if side == INTO_PE:
@@ -81,10 +81,10 @@ class _Waits:
         if not queue[k.OUTPUTS]:
             return [self.enabled[pe, colour]] if (pe, colour) in self.enabled else self.holders.get((pe, colour), [])
         targets = queue[k.OUTPUT : k.OUTPUT + queue[k.OUTPUTS]].tolist()
-        return [target for target in targets if self.held[target] >= table.queues[target, k.CAPACITY]]
+        return [target for target in targets if self.waiting_words[target] >= table.queues[target, k.CAPACITY]]
 
     def cycle(self, starts: list[int]) -> list[int]:
-        """Nodes that wait for each other in a ring, or nothing."""
+        """Nodes that wait for each other in a ring; empty without one."""
         finished: set[int] = set()
         for start in starts:
             path, place = [start], {start: 0}

@@ -1,4 +1,4 @@
-"""From the messages of a LineSchedule, or the streams of a PlaneSchedule, to routes, switches and vector operations.
+"""Patterns laid on a Machine: messages and streams become routes, switch positions and vector operations.
 
 - A message takes one colour from its source to its target; a multicast's two directions leave as one stream.
 - On each PE and colour the messages that cross the router follow each other in their order, as switch positions; the
@@ -33,7 +33,7 @@ SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only rece
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a pattern's words lie in memory and are cut into parts."""
+    """The place of a pattern's words in memory, and their cut into parts."""
 
     words: int
     parts: int
@@ -61,7 +61,7 @@ class Lines:
         main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
             those that follow one another use the same threads again.
         written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
-        read: The same of the last one that reads.
+        read: By address, int32 ``[PE]``: the last operation that reads there, or -1.
         adding: bool ``[PE]``: whether a PE's last operation on the main thread stored a message that is to be added.
         copies: (PEs, source, target, words) of what PEs keep.
     """
@@ -99,7 +99,7 @@ class Lines:
         colour: int = 0,
         chosen: slice = slice(None),
     ) -> int:
-        """One round of ``schedule`` on the ``chosen`` rows of the machine; see ``path``."""
+        """Lay one round of ``schedule`` on the ``chosen`` rows of the machine; arguments as of ``path``."""
         return self._lay(schedule, self._grid()[chosen], chosen, words, source, target, round_, colour)
 
     def columns(
@@ -113,7 +113,7 @@ class Lines:
         colour: int = 0,
         chosen: slice = slice(None),
     ) -> int:
-        """One round of ``schedule`` on the ``chosen`` columns of the machine, index 0 at the north; see ``path``."""
+        """Lay one round of ``schedule`` on the ``chosen`` columns, index 0 at the north; arguments as of ``path``."""
         return self._lay(schedule, self._grid().T[chosen], chosen, words, source, target, round_, colour)
 
     def path(
@@ -128,7 +128,7 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
     ) -> int:
-        """One round of line ``line`` of ``schedule`` along ``pes``, each a neighbour of the one before.
+        """Lay one round of line ``line`` of ``schedule`` along ``pes``, each a neighbour of the one before.
 
         Args:
             schedule: The pattern.
@@ -147,7 +147,7 @@ class Lines:
         return self._lay(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """``schedule``, which spans the machine; see ``path``."""
+        """Lay ``schedule``, which spans the machine; arguments as of ``path``."""
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, colour, lambda _, side: Port(side))
@@ -174,12 +174,12 @@ class Lines:
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
             messages, channel, part = schedule.of_variant(variant)
-            plan, alike = plan_line(messages, channel, part, stored=schedule.stored), numbers[variants == variant]
+            plan, same = plan_line(messages, channel, part, stored=schedule.stored), numbers[variants == variant]
             if source != target:
-                kept = messages[messages[:, 2] == Arrival.KEEP, 0]
-                self.copies += [(alike[:, place], source, target, words) for place in kept.tolist()]
-            self._routes(plan, alike, colour, partial(self._port, alike[0]))
-            self._operations(plan, alike, _Cut(words, schedule.parts, source, target), colour)
+                copied = messages[messages[:, 2] == Arrival.KEEP, 0]
+                self.copies += [(same[:, place], source, target, words) for place in copied.tolist()]
+            self._routes(plan, same, colour, partial(self._port, same[0]))
+            self._operations(plan, same, _Cut(words, schedule.parts, source, target), colour)
             free = max(free, colour + plan.channels)
         return free
 
@@ -187,8 +187,8 @@ class Lines:
         """The port of a place that a step along its line goes through."""
         if step == 0:
             return Port.RAMP
-        cols, here, there = self.machine.cols, int(line[place]), int(line[place + step])
-        way = (there // cols - here // cols, there % cols - here % cols)
+        cols, one, other = self.machine.cols, int(line[place]), int(line[place + step])
+        way = (other // cols - one // cols, other % cols - one % cols)
         return next(side for side, step in STEP.items() if step == way)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
@@ -227,11 +227,13 @@ class Lines:
                 delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )
             thread = SENDS if step.send and cut.parts > 1 else 0
-            made = self.machine.operate(pes, self.main + thread, operation, self._last(self.written, address)[pes])
+            numbers_of = self.machine.operate(
+                pes, self.main + thread, operation, self._last(self.written, address)[pes]
+            )
             self.adding[pes] = step.send is None
-            self._last(self.read, address)[pes] = made
+            self._last(self.read, address)[pes] = numbers_of
             if cut.parts > 1 and step.receive:
-                self._last(self.written, address)[pes] = made
+                self._last(self.written, address)[pes] = numbers_of
 
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
         """A receive beside the main thread, after the operation that still reads the words that it replaces.
@@ -242,9 +244,9 @@ class Lines:
         stored = flow.arrival != Arrival.DROP
         waits = stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
         operation = Operation(receive=colour + flow.channel, arrival=flow.arrival, address=address, words=words)
-        made = self.machine.operate(pes, self.main + STORES + flow.channel, operation, np.where(waits, reader, -1))
+        stores = self.machine.operate(pes, self.main + STORES + flow.channel, operation, np.where(waits, reader, -1))
         if stored:
-            self._last(self.written, address)[pes] = made
+            self._last(self.written, address)[pes] = stores
 
     def _last(self, known: dict[int, I32], address: int) -> I32:
         """The operations ``[PE]`` last noted at an address."""

@@ -1,4 +1,4 @@
-"""What a small region is configured to do: routes with switch positions, and the PEs' vector operations."""
+"""Machine: the configuration of a small region, routes with switch positions and the PEs' vector operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One switch position of a colour on a PE: from which side wavelets are taken, and to which they are copied.
+    """A switch position of a colour on a PE: the side that wavelets are taken from, and those that they are copied to.
 
     After ``controls`` wavelets with a control bit the position ends and the colour's next one begins, the last one
     again; 0: it stays. ``held``: after this position the colour takes nothing until another position of the PE
@@ -54,7 +54,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One vector operation: receives on a colour, combines with memory, sends on a colour; -1 for no colour.
+    """A vector operation: receives on a colour, combines with memory, sends on a colour; -1 for no colour.
 
     It has one operand from the fabric, as on WSE-3; WSE-2 could take two.
 
@@ -160,12 +160,12 @@ class Machine:
 
     def route(self, pes: int | I32, colour: int, position: Position) -> None:
         """Append a switch position to a colour of one PE or of several."""
-        each, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
+        numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
-            where = self.where(int(each[0]))
+            where = self.where(int(numbers[0]))
             msg = f"wavelet reference: colour {colour} on {where}; {self.wafer.name} has 0 to {usable - 1}"
             raise BadInput(msg)
-        self.routed.append(Routed(each, colour, position))
+        self.routed.append(Routed(numbers, colour, position))
 
     def operate(self, pes: int | I32, thread: int, operation: Operation, after: int | I32 = -1) -> I32:
         """Append an operation to a thread of one PE or of several.
@@ -180,15 +180,15 @@ class Machine:
         Returns:
             int32 ``[n]``: the numbers of the new operations.
         """
-        each = np.atleast_1d(np.asarray(pes, np.int32))
+        numbers = np.atleast_1d(np.asarray(pes, np.int32))
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:
             end = operation.address + operation.words
             msg = (
-                f"wavelet reference: words {operation.address} to {end} of {self.where(int(each[0]))}; "
+                f"wavelet reference: words {operation.address} to {end} of {self.where(int(numbers[0]))}; "
                 f"it has {self.memory_words}, and an operation has at least one"
             )
             raise BadInput(msg)
-        waits = np.broadcast_to(np.asarray(after, np.int32), each.shape)
-        self.operated.append(Operated(each, thread, operation, waits))
-        self.operations += len(each)
-        return np.arange(self.operations - len(each), self.operations, dtype=np.int32)
+        waits = np.broadcast_to(np.asarray(after, np.int32), numbers.shape)
+        self.operated.append(Operated(numbers, thread, operation, waits))
+        self.operations += len(numbers)
+        return np.arange(self.operations - len(numbers), self.operations, dtype=np.int32)

@@ -28,7 +28,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseRun:
-    """What a phase took.
+    """Cycles and traffic of a phase, wavelet by wavelet.
 
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step moves the end of the phase, over all turns of its loop.
@@ -80,7 +80,7 @@ def phase_run(
     step = 0
     while step < len(phase.steps):
         end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1
-        overlaps = phase.steps.loop[step] >= 0 and any(walk.overlaps(each) for each in range(step, end))
+        overlaps = phase.steps.loop[step] >= 0 and any(walk.overlaps(s) for s in range(step, end))
         for turn in range(phase.steps.turns(step)):
             first = step
             while first < end:

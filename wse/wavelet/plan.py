@@ -22,7 +22,7 @@ Config = tuple[int, tuple[int, ...]]
 
 @dataclass(slots=True)
 class Flow:
-    """One stream: a message, or the messages of a multicast that leave together.
+    """A stream: a message, or the messages of a multicast that leave as one.
 
     Attributes:
         source: The place that sends.
@@ -45,7 +45,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
+    """A vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
 
     place: int
     flow: Flow  # either of them: both carry the same words
@@ -171,16 +171,16 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
     """A stream of a plane, its links from the source outward."""
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
-    left: dict[int, list[int]] = {place: [] for place in entered}
+    leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():
         down, right = STEP[Port(side)]
-        there = (row + down) * cols + col + right
-        left[row * cols + col].append(side)
-        entered[there], left[there] = Port(side).opposite, []
+        entered_pe = (row + down) * cols + col + right
+        leaving[row * cols + col].append(side)
+        entered[entered_pe], leaving[entered_pe] = Port(side).opposite, []
     receivers = [row * cols + col for row, col in stream.receivers]
     for place in receivers:
-        left[place].append(Port.RAMP)
-    way = {place: (entered[place], tuple(sorted(left[place]))) for place in entered}
+        leaving[place].append(Port.RAMP)
+    way = {place: (entered[place], tuple(sorted(leaving[place]))) for place in entered}
     return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel, slot=stream.slot)
 
 

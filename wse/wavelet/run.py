@@ -26,7 +26,7 @@ NO_EVENTS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """What a run did.
+    """Times, values and traffic of a run.
 
     Attributes:
         cycles: From the start to the end of the last vector operation.
@@ -72,18 +72,18 @@ def run(
     """
     table = tables(machine, shuffle=shuffle)
     shape = (machine.rows, machine.cols, machine.memory_words)
-    held = np.zeros(shape, np.float32) if memory is None else np.array(memory, np.float32, copy=True)
-    if held.shape != shape:
-        msg = f"wavelet reference: memory of shape {held.shape}; the machine has {shape} (rows, cols, words)"
+    values = np.zeros(shape, np.float32) if memory is None else np.array(memory, np.float32, copy=True)
+    if values.shape != shape:
+        msg = f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
         raise BadInput(msg)
-    visits, _ = execute(machine, table, held.reshape(-1), workers)
+    visits, _ = execute(machine, table, values.reshape(-1), workers)
     check_finished(machine, table)
     events = NO_EVENTS
     if log:
         entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
         again = tables(machine, shuffle=shuffle)
-        _, events = execute(machine, again, np.zeros(held.size, np.float32), 1, entered)
-    return _result(machine, table, held, visits, events)
+        _, events = execute(machine, again, np.zeros(values.size, np.float32), 1, entered)
+    return _result(machine, table, values, visits, events)
 
 
 def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:

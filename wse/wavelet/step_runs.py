@@ -1,7 +1,6 @@
 """The steps of a phase that move words, laid on machines of their own and run: times of PEs, words on links.
 
-Only timing and links are of interest: words are zeros, at addresses of the machine's own. Runs that are alike are run
-once.
+Only timing and links are of interest: words are zeros, at addresses of the machine's own. Equal runs are run once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Ran(NamedTuple):
-    """When each PE ended, int32 ``[rows, cols]``, 0 if it had nothing to do; words on links and moves as in Result."""
+    """The cycle in which each PE ended, int32 ``[rows, cols]``, 0 where idle; words on links and moves as in Result."""
 
     ends: I32
     link_words: I64
@@ -64,16 +63,16 @@ class StepRuns:
 
     def lines(self, transfers: Sequence[Transfer], start: I32) -> Ran:
         """Patterns on lines of one region that run at the same time, each with colours and threads of its own."""
-        each: list[tuple[LineMessages, int, int]] = []
+        patterns: list[tuple[LineMessages, int, int]] = []
         for transfer in transfers:
             assert isinstance(transfer.messages, LineMessages)
             add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
-            each.append((transfer.messages.in_one_turn, transfer.words, add))
-        key = ("lines", start.shape, start.tobytes(), *each)
+            patterns.append((transfer.messages.in_one_turn, transfer.words, add))
+        key = ("lines", start.shape, start.tobytes(), *patterns)
         if key not in self.known:
-            machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in each)))
+            machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in patterns)))
             colour, address, adding = 0, 0, np.zeros(start.shape, np.int32)
-            for i, (messages, words, add) in enumerate(each):
+            for i, (messages, words, add) in enumerate(patterns):
                 pattern, along_rows = messages.schedule, messages.axis == ROWS
                 lines = self._lines(machine, main=2 * self.wafer.colours * i, add=add if pattern.stored else None)
                 colour = (lines.rows if along_rows else lines.columns)(
@@ -113,7 +112,7 @@ class StepRuns:
         return self.known[key]
 
     def to_edge(self, words: int, start: I32) -> Ran:
-        """All PEs but the last of each row send ``words`` words to it; it stands for the edge."""
+        """Every PE sends ``words`` words to the last of its row, which stands for the edge."""
         key = ("edge", words, start.shape, start.tobytes())
         if key not in self.known:
             machine = self._machine(start, words)

@@ -38,7 +38,7 @@ from wse_mappings.mesh.placement import Rect
 
 I64 = npt.NDArray[np.int64]
 OnMoves = Callable[[int, I64], None]
-"""Told of the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
+"""Takes the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
 router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through
 and came by."""
 
@@ -105,7 +105,7 @@ class Walk:
         self.end = end
 
     def wait(self) -> None:
-        """All PEs of all stages wait for the last."""
+        """Make all PEs of all stages wait for the last."""
         for free in self.free:
             free[:] = self.end
 
@@ -158,29 +158,29 @@ class Walk:
 
     def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Wavelets on the smallest rectangle that holds both regions."""
-        stages, here, there = self.program.stages, transfer.site.stage, messages.target_stage
-        source, target = stages[here].rect, stages[there].rect
+        stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
+        source, target = stages[sender].rect, stages[receiver].rect
         top, left, rows, cols = around(source, target)
-        base = int(min(begin.min(), self.free[there].min()))
+        base = int(min(begin.min(), self.free[receiver].min()))
         start = np.zeros((rows, cols), np.int32)
         areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
-        for area, times in zip(areas, (begin, self.free[there]), strict=True):
+        for area, times in zip(areas, (begin, self.free[receiver]), strict=True):
             start[area] = times - base
         senders, receivers = (
             Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
             for r, first_col in ((source, messages.source_col), (target, messages.target_col))
         )
         ran = self.runs.translate(senders, receivers, transfer.words, start)
-        self.links[stages[here].wafer, :, top : top + rows, left : left + cols] += ran.link_words
-        self._tell(step, base, stages[here].wafer, top, left, ran.moves)
-        for stage, area in zip((here, there), areas, strict=True):
+        self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += ran.link_words
+        self._log(step, base, stages[sender].wafer, top, left, ran.moves)
+        for stage, area in zip((sender, receiver), areas, strict=True):
             self._free(stage, base, ran.ends[area])
 
     def _cross(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
-        stages, here, there = self.program.stages, transfer.site.stage, messages.target_stage
-        cut = stages[here].rect.cols
-        both = np.concatenate([begin, self.free[there]], axis=1)
+        stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
+        cut = stages[sender].rect.cols
+        both = np.concatenate([begin, self.free[receiver]], axis=1)
         start, base = _relative(both)
         source = Rect(0, messages.source_col, len(both), messages.cols)
         target = Rect(0, cut + messages.target_col, len(both), messages.cols)
@@ -188,11 +188,11 @@ class Walk:
         links, col = ran.link_words.copy(), ran.moves[:, 2]
         links[Port.EAST, :, cut - 1] = 0
         crossing = (col == cut - 1) & (ran.moves[:, 4] == Port.EAST)
-        for stage, cols, hops, mine in (
-            (here, slice(0, cut), 0, (col < cut) & ~crossing),
-            (there, slice(cut, None), self.wafer.hop_cycles, col >= cut),
+        for stage, cols, hops, on_wafer in (
+            (sender, slice(0, cut), 0, (col < cut) & ~crossing),
+            (receiver, slice(cut, None), self.wafer.hop_cycles, col >= cut),
         ):
-            moves = ran.moves[mine] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
+            moves = ran.moves[on_wafer] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
             self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
 
     def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> None:
@@ -212,10 +212,10 @@ class Walk:
         """A run on a region, whose cycle 0 was ``base``."""
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
         self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
-        self._tell(step, base, wafer, rect.row, rect.col, ran.moves)
+        self._log(step, base, wafer, rect.row, rect.col, ran.moves)
         self._free(stage, base, ran.ends)
 
-    def _tell(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+    def _log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
         if self.on_moves:
             cycle, row, col, colour, port, came = moves.astype(np.int64).T
             everywhere = np.full_like(cycle, wafer)

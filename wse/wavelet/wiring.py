@@ -22,7 +22,7 @@ LARGEST_QUEUES: Final = 2_000_000  # 128 bytes each
 NONE: Final = -1
 
 
-def _each(blocks: list[Any], values: list[Any]) -> I32:
+def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
     """One value of every block, for each of its PEs."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
@@ -57,19 +57,19 @@ class Wiring:
     def _positions(self) -> None:
         """Switch positions sorted by PE and colour, those of one (PE, colour) in their order."""
         blocks = self.machine.routed
-        pe, colour = _pes(blocks), _each(blocks, [block.colour for block in blocks])
+        pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
         key = pe.astype(np.int64) * self.machine.wafer.colours + colour
         order = np.argsort(key, kind="stable")
         self.pe, self.colour, self.place = pe[order], colour[order], key[order]
         positions = [block.position for block in blocks]
-        self.source = _each(blocks, [position.source for position in positions])[order]
-        targets = _each(blocks, [sum(1 << target for target in position.targets) for position in positions])[order]
+        self.source = _per_pe(blocks, [position.source for position in positions])[order]
+        targets = _per_pe(blocks, [sum(1 << target for target in position.targets) for position in positions])[order]
         self.targets = (targets[:, None] >> np.arange(5) & 1).astype(bool)
-        self.controls = _each(blocks, [position.controls for position in positions])[order]
-        self.held = _each(blocks, [position.held for position in positions])[order].astype(bool)
+        self.controls = _per_pe(blocks, [position.controls for position in positions])[order]
+        self.held = _per_pe(blocks, [position.held for position in positions])[order].astype(bool)
         releases = [position.releases or (NONE, 0) for position in positions]
-        self.released_colour = _each(blocks, [colour for colour, _ in releases])[order]
-        self.released_index = _each(blocks, [index for _, index in releases])[order]
+        self.released_colour = _per_pe(blocks, [colour for colour, _ in releases])[order]
+        self.released_index = _per_pe(blocks, [index for _, index in releases])[order]
         self.rank = _ranks(self.place)
         self._check_positions()
 
@@ -119,11 +119,11 @@ class Wiring:
         pe, behind = self.identity[:, 0], self.identity[:, 1]
         link = pe.astype(np.int64) * SIDES
         for side in Port:
-            here = behind == side
+            queues = behind == side
             if side == Port.RAMP:
-                link[here] += FROM_PE
+                link[queues] += FROM_PE
             else:
-                link[here] = self.machine.neighbours(pe[here], side) * np.int64(SIDES) + side.opposite
+                link[queues] = self.machine.neighbours(pe[queues], side) * np.int64(SIDES) + side.opposite
         link[behind == INTO_PE] += Port.RAMP
         return link
 
@@ -133,12 +133,12 @@ class Wiring:
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
             ramp = target == Port.RAMP
-            there = self.pe[at] if ramp else self.machine.neighbours(self.pe[at], target)
+            receiver = self.pe[at] if ramp else self.machine.neighbours(self.pe[at], target)
             behind = np.int32(INTO_PE if ramp else target.opposite)
-            found = np.where(there >= 0, self._find(self._key(there, behind, self.colour[at])), NONE)
-            if (found < 0).any():
-                self._leads_nowhere(int(at[found < 0][0]), target)
-            self.successor[at, target] = found
+            queue = np.where(receiver >= 0, self._find(self._key(receiver, behind, self.colour[at])), NONE)
+            if (queue < 0).any():
+                self._leads_nowhere(int(at[queue < 0][0]), target)
+            self.successor[at, target] = queue
         position, side = np.nonzero(self.targets)
         uses = np.stack([self.link[self.successor[position, side]], self.position_queue[position]], axis=1)
         self.users = np.unique(uses, axis=0) if len(uses) else np.zeros((0, 2), np.int64)
@@ -148,8 +148,8 @@ class Wiring:
 
     def _leads_nowhere(self, position: int, target: Port) -> None:
         pe, where = int(self.pe[position]), self.machine.where
-        there = int(self.machine.neighbours(self.pe[[position]], target)[0])
-        beyond = "beyond the edge" if there < 0 else f"to {where(there)}, which takes none from there"
+        neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
+        beyond = "beyond the edge" if neighbour < 0 else f"to {where(neighbour)}, which takes none from there"
         msg = f"wavelet reference: {where(pe)} sends colour {self.colour[position]} {target.name.lower()}, {beyond}"
         raise BadInput(msg)
 
@@ -167,13 +167,13 @@ class Wiring:
             [op.gap_cycles for op in ops],
             [op.delay_cycles for op in ops],
         ]
-        self.op_columns = np.stack([_each(blocks, column) for column in columns], axis=1)
-        thread = self.op_pe * np.int64(2**32) + _each(blocks, [block.thread for block in blocks])
+        self.op_columns = np.stack([_per_pe(blocks, column) for column in columns], axis=1)
+        thread = self.op_pe * np.int64(2**32) + _per_pe(blocks, [block.thread for block in blocks])
         self.thread_key, self.op_thread = np.unique(thread, return_inverse=True)
         self.thread_pe = (self.thread_key >> 32).astype(np.int32)
         self._check_threads()
-        self.receive = self._operands(INTO_PE, _each(blocks, [op.receive for op in ops]), "receives")
-        self.send = self._operands(Port.RAMP, _each(blocks, [op.send for op in ops]), "sends")
+        self.receive = self._operands(INTO_PE, _per_pe(blocks, [op.receive for op in ops]), "receives")
+        self.send = self._operands(Port.RAMP, _per_pe(blocks, [op.send for op in ops]), "sends")
 
     def _check_threads(self) -> None:
         machine = self.machine
@@ -209,7 +209,7 @@ class Wiring:
         return queue
 
     def edges(self) -> I32:
-        """What runs together: queues, and threads behind them, that some route, link, ramp or wait connects."""
+        """Edges int32 ``[n, 2]`` between queues, and threads behind them, that a route, link, ramp or wait joins."""
         queues = len(self.key)
         first = self.position_queue[np.searchsorted(self.place, self.place)]
         position, target = np.nonzero(self.targets)

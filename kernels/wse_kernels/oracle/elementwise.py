@@ -1,94 +1,72 @@
-"""The oracles of the small local operations."""
+"""The oracles of local operations on a PE's own vectors: sums, activations, norms, and the two ends of a model."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from wse_kernels.oracle.memory import F32, I64, Sram
+from wse_kernels.oracle.memory import F32
 
-I32 = npt.NDArray[np.int32]
-
-PICO = 1e-12
+LOWEST = np.float32(-3.0e38)
+PICO, ATTO = 1e-12, 1e-18
 GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 
 
-def residual_add(pes: Sram, ctl: I32, a: I64) -> None:
+def residual_add(pe, x, addend, n):
     """act[n] += acc[n], the addend rounded to the activation type first."""
-    x, addend, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("act", x, pe.read("act", x, n) + pe.rounded("act", pe.read("acc", addend, n)))
+    pe.write("act", x, pe.read("act", x, n) + pe.rounded("act", pe.read("acc", addend, n)))
 
 
-def add(pes: Sram, ctl: I32, a: I64) -> None:
+def add(pe, x, addend, n):
     """act[n] += act[n] at another address."""
-    x, addend, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
+    pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
 
 
-def add_bias(pes: Sram, ctl: I32, a: I64) -> None:
+def add_bias(pe, x, bias, M, n):
     """acc[M, n] += bias[n]."""
-    x, bias, M, n = a[3:7]
-    for pe in pes.pes(a):
-        pe.write("acc", x, pe.read("acc", x, M, n) + pe.read("wgt", bias, n))
+    pe.write("acc", x, pe.read("acc", x, M, n) + pe.read("wgt", bias, n))
 
 
-def scale(pes: Sram, ctl: I32, a: I64) -> None:
+def scale(pe, x, n, factor_pico):
     """acc[n] *= factor."""
-    x, n, factor_pico = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
+    pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
 
 
-def store(pes: Sram, ctl: I32, a: I64) -> None:
+def store(pe, out, x, n):
     """act[n] = acc[n]."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.write("act", out, pe.read("acc", x, n))
+    pe.write("act", out, pe.read("acc", x, n))
 
 
-def store_part(pes: Sram, ctl: I32, a: I64) -> None:
+def store_part(pe, out, x, M, n, stride):
     """act[M, n] = the first n of every row of acc."""
-    out, x, M, n, stride = a[3:8]
-    for pe in pes.pes(a):
-        for m in range(M):
-            pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
+    for m in range(M):
+        pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
 
 
-def copy(pes: Sram, ctl: I32, a: I64) -> None:
+def copy(pe, out, x, n):
     """act[n] = act[n] at another address."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.move("act", x, out, n)
+    pe.move("act", x, out, n)
 
 
-def copy_weights(pes: Sram, ctl: I32, a: I64) -> None:
+def copy_weights(pe, out, x, n):
     """wgt[n] = wgt[n] at another address."""
-    out, x, n = a[3:6]
-    for pe in pes.pes(a):
-        pe.move("wgt", x, out, n)
+    pe.move("wgt", x, out, n)
 
 
-def soft_cap(pes: Sram, ctl: I32, a: I64) -> None:
+def soft_cap(pe, x, n, scale_pico, cap_pico):
     """acc[n] = cap * tanh(scale * acc[n] / cap)."""
-    x, n, scale_pico, cap_pico = a[3:7]
     scale, cap = np.float32(scale_pico * PICO), np.float32(cap_pico * PICO)
-    for pe in pes.pes(a):
-        pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
+    pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
 
 
-def activate(pes: Sram, ctl: I32, a: I64) -> None:
+def activate(pe, x, out, M, n, function, gated):
     """act[M, n] = f(gate[M, n]), times up[M, n] where gated, both rounded to the activation type first."""
-    x, out, M, n, function, gated = a[3:9]
-    for pe in pes.pes(a):
-        rounded = pe.rounded("act", pe.read("acc", x, M, 1 + gated, n))
-        hidden, up = _activated(rounded[:, 0], function), rounded[:, -1]
-        if function == CLAMPED_SILU:
-            up = np.clip(up, np.float32(-7.0), np.float32(7.0)) + np.float32(1.0)
-        pe.write("act", out, hidden * up if gated else hidden)
+    rounded = pe.rounded("act", pe.read("acc", x, M, 1 + gated, n))
+    hidden, up = _activated(rounded[:, 0], function), rounded[:, -1]
+    if function == CLAMPED_SILU:
+        up = np.clip(up, np.float32(-7.0), np.float32(7.0)) + np.float32(1.0)
+    pe.write("act", out, hidden * up if gated else hidden)
 
 
 def _activated(x: F32, function: np.int64) -> F32:
@@ -99,6 +77,90 @@ def _activated(x: F32, function: np.int64) -> F32:
         erf = [math.erf(value * math.sqrt(0.5)) for value in x.reshape(-1).tolist()]
         return np.float32(0.5) * x * (1.0 + np.array(erf).reshape(x.shape)).astype(np.float32)
     clamped = function == CLAMPED_SILU
-    held, steepness = (np.minimum(x, np.float32(7.0)), 1.702) if clamped else (x, 1.0)
+    bounded, steepness = (np.minimum(x, np.float32(7.0)), 1.702) if clamped else (x, 1.0)
     with np.errstate(over="ignore"):
-        return np.divide(held, np.float32(1.0) + np.exp(-np.float32(steepness) * held), dtype=np.float32)
+        return np.divide(bounded, np.float32(1.0) + np.exp(-np.float32(steepness) * bounded), dtype=np.float32)
+
+
+def sum_squares(pe, x, sums, M, K):
+    """f32[M] = sum over K of act[M, K] ** 2."""
+    X = pe.read("act", x, M, K)
+    total = np.zeros(M, np.float32)
+    for k in range(K):
+        total += X[:, k] * X[:, k]
+    pe.write("f32", sums, total)
+
+
+def rms_scale(pe, x, sums, gain, out, M, K, size, eps_atto, offset):
+    """act[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
+    factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
+    scaled = pe.read("act", x, M, K) * factor[:, None]
+    scaled = scaled if offset else pe.rounded("act", scaled)
+    pe.write("f32", sums, factor)
+    pe.write("act", out, (pe.read("wgt", gain, K) + np.float32(offset)) * scaled)
+
+
+def l2_scale(pe, x, sums, M, K, size, eps_atto):
+    """act[M, K] /= sqrt(sum[M] / size + eps); the factor takes the place of the sum."""
+    factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
+    pe.write("act", x, pe.read("act", x, M, K) * factor[:, None])
+    pe.write("f32", sums, factor)
+
+
+def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
+    factor: F32 = np.float32(1.0) / np.sqrt(squares / np.float32(size) + np.float32(eps_atto * ATTO))
+    return factor
+
+
+def moments(pe, x, sums, M, K):
+    """f32[M, 2] = sum over K of act[M, K] and of act[M, K] ** 2."""
+    X = pe.read("act", x, M, K)
+    total = np.zeros((M, 2), np.float32)
+    for k in range(K):
+        total += np.stack([X[:, k], X[:, k] * X[:, k]], axis=1)
+    pe.write("f32", sums, total)
+
+
+def layer_scale(pe, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
+    """act[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]."""
+    mean, squares = (pe.read("f32", sums, M, 2) / np.float32(size)).T
+    variance = np.maximum(squares - mean * mean, np.float32(0.0))
+    factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
+    scaled = (pe.read("act", x, M, K) - mean[:, None]) * factor[:, None]
+    pe.write("f32", sums, np.stack([mean, factor], axis=1))
+    gained = (pe.read("wgt", gain, K) + np.float32(offset)) * scaled
+    pe.write("act", out, gained + pe.read("wgt", bias, K))
+
+
+def embedding_lookup(pe, ids, table, out, M, K, V):
+    """acc[M, K] = wgt[id - column * V, K] where this column holds the id, else 0."""
+    rows = np.zeros((M, K), np.float32)
+    for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
+        if pe.col * V <= token < (pe.col + 1) * V:
+            rows[m] = pe.read("wgt", table + (token - pe.col * V) * K, K)
+    pe.write("acc", out, rows)
+
+
+def add_positions(pe, ctl, x, table, M, K, V, row):
+    """acc[M, K] += wgt[position - column * V, K] where this column holds the position."""
+    sums = pe.read("acc", x, M, K)
+    for m in range(M):
+        local = ctl[row, 0] + m - pe.col * V
+        if 0 <= local < V:
+            sums[m] += pe.read("wgt", table + local * K, K)
+    pe.write("acc", x, sums)
+
+
+def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
+    """f32[2] = (largest logit, its vocabulary index); the first of equals."""
+    best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
+    for e, logit in enumerate(pe.read("acc", logits, n)):
+        candidate = pe.col * V + first + e
+        if first + e < V and candidate < vocabulary and logit > best:
+            best, index = logit, np.float32(candidate)
+    pe.write("f32", pair, np.array([best, index], np.float32))
+
+
+def pair_indices(pe, pairs, out, n):
+    """f32[n] = the second members of f32[n, 2] pairs."""
+    pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])

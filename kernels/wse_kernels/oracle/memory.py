@@ -1,9 +1,10 @@
-"""Bytes of PEs as element values, and back."""
+"""SRAM of PEs: bytes as element values and back, and oracles that run on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+FIRST_OPERAND = 3
+"""Words of a kernel's operands before the first with a name: first row, rows, blocks a row."""
 
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -27,9 +31,9 @@ def narrow(values: F32, element: str) -> Bytes:
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     if element == "bfloat16":
         bits = flat.view(np.uint32)
-        kept, rest = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
-        up = (rest > 0x8000) | ((rest == 0x8000) & (kept % 2 == 1))
-        return np.where(np.isnan(flat), kept | np.uint32(0x40), kept + up).astype(np.uint16).view(np.uint8)
+        upper, rest = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
+        up = (rest > 0x8000) | ((rest == 0x8000) & (upper % 2 == 1))
+        return np.where(np.isnan(flat), upper | np.uint32(0x40), upper + up).astype(np.uint16).view(np.uint8)
     with np.errstate(over="ignore"):
         return flat.astype(element).view(np.uint8)
 
@@ -56,7 +60,7 @@ def put(memory: Bytes, element: str, address: int, stored: Bytes) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pe:
-    """One PE: its bytes, its place, and the element type of each view."""
+    """A PE: its bytes, its row and column, and the element type of each view."""
 
     memory: Bytes
     row: int
@@ -97,9 +101,13 @@ class Sram:
     weight: str
     accumulator: str
 
-    def pes(self, a: I64) -> Iterator[Pe]:
-        """The PEs of the rows that the operands name."""
+    def run(self, oracle: Callable[..., None], ctl: npt.NDArray[np.int32], a: I64) -> None:
+        """Call ``oracle`` for the PEs of the rows that the operands ``a`` of its kernel name."""
         types = {"act": self.activation, "wgt": self.weight, "acc": self.accumulator, "f32": "float32"}
+        names = [name for name in signature(oracle).parameters if name not in ("pe", "ctl")]
+        operands: dict[str, object] = dict(zip(names, a[FIRST_OPERAND:].tolist(), strict=False))
+        if "ctl" in signature(oracle).parameters:
+            operands["ctl"] = ctl
         for row in range(a[0], a[0] + a[1]):
             for col in range(self.memory.shape[1]):
-                yield Pe(self.memory[row, col], row, col, types)
+                oracle(Pe(self.memory[row, col], row, col, types), **operands)

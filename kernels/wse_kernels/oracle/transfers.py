@@ -15,16 +15,16 @@ MULTICAST, KEEP, DROP = 4, 5, 6
 def along_rows(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
     """Messages between the PEs of each mesh row."""
     for row in range(a[0], a[0] + a[1]):
-        mine = messages[first[variant[row]] : first[variant[row] + 1]]
-        _carry(memory[row], element, links[1, row], links[3, row], mine, a)
+        line_messages = messages[first[variant[row]] : first[variant[row] + 1]]
+        _carry(memory[row], element, links[1, row], links[3, row], line_messages, a)
 
 
 def along_columns(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
     """Messages between the PEs of each mesh column."""
     for col in range(a[8]):
         chosen = variant[col] if a[7] else variant[0]
-        mine = messages[first[chosen] : first[chosen + 1]]
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], mine, a)
+        line_messages = messages[first[chosen] : first[chosen + 1]]
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, a)
 
 
 def along_columns_counted(
@@ -42,8 +42,8 @@ def along_columns_counted(
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         n = count * a[5]
         own = np.array([*a[:5], n, -(-n * a[6] // 4)], np.int64)
-        mine = messages[first[variant[0]] : first[variant[0] + 1]]
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], mine, own)
+        line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, own)
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
@@ -81,15 +81,15 @@ def _carry(line: Bytes, element: str, onward: I64, back: I64, messages: I32, a: 
         sent = take(line[start], element, source, n)
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:
-                held = take(line[pe], element, target, n)
-                put(line[pe], element, target, _combine(held, sent, element, arrival))
+                stored = take(line[pe], element, target, n)
+                put(line[pe], element, target, _combine(stored, sent, element, arrival))
         if arrival != KEEP:
             onward[start:end] += words
             back[end + 1 : start + 1] += words
 
 
-def _combine(held: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
-    old, new = widen(held, element), widen(sent, element)
+def _combine(stored: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
+    old, new = widen(stored, element), widen(sent, element)
     if arrival == 1:
         return narrow(old + new, element)
     if arrival == 2:

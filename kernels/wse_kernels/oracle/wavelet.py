@@ -1,4 +1,4 @@
-"""The wavelet machine said slowly: lists and small objects, every cycle one by one, from the arrays of the kernel."""
+"""The oracle of the wavelet machine: lists and small objects, every cycle one by one, from the arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 1
 
 @dataclass
 class Queue:
-    """One queue: waiting (cycle from which it may move, control bit, payload), and the switch position it serves."""
+    """A queue: waiting (cycle from which it may move, control bit, payload), and the switch position it serves."""
 
     link: int
     capacity: int
@@ -176,7 +176,7 @@ class _Machine:
             self.memory[at] = new
 
     def move(self, q: int, t: int) -> None:
-        """One wavelet to all its targets; a control bit may end the switch position that it passes."""
+        """Move a wavelet to all its targets; a control bit may end the switch position that it passes."""
         queue, targets = self.queues[q], self.targets(q)
         control, value = queue.take()
         self.moves += 1

@@ -226,7 +226,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
 def _overwritten(step: SymStep) -> frozenset[int]:
     """Operand indices whose buffers the step makes anew."""
     if step.kind == Kind.COMPUTE:
-        return KERNELS[step.code].made
+        return KERNELS[step.code].outputs
     index = operand_index(TRANSFERS[step.code])
     source, target = step.operands.get(index["source"]), step.operands.get(index["target"])
     return frozenset((index["target"],)) if target is not None and target != source else frozenset()

@@ -29,7 +29,7 @@ from wse_mappings.patterns.pattern import Terms
 
 
 class Grouping(StrEnum):
-    """How the terms of the model are put together."""
+    """The two ways in which the terms of the model are put together."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"

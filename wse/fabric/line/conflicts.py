@@ -1,4 +1,7 @@
-"""Where the words of two pieces meet: on a link of the line, or on a PE's ramp. Times and words are not known here."""
+"""Conflicts: places where the words of two pieces use one link of the line, or one PE's ramp, whatever the times.
+
+A piece is a stretch of a message's way (`wse.fabric.line.pieces`). Neither times nor counts of words are known here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Offset(NamedTuple):
-    """How far behind the start of a piece its words are somewhere: hops, and relays passed."""
+    """The distance from the start of a piece to a place on its way: hops, and relays passed."""
 
     hops: int
     relays: int
@@ -24,7 +27,7 @@ class Offset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Where a piece shares something with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
+    """A resource that a piece shares with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
 
     ``offsets``: (its own, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on
     one colour, whose switches let the other pass first.
@@ -41,7 +44,7 @@ class Conflict:
 def find_conflicts(
     pieces: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True
 ) -> list[list[Conflict]]:
-    """For each piece of ``pieces``: the pieces of ``other`` that it may meet; only earlier ones in the ``same`` plan.
+    """Find the conflicts of each piece of ``pieces`` with those of ``other``; with earlier ones in the ``same`` plan.
 
     Args:
         pieces: The pieces of a plan.

@@ -47,7 +47,7 @@ Shares = dict[Resource, list[Share]]
 
 
 class Window(NamedTuple):
-    """When a piece's words leave its source's router: the first, the last, and how many there are.
+    """The times at which a piece's first and last word leave its source's router, and how many words there are.
 
     They go as an operation takes them at the end of their way. Where they have stood before it, ``gone`` words at most
     have left the source until then, and no more than find ``room`` on the way.
@@ -65,7 +65,7 @@ class Window(NamedTuple):
         return self.words / (self.last - self.first + 1)
 
     def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
-        """When words begin to flow there as the operation takes them, and when the last comes."""
+        """Return when words begin to pass a place as the operation takes them, and when the last one does."""
         shift = pace.at(offset)
         filled = max(0.0, min(self.gone - shift, self.room - pace.room(offset)))
         return self.first + shift + filled / self.rate, self.last + shift
@@ -100,7 +100,7 @@ class Pace:
     relay_room: int
 
     def at(self, offset: Offset) -> float:
-        """How long after a piece's start its words are at an offset."""
+        """Cycles from a piece's start until its words are at an offset."""
         return offset.hops * self.hop + offset.relays * self.relay
 
     def room(self, offset: Offset) -> int:
@@ -109,12 +109,10 @@ class Pace:
 
 
 def delays_of(own: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> Delays[Owner]:
-    """What contention does to a stream that would be at its source's router as ``own`` says, were it alone."""
+    """Compute the delays of a stream by contention; alone it would be at its source's router as ``own`` says."""
     shares: Shares = {}
     others: list[tuple[Contender[Owner], Interleaving]] = []
-    first_out = {
-        (each.owner, each.conflict.other) for each in contenders if each.conflict.resource == Resource.OUT_OF_PE
-    }
+    first_out = {(c.owner, c.conflict.other) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
     for contender in contenders:
         conflict = contender.conflict
         if conflict.in_order:  # 1, in wait_on_colour

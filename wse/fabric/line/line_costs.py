@@ -1,4 +1,4 @@
-"""What hops, ramps and vector operations of a collective cost, from the wafer and its software."""
+"""Costs of the hops, ramps and vector operations of a collective, from the wafer and its software."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Those of a machine, with its software's gap between vector operations, cost of a relay and of a transfer."""
+        """Take the constants of a machine; ``gap``, ``relay`` and ``sync`` are its software's, as above."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
@@ -43,7 +43,7 @@ class LineCosts:
 
     @property
     def fused(self) -> int:
-        """From a word's arrival at a router to its leaving, through a PE that receives and sends on."""
+        """Cycles from a word's arrival at a router to its leaving, through a PE that receives and sends on."""
         return 2 * self.ramp + 1
 
     @property

@@ -47,7 +47,7 @@ from wse.fabric.line.segments import I32, LinePlan, PathSegment, plan_line
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """What patterns on one line take.
+    """Cycles of patterns on one line.
 
     Attributes:
         cycles: From the start of the first operation to the end of the last, by cause.
@@ -142,7 +142,7 @@ class _LineState:
             self._operate(pe, self.waiting.pop(pe))
 
     def end(self) -> EventTime:
-        """When the last operation ended."""
+        """The time at which the last operation ended."""
         stored = dict(self.stored)
         for piece, later in self.later.items():
             before = self.shares.get(piece, {})

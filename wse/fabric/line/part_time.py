@@ -72,7 +72,7 @@ class _PartState:
         self.end = np.zeros(4)
 
     def round(self, messages: I64, part: I32, words: I64) -> None:
-        """One message for each of some sources, all with different targets."""
+        """Carry out a round: one message for each of some sources, all with different targets."""
         source, target, arrival = messages.T
         costs, tail = self.costs, self.costs.tails(words)
         gap = _spent(launch=costs.gap)
@@ -82,19 +82,19 @@ class _PartState:
         adds = np.isin(arrival, COMBINING)  # 3
         free = np.where(adds, self.adding[:, target] + gap, _later(self.storing[:, target], self.used[:, target, part]))
         received = _later(free, ready)
-        done = received + _spent(hops=tail, relays=1)
+        last_word = received + _spent(hops=tail, relays=1)
         # 4
         room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
-        left = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
-        sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), left), begin + _spent(tail, 1))
+        drained = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
+        sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), drained), begin + _spent(tail, 1))
         self.sending[:, source] = sent
         self.used[:, source, part] = _later(self.used[:, source, part], sent)
-        self.adding[:, target[adds]] = done[:, adds]
-        self.storing[:, target[~adds]] = done[:, ~adds]
-        self.used[:, target, part] = _later(self.used[:, target, part], done)
-        last = int(np.argmax(done[TOTAL]))
-        if done[TOTAL, last] > self.end[TOTAL]:
-            self.end = done[:, last]
+        self.adding[:, target[adds]] = last_word[:, adds]
+        self.storing[:, target[~adds]] = last_word[:, ~adds]
+        self.used[:, target, part] = _later(self.used[:, target, part], last_word)
+        last = int(np.argmax(last_word[TOTAL]))
+        if last_word[TOTAL, last] > self.end[TOTAL]:
+            self.end = last_word[:, last]
 
 
 def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:

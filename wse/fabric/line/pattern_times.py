@@ -45,12 +45,12 @@ class LinePattern(NamedTuple):
 
 @lru_cache(maxsize=16)
 def pattern_times(costs: LineCosts) -> PatternTimes:
-    """Those of a set of costs: one object for all that is timed with it in a process."""
+    """The PatternTimes of a set of costs: one object for all that is timed with it in a process."""
     return PatternTimes(costs)
 
 
 class PatternTimes:
-    """What patterns take with one set of costs. Keeps what it computed, of so many patterns at a time."""
+    """Cycles of patterns with one set of costs; keeps those of the last ``MOST_PLANS`` patterns or so."""
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
@@ -65,16 +65,16 @@ class PatternTimes:
         """
         key = tuple(transfers)
         if len(self._plans) > MOST_PLANS:
-            for kept in (self._plans, self._conflicts, self._times):
-                kept.clear()
+            for memo in (self._plans, self._conflicts, self._times):
+                memo.clear()
         if key not in self._times:
             self._times[key] = self._time(key)
         return self._times[key]
 
     def _time(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
-        apart = [transfer for transfer in transfers if transfer.schedule.part is not None]
-        alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in apart]
+        in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
+        alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in in_parts]
         plans = [(self._plan(transfer), transfer.carried) for transfer in whole]
         conflicts = {(i, j): self._conflicts_of(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
         return max([lines_time(plans, self.costs, conflicts), *alone], key=lambda time: time.cycles)

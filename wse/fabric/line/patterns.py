@@ -13,7 +13,7 @@ from wse_mappings.patterns.pattern import LineReduce, Pattern
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """All patterns, the bundled ones first.
+    """Patterns by name, the bundled ones first.
 
     Raises:
         BadInput: a package brings one that cannot be used.

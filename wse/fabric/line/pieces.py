@@ -1,4 +1,4 @@
-"""Words on their way along a line, and what of the line and its PEs they use."""
+"""Pieces: words on a stretch of their way along a line, with the links and ramps that they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: Final = (0, -1)
 
 
 class Resource(IntEnum):
-    """What two pieces may share."""
+    """Resources that two pieces may share."""
 
     UP = 0  # links toward higher indices
     DOWN = 1

@@ -21,7 +21,7 @@ I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PathSegment:
-    """One send, and what comes of it.
+    """A send and the messages that it starts.
 
     Attributes:
         source: The PE that sends.
@@ -38,7 +38,7 @@ class PathSegment:
 
 @dataclass(slots=True)
 class LinePlan:
-    """What one line does in one round of a pattern: segments in order, their pieces, and where those meet."""
+    """The plan of one line in one round of a pattern: segments in order, their pieces, and the conflicts of those."""
 
     segments: list[PathSegment] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)

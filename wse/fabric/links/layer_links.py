@@ -68,26 +68,26 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Words on links by layer, added up over ``runs``; a layer is told once for each wafer where it moved any.
+    """Words on links by layer, added up over ``runs``; a layer comes once for each wafer where it moved any.
 
-    Layers whose steps are alike are computed once. What is told adds up to the words of all links.
+    Layers of equal steps are computed once. The words of all layers add up to those of all links.
     """
     program = fabric.program
     phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
     for (index, slots, passing), times in runs.items():
         phase = program.phases[index]
         phases.setdefault(phase.steps, (phase, Counter()))[1][slots, passing] += times
-    every = [
-        _moves(fabric, phase, times, *(_pairs(program, phase, each) for each in (chosen, reached)))
+    moves_by_phase = [
+        _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, reached))
         for phase, times in phases.values()
     ]
     same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for layer in sorted(set(program.op_layers)):
-        counts = (moves.counts[layer].tobytes() if layer in moves.counts else b"" for moves in every)
+        counts = (moves.counts[layer].tobytes() if layer in moves.counts else b"" for moves in moves_by_phase)
         same_moves[tuple(counts)].append(layer)
     for layers in same_moves.values():
         parts, regions = [NOTHING], [NOTHING]
-        for moves in every:
+        for moves in moves_by_phase:
             in_layer = moves.counts.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
             moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
@@ -125,7 +125,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         for s in stages
     ]
     return _Moves(
-        regions=[np.array(each, np.int64) for each in corners],
+        regions=[np.array(corner, np.int64) for corner in corners],
         rectangles=[
             _chosen(fabric, phase, step, pairs, reached)
             if phase.steps.routed[step]
@@ -162,7 +162,7 @@ def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
     passing: defaultdict[int, list[int]] = defaultdict(list)
     for (slots, rows), times in runs.items():
         counts[slots] += times
-        passing[slots] += [each for each in rows if each] * times
+        passing[slots] += [count for count in rows if count] * times
     by_slots = {slots: (times, passing[slots]) for slots, times in counts.items()}
     return by_slots, {0: (counts.total(), [row for rows in passing.values() for row in rows])}
 
@@ -189,11 +189,11 @@ def _times(rectangles: I64, times: int) -> I64:
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
-        own, there = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        own, placed = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
         if not routes.whole:
             yield _on_fabric(layers, wafer, routes.words_on(wafer, own))
             continue
-        around = np.concatenate([own, there])
+        around = np.concatenate([own, placed])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))
         rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
         moved = own - np.array([wafer * DIRECTIONS, row, row, col, col, 0])

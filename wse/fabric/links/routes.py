@@ -83,7 +83,7 @@ class Routes:
         return np.stack([mesh.physical_words(of_mesh) for mesh, of_mesh in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
-        """The same, int64 ``[4, rows, cols]``, of rectangles on one wafer."""
+        """Words on every physical link of one wafer, int64 ``[4, rows, cols]``, of rectangles that all lie on it."""
         local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0])
         if self.whole:
             return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)

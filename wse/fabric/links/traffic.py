@@ -1,4 +1,4 @@
-"""What a step moves: words, the links that they cross, and bytes between wafers, over all turns of its loop."""
+"""Traffic of a step: words, the links that they cross, and bytes between wafers, over all turns of its loop."""
 
 from __future__ import annotations
 

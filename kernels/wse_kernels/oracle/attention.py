@@ -1,0 +1,218 @@
+"""The oracles of attention: rotation, the cache, scores and values, and moves of a latent cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_kernels.oracle.memory import F32, I64, Pe
+
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+LOWEST = np.float32(-3.0e38)
+PICO = 1e-12
+
+
+def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
+    """Rotate the pairs (p, p + R / 2) of every head of q and k by position * frequency[p]; pass the rest through."""
+    heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+    turned = _turned(pe, ctl, heads, frequency, R, multiplier_pico)
+    pe.write("act", q, turned[:, :Hq])
+    pe.write("act", k, turned[:, Hq : Hq + Hk])
+    pe.write("act", v, heads[:, Hq + Hk :])
+
+
+def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico):
+    """Rotate the pairs (p, p + R / 2) of every head in place."""
+    turned = _turned(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico)
+    pe.write("act", x, turned)
+
+
+def _turned(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64) -> F32:
+    half, multiplier = R // 2, np.float32(multiplier_pico * PICO)
+    position = (ctl[pe.row, 0] + np.arange(len(heads))).astype(np.float32)
+    angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
+    cosine, sine = np.cos(angle) * multiplier, np.sin(angle) * multiplier
+    first, second = heads[..., :half], heads[..., half:R]
+    pairs = [first * cosine - second * sine, second * cosine + first * sine]
+    return np.concatenate([*pairs, heads[..., R:]], axis=2)
+
+
+def split_heads(pe, x, q, k, v, M, Hq, Hk, F):
+    """The heads of q, k and v rounded to the element type."""
+    heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+    for out, first, count in ((q, 0, Hq), (k, Hq, Hk), (v, Hq + Hk, Hk)):
+        pe.write("act", out, heads[:, first : first + count])
+
+
+def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
+    """act[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens))."""
+    far = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
+    factor = np.log1p(far) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
+    pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])
+
+
+def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens):
+    """Copy the row's share of new keys and values into its cache slots, around the end of the cache."""
+    first, count, slot = ctl[pe.row, 2:5]
+    for i in range(count):
+        for new, cache, n in ((k, k_cache, E), (v, v_cache, Ev)):
+            pe.move("act", new + (first + i) * n, cache + (slot + i) % capacity * n, n)
+
+
+def attention_scores(pe, ctl, q, k, out, M, Hk, share, F, T, capacity, add):
+    """acc[M, H, T] (+)= q[M, H, F] . k[T, Hk, F]."""
+    Q = pe.read("act", q, M, Hk, share, 1, F)
+    keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
+    total = pe.read("acc", out, M, Hk, share, T) if add else np.zeros((M, Hk, share, T), np.float32)
+    for f in range(F):
+        total = pe.rounded("acc", total + Q[..., f] * keys[:, None, :, f])
+    pe.write("acc", out, total)
+
+
+def attention_max(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity):
+    """f32[M, H] = the largest visible score, times the scale."""
+    positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
+    _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
+
+
+def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk):
+    """f32[M, H] = the largest visible score, of entries of the row that has the number of the PE's column."""
+    _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk))
+
+
+def _max(pe, scores, out, M, H, T, scale_pico, visible):
+    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+    candidates = np.where(visible[:, None, :], scaled, LOWEST)
+    top = np.full((M, H), LOWEST)
+    for t in range(T):
+        top = np.where(candidates[..., t] > top, candidates[..., t], top)
+    pe.write("f32", out, top)
+
+
+def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, capacity):
+    """act[M, H, T] = exp(scale * score - max) where visible, else 0; f32[M, H] = its sum."""
+    positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
+    visible = _visible(ctl, pe.row, M, positions, window, chunk)
+    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
+
+
+def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk):
+    """Weights and sums of `attention_exp` with the entries of the row that has the number of the PE's column."""
+    visible = _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
+    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
+
+
+def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
+    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+    visible = visible[:, None, :]
+    exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
+    weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+    total = np.zeros((M, H), np.float32)
+    for t in range(T):
+        total += weights[..., t]
+    pe.write("act", out, weights)
+    pe.write("f32", sums, total)
+
+
+def attention_values(pe, ctl, p, v, out, M, Hk, share, F, T, capacity):
+    """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F]."""
+    weights = pe.read("act", p, M, Hk, share, T)
+    values = pe.read("act", v, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)]
+    total = np.zeros((M, Hk, share, F), np.float32)
+    for t in range(T):
+        total = pe.rounded("acc", total + weights[..., t, None] * values[t, :, None, :])
+    pe.write("acc", out, total)
+
+
+def attention_online(pe, ctl, scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, window, chunk, round, ring):
+    """Fold the scores and values of one row's cache into running maxima, sums and outputs."""
+    order = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
+    origin = order[(order.index(pe.row) - round) % ring]
+    if round == 0:
+        pe.write("f32", maxima, np.full(M * Hk * share, LOWEST))
+        pe.write("f32", sums, np.zeros(M * Hk * share, np.float32))
+        pe.write("acc", out, np.zeros(M * Hk * share * F, np.float32))
+    scaled = pe.read("acc", scores, M, Hk, share, T) * np.float32(scale_pico * PICO)
+    values = pe.read("act", v, T, Hk, 1, F)
+    old_top, total = pe.read("f32", maxima, M, Hk, share), pe.read("f32", sums, M, Hk, share)
+    mixed = pe.read("acc", out, M, Hk, share, F)
+    visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
+    for m in range(min(M, ctl[pe.row, 1])):
+        top = old_top[m]
+        for t in np.flatnonzero(visible[m]):
+            top = np.where(scaled[m, ..., t] > top, scaled[m, ..., t], top)
+        shrink = np.exp(old_top[m] - top)
+        total[m] *= shrink
+        mixed[m] = pe.rounded("acc", mixed[m] * shrink[..., None])
+        for t in np.flatnonzero(visible[m]):
+            weight = np.exp(scaled[m, ..., t] - top)
+            total[m] += weight
+            mixed[m] = pe.rounded("acc", mixed[m] + weight[..., None] * values[t])
+        old_top[m] = top
+    pe.write("f32", maxima, old_top)
+    pe.write("f32", sums, total)
+    pe.write("acc", out, mixed)
+
+
+def sink_sums(pe, sums, maxima, sinks, M, H):
+    """f32[M, H] += exp(sink[H] - max[M, H])."""
+    weight = np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H))
+    pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
+
+
+def attention_finish(pe, x, sums, out, M, H, F):
+    """act[M, H, F] = acc[M, H, F] / f32[M, H]; 0 where the sum is not positive."""
+    total = pe.read("f32", sums, M, H, 1)
+    quotient = pe.read("acc", x, M, H, F) / np.where(total > 0, total, np.float32(1.0))
+    pe.write("act", out, np.where(total > 0, quotient, np.float32(0.0)))
+
+
+def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
+    """The slots of a row's T oldest entries."""
+    slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
+    return slots
+
+
+def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int) -> Bools:
+    """Whether token m of the row sees the entry at ``positions[t]``, ``[M, T]``."""
+    token = ctl[row, 0] + np.arange(M)[:, None]
+    visible: Bools = (positions >= 0) & (positions <= token)
+    if window:
+        visible &= token - positions < window
+    if chunk:
+        visible &= token // chunk == positions // chunk
+    return visible
+
+
+def place_heads(pe, x, heads, out, M, H, Hl, n):
+    """acc[M, H, n] = the row's heads acc[M, Hl, n] where they belong, zeros elsewhere."""
+    placed = np.zeros((M, H + 1, n), np.float32)
+    placed[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
+    pe.write("acc", out, placed[:, 1:])
+
+
+def place_rotated(pe, x, heads, first, wanted, out, M, H, Hl, K, n, stride):
+    """acc[M, H, n] = the row's features acc[M, Hl, K] that the column wants, zeros elsewhere."""
+    start, columns = pe.read("f32", first, 1), pe.read("f32", wanted, n)
+    heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
+    placed = np.zeros((M, H + 1, n), np.float32)
+    for i, head in enumerate(pe.read("f32", heads, Hl).astype(np.int64)):
+        for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
+            placed[:, head, j] = heads_of_row[:, i, k]
+    pe.write("acc", out, placed[:, 1:])
+
+
+def pick_heads(pe, x, heads, out, M, H, Hl, n):
+    """act[Hl, M, n] = the row's heads of act[M, H, n], head by head; zeros for padding."""
+    padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
+    pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
+
+
+def turn_block(pe, x, out, M, K, N, to_rows):
+    """acc[M, N] = what a PE's block act[M, K] of a vector and its block on the other axis share, zeros elsewhere."""
+    own, other = (pe.col, pe.row) if to_rows else (pe.row, pe.col)
+    whole = np.zeros((M, (own + 1) * K + (other + 1) * N), np.float32)
+    whole[:, own * K : (own + 1) * K] = pe.read("act", x, M, K)
+    pe.write("acc", out, whole[:, other * N : (other + 1) * N])

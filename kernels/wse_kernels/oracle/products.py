@@ -1,0 +1,179 @@
+"""The oracles of products: with weights, with quantised weights, and with the experts that tokens were routed to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.oracle.memory import F32, Pe, e4m3
+
+INT8, FP8, INT4 = range(3)
+"""Codings by number."""
+
+
+def matmul(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
+    """acc[M, N] (+)= act[M, K] @ wgt[K, N]."""
+    _product(pe, "wgt", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
+
+
+def matmul_act(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
+    """acc[M, N] (+)= act[M, K] @ act[K, N]."""
+    _product(pe, "act", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
+
+
+def gemv(pe, x, w, out, K, N, k_stride, n_stride):
+    """acc[N] = act[K] @ wgt[K, N]."""
+    _product(pe, "wgt", x, w, out, 1, K, N, k_stride, n_stride, N, 0)
+
+
+def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
+    X = pe.read("act", x, M, K)
+    rows = [out + m * out_stride for m in range(M)]
+    total = np.array([pe.read("acc", row, N) if add else np.zeros(N, np.float32) for row in rows])
+    for k in range(K):
+        for n in range(N):
+            product = X[:, k] * pe.read(right, w + k * k_stride + n * n_stride, 1)
+            total[:, n] = pe.rounded("acc", total[:, n] + product)
+    for row, sums in zip(rows, total, strict=True):
+        pe.write("acc", row, sums)
+
+
+def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
+    """acc[M, N] = scale[N] * (act[M, K] @ int8[K, N])."""
+    values = pe.bytes(w, K * N).view(np.int8).astype(np.float32)
+    _one_scale(pe, values.reshape(K, N), x, scale, codes, out, M, rows)
+
+
+def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
+    """acc[M, N] = scale[N] * (act[M, K] @ e4m3[K, N])."""
+    _one_scale(pe, e4m3(pe.bytes(w, K * N)).reshape(K, N), x, scale, codes, out, M, rows)
+
+
+def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
+    """acc[M, N] = act[M, K] @ (int4[K, N] * scale[group[K], N])."""
+    weights = _unpacked(pe, w, groups, scale, K, N, N, INT4, G)
+    for m in range(M):
+        pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
+    _leave(pe, codes, weights, rows)
+
+
+def _one_scale(pe: Pe, values: F32, x: int, scale: int, codes: int, out: int, M: int, rows: int) -> None:
+    """A product with the ``values`` ``[K, N]`` of codes, whose sums are scaled."""
+    K, N = values.shape
+    for m in range(M):
+        sums = _sums(pe, x + m * K, values, np.zeros(N, np.float32))
+        pe.write("acc", out + m * N, sums * pe.read("wgt", scale, N))
+    _leave(pe, codes, values, rows)
+
+
+def expert_in(pe, x, w, pairs, out, P, M, K, N, held, k_stride, out_stride, weighed, columns):
+    """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where asked for."""
+    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+        total = _sums(pe, x + token * K, _rows(pe, w + expert * N, k_stride, K, N), np.zeros(N, np.float32))
+        if weighed:
+            total = pe.rounded("acc", total * weight)
+        pe.write("acc", out + i * out_stride, total)
+
+
+def expert_out(pe, x, w, pairs, out, P, M, K, N, held, weighed, columns):
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where asked for."""
+    pe.write("acc", out, np.zeros(M * N, np.float32))
+    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+        if weighed:
+            pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
+        weights = _rows(pe, w + expert * N, held * N, K, N)
+        pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
+
+
+def expert_bias(pe, x, bias, pairs, P, M, N, held, stride, by_token, weighed):
+    """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight."""
+    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+        row = x + (token if by_token else i) * stride
+        added = pe.read("wgt", bias + expert * N, N) * (weight if weighed else np.float32(1.0))
+        pe.write("acc", row, pe.read("acc", row, N) + added)
+
+
+def expert_in_quantised(
+    pe,
+    x,
+    w,
+    groups,
+    scale,
+    pairs,
+    codes,
+    out,
+    P,
+    M,
+    K,
+    N,
+    held,
+    k_stride,
+    out_stride,
+    weighed,
+    columns,
+    coding,
+    G,
+    rows,
+):
+    """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where asked for."""
+    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+        weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
+        total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
+        _leave(pe, codes, weights, rows)
+        if weighed:
+            total = pe.rounded("acc", total * weight)
+        pe.write("acc", out + i * out_stride, total)
+
+
+def expert_out_quantised(
+    pe, x, w, groups, scale, pairs, codes, out, P, M, K, N, held, weighed, columns, coding, G, rows
+):
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ (code x scale)[expert][K, N]; x is weighed in place."""
+    pe.write("acc", out, np.zeros(M * N, np.float32))
+    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+        if weighed:
+            pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
+        weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, held * N, coding, G)
+        pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
+        _leave(pe, codes, weights, rows)
+
+
+def _listed(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, int, np.float32]]:
+    """(token, expert, weight) of the pairs in the list, each index at most the last that there is."""
+    count = min(int(pe.read("f32", pairs, 1)[0]), P)
+    rows = pe.read("f32", pairs + 1, max(count, 0), 3)
+    return [(min(max(int(t), 0), M - 1), min(max(int(e), 0), held - 1), weight) for t, e, weight in rows]
+
+
+def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
+    """The weights ``[K, N]`` whose rows are ``k_stride`` apart."""
+    return np.stack([pe.read("wgt", w + k * k_stride, N) for k in range(K)])
+
+
+def _unpacked(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
+    """The weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
+    halves = 2 if coding == INT4 else 1
+    codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
+    scales = np.stack([pe.read("wgt", scale + g * k_stride, N) for g in range(G)])
+    of_row = np.zeros(K, np.int64)
+    if coding == INT8:
+        values = codes.view(np.int8).astype(np.float32)
+    elif coding == FP8:
+        values = e4m3(codes)
+    else:
+        of_row = pe.bytes(groups, K).astype(np.int64)
+        nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF).astype(np.float32)
+        values = np.where(nibbles > 7, nibbles - 16, nibbles)
+    return pe.rounded("act", values * scales[of_row])
+
+
+def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
+    """total[N] += act[K] @ weights[K, N], k by k."""
+    for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
+        total = pe.rounded("acc", total + value * row)
+    return total
+
+
+def _leave(pe: Pe, scratch: int, weights: F32, rows: int) -> None:
+    """What unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
+    for k, row in enumerate(weights):
+        pe.write("act", scratch + k % rows * len(row), row)

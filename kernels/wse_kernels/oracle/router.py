@@ -1,0 +1,81 @@
+"""The oracles of the router of experts, and of the lists of pairs that come of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.oracle.memory import I64
+
+PICO = 1e-12
+LOWEST = np.float32(-3.0e38)
+LEAST_SUM = np.float32(1e-20)
+
+
+def router_place(pe, x, out, M, n, E):
+    """acc[M, E] = acc[M, n] where this column's n outputs stand, 0 elsewhere."""
+    placed = np.zeros((M, max(E, (pe.col + 1) * n)), np.float32)
+    placed[:, pe.col * n : (pe.col + 1) * n] = pe.read("acc", x, M, n)
+    pe.write("acc", out, placed[:, :E])
+
+
+def router_scores(pe, x, out, M, E, sigmoid):
+    """f32[M, E] = softmax over E, or sigmoid, of acc[M, E]."""
+    logits = pe.read("acc", x, M, E)
+    if sigmoid:
+        scores = np.float32(1.0) / (np.float32(1.0) + np.exp(-logits))
+    else:
+        scores = np.exp(logits - logits.max(axis=1, keepdims=True))
+        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float32)
+    pe.write("f32", out, scores)
+
+
+def router_correct(pe, x, correction, out, M, E):
+    """f32[M, E] = scores[M, E] + correction[E]."""
+    pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
+
+
+def router_limit(pe, x, out, M, E, groups, kept, best):
+    """f32[M, E] = f32[M, E] in the best groups, elsewhere the lowest value."""
+    for m in range(M):
+        values = pe.read("f32", x + m * E, E)
+        grouped = values.reshape(groups, -1)
+        top = np.take_along_axis(grouped, np.argsort(-grouped, axis=1, kind="stable")[:, :2], axis=1)
+        counts = top[:, 0] if E // groups == 1 else top[:, 0] + top[:, 1]
+        pe.write("f32", best, counts)
+        grouped[np.argsort(-counts, kind="stable")[kept:]] = LOWEST
+        pe.write("f32", out + m * E, values)
+
+
+def router_choose(pe, choice, scores, ids, weights, M, E, A, divided, scale_pico):
+    """Ids of the largest values, the largest and of equal ones the lowest first, and their weights."""
+    scale = np.float32(scale_pico * PICO)
+    order = np.argsort(-pe.read("f32", choice, M, E), axis=1, kind="stable")[:, :A]
+    chosen_scores = np.take_along_axis(pe.read("f32", scores, M, E), order, axis=1)
+    chosen, weighed = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
+    chosen[:, : order.shape[1]], weighed[:, : order.shape[1]] = order, chosen_scores
+    total = np.zeros(M, np.float32)
+    for column in weighed.T:
+        total += column
+    if divided:
+        weighed = weighed / (total + LEAST_SUM)[:, None]
+    pe.write("f32", ids, chosen)
+    pe.write("f32", weights, weighed * scale)
+
+
+def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
+    """The list of the pairs whose expert the PE's column holds."""
+    stretch, col = divmod(pe.col, int(columns // stretches))
+    group = int(np.searchsorted(_starts(columns // stretches, groups), col, side="right")) - 1
+    before, after = _starts(experts, stretches)[stretch : stretch + 2]
+    first, end = before + _starts(after - before, groups)[group : group + 2]
+    chosen, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
+    in_column = [p for p in range(M * A) if first <= int(chosen[p]) < end][:P]
+    pe.write("f32", pairs, np.array([len(in_column)], np.float32))
+    for i, p in enumerate(in_column):
+        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen[p] - first, weight[p]], np.float32))
+
+
+def _starts(total: int, parts: int) -> I64:
+    """Where each of the parts starts, the larger ones first, and where the last one ends."""
+    sizes = [total // parts + (part < total % parts) for part in range(parts)]
+    return np.concatenate([[0], np.cumsum(sizes)])
