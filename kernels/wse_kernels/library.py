@@ -18,7 +18,6 @@ from wse_kernels import (
     latent,
     linear,
     norm,
-    quantised,
     rotary,
     router,
     transfers,
@@ -41,9 +40,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
     }
 
 
-COMPUTE = _kernels(
-    linear, quantised, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts
-)
+COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
 """Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
 
 TRANSFER = _kernels(transfers)

@@ -1,11 +1,19 @@
-"""The tile products: MeshGEMV, MeshGEMM and dist-GEMM-T share them, with weights or with activations on the right.
+"""Tile products: MeshGEMV, MeshGEMM and dist-GEMM-T share them, with weights or with activations on the right.
 
 ``k_stride`` and ``n_stride`` are the strides of ``w`` along K and N in elements, ``out_stride`` is that of ``out``
 along M. With ``add`` other than 0 the product is added to what ``out`` holds.
+
+Codes of quantised weights are unpacked a few rows at a time into activations, then multiplied. A code is exact in every
+activation type, so with one scale an output the sums are of activations times codes and are scaled at their end. With a
+scale a group of inputs, which begins and ends elsewhere on every PE, codes are scaled as they are unpacked. ``codes``
+is scratch for ``rows`` rows of N, which are unpacked at once.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from wse_kernels._codes import FP8, INT8, scale_rows, unpack_fp8, unpack_int4, unpack_int8
 from wse_kernels._jit import clear_rows, inlined, multiply_add_rows, widen
 
 
@@ -36,3 +44,61 @@ def _product(block, act, right, acc, x, w, out, M, K, N, k_stride, n_stride, out
         for m in range(M):
             e = out + m * out_stride
             multiply_add_rows(acc, act, right, block, e, x + m * K + k, w + k * k_stride, N, n_stride)
+
+
+def matmul_int8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows):
+    """out[M, N] = scale[N] * (x[M, K] @ int8 w[K, N])."""
+    _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, INT8)
+
+
+def matmul_fp8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows):
+    """out[M, N] = scale[N] * (x[M, K] @ e4m3 w[K, N])."""
+    _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, FP8)
+
+
+@inlined
+def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, coding):
+    clear_rows(acc, block, out, M * N)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0]) + raw[block, w + K * N - 1, 0]
+    far += widen(act[block, codes + min(rows, K) * N - 1, 0]) + widen(wgt[block, scale + N - 1, 0])
+    for first in range(0, K, rows):
+        last = min(first + rows, K)
+        if coding == INT8:
+            unpack_int8(act, raw, block, codes, w + first * N, (last - first) * N)
+        else:
+            unpack_fp8(act, raw, block, codes, w + first * N, (last - first) * N)
+        for k in range(first, last):
+            for m in range(M):
+                row = codes + (k - first) * N
+                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)
+    for m in range(M):
+        scale_rows(acc, wgt, block, out + m * N, scale, N)
+
+
+def matmul_int4(block, act, wgt, acc, raw, x, w, groups, scale, codes, out, M, K, N, G, rows):
+    """out[M, N] = x[M, K] @ (int4 w[K, N] * scale[groups[K], N]), the factor rounded to activations.
+
+    A byte holds the codes of an even row, its low half, and of the odd row behind it; ``groups`` has the group of each
+    row, of G.
+    """
+    lanes = act.shape[2]
+    clear_rows(acc, block, out, M * N)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0])
+    far += raw[block, w + (K + 1) // 2 * N - 1, 0] + widen(act[block, codes + min(rows, K) * N - 1, 0])
+    far += widen(wgt[block, scale + G * N - 1, 0])
+    for first in range(0, K, rows):
+        last = min(first + rows, K)
+        for k in range(first, last):
+            low, high = G, np.int64(0)  # lanes without a PE may hold anything
+            for lane in range(lanes):
+                low = min(low, np.int64(raw[block, groups + k, lane]))
+                high = max(high, np.int64(raw[block, groups + k, lane]))
+            row, pair = codes + (k - first) * N, w + k // 2 * N
+            for g in range(low, min(high + 1, G)):
+                unpack_int4(act, raw, wgt, block, row, pair, N, k, g, groups + k, scale + g * N)
+        for k in range(first, last):
+            for m in range(M):
+                row = codes + (k - first) * N
+                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import narrow, prange, widen
+from wse_kernels._jit import inlined, narrow, prange, widen
 
 REPLACE, ADD, LARGER, LARGER_PAIR, MULTICAST, KEEP, DROP = 0, 1, 2, 3, 4, 5, 6
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
@@ -33,35 +33,11 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
         base = row * per_row
         for i in range(first[variant[row]], first[variant[row] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
-            from_block, from_lane = base + start // lanes, start % lanes
-            if arrival == MULTICAST:
+            if arrival != DROP:
                 step = 1 if end >= start else -1
-                for col in range(start, end + step, step):
-                    to_block, to_lane = base + col // lanes, col % lanes
-                    if col != start or source != target:
-                        for e in range(n):
-                            view[to_block, target + e, to_lane] = view[from_block, source + e, from_lane]
-            elif arrival != DROP:
-                to_block, to_lane = base + end // lanes, end % lanes
-                if arrival == LARGER_PAIR:
-                    for e in range(0, n, 2):
-                        old, new = view[to_block, target + e, to_lane], view[from_block, source + e, from_lane]
-                        held, sent = (
-                            view[to_block, target + e + 1, to_lane],
-                            view[from_block, source + e + 1, from_lane],
-                        )
-                        if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
-                            view[to_block, target + e, to_lane] = new
-                            view[to_block, target + e + 1, to_lane] = sent
-                else:
-                    for e in range(n):
-                        old = view[to_block, target + e, to_lane]
-                        new = view[from_block, source + e, from_lane]
-                        if arrival == ADD:
-                            new = narrow(widen(old) + widen(new), old)
-                        elif arrival == LARGER:
-                            new = narrow(max(widen(old), widen(new)), old)
-                        view[to_block, target + e, to_lane] = new
+                for col in range(start if arrival == MULTICAST else end, end + step, step):
+                    receiver, lane = base + col // lanes, col % lanes
+                    _deliver(view, base + start // lanes, start % lanes, source, receiver, lane, target, n, arrival)
             if arrival != KEEP:
                 for col in range(start, end):
                     links[EAST, row, col] += words
@@ -87,82 +63,27 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
             for i in range(first[variant[0]], first[variant[0] + 1]):
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
                 sender = start * per_row + column_block
-                if arrival == MULTICAST:
+                if arrival != DROP:
                     step = 1 if end >= start else -1
-                    for row in range(start, end + step, step):
-                        if row != start or source != target:
-                            receiver = row * per_row + column_block
-                            for e in range(low, high):
-                                for lane in range(lanes):
-                                    view[receiver, target + e, lane] = view[sender, source + e, lane]
-                elif arrival == LARGER_PAIR:
-                    receiver = end * per_row + column_block
-                    for e in range(low, high, 2):
-                        for lane in range(lanes):
-                            old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                            held, sent = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
-                            if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
-                                view[receiver, target + e, lane] = new
-                                view[receiver, target + e + 1, lane] = sent
-                elif arrival != DROP:
-                    receiver = end * per_row + column_block
-                    for e in range(low, high):
-                        if arrival == ADD:
-                            for lane in range(lanes):
-                                old = view[receiver, target + e, lane]
-                                view[receiver, target + e, lane] = narrow(
-                                    widen(old) + widen(view[sender, source + e, lane]), old
-                                )
-                        elif arrival == LARGER:
-                            for lane in range(lanes):
-                                old = view[receiver, target + e, lane]
-                                view[receiver, target + e, lane] = narrow(
-                                    max(widen(old), widen(view[sender, source + e, lane])), old
-                                )
-                        else:
-                            for lane in range(lanes):
-                                view[receiver, target + e, lane] = view[sender, source + e, lane]
+                    for row in range(start if arrival == MULTICAST else end, end + step, step):
+                        receiver = row * per_row + column_block
+                        _deliver_lanes(view, sender, source + low, receiver, target + low, high - low, arrival)
                 if arrival != KEEP and piece == 0:
                     west = column_block * lanes
-                    east = min(west + lanes, columns)
-                    for row in range(start, end):
-                        for col in range(west, east):
-                            links[SOUTH, row, col] += words
-                    for row in range(end + 1, start + 1):
-                        for col in range(west, east):
-                            links[NORTH, row, col] += words
+                    _count_column_words(links, start, end, west, min(west + lanes, columns), words)
     else:
         for col in prange(columns):
             column_block, lane = col // lanes, col % lanes
             for i in range(first[variant[col]], first[variant[col] + 1]):
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
                 sender = start * per_row + column_block
-                step = 1 if end >= start else -1
-                if arrival == LARGER_PAIR:
-                    receiver = end * per_row + column_block
-                    for e in range(0, n, 2):
-                        old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                        held, sent = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
-                        if widen(new) > widen(old) or (widen(new) == widen(old) and widen(sent) < widen(held)):
-                            view[receiver, target + e, lane] = new
-                            view[receiver, target + e + 1, lane] = sent
-                elif arrival != DROP:
-                    begin = start if arrival == MULTICAST else end
-                    for row in range(begin, end + step, step):
+                if arrival != DROP:
+                    step = 1 if end >= start else -1
+                    for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
-                        for e in range(n):
-                            old = view[receiver, target + e, lane]
-                            new = view[sender, source + e, lane]
-                            if arrival == ADD:
-                                new = narrow(widen(old) + widen(new), old)
-                            elif arrival == LARGER:
-                                new = narrow(max(widen(old), widen(new)), old)
-                            view[receiver, target + e, lane] = new
+                        _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
                 if arrival != KEEP:
-                    for row in range(start, end):
-                        links[SOUTH, row, col] += words
-                    for row in range(end + 1, start + 1):
-                        links[NORTH, row, col] += words
+                    _count_column_words(links, start, end, col, col + 1, words)
 
 
 def along_columns_counted(
@@ -174,30 +95,89 @@ def along_columns_counted(
     times the elements of operand 5 as its sender finds at address 9 of ``count_view`` (float32), at most operand 10
     times; operand 6 is the bytes of an element.
     """
-    per_row, lanes, source, target, each, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    per_row, lanes, source, target, unit, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
     columns, count, most = a[8], a[9], a[10]
     for col in prange(columns):
         column_block, lane = col // lanes, col % lanes
         for i in range(first[variant[0]], first[variant[0] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
             sender = start * per_row + column_block
-            n = min(max(np.int64(count_view[sender, count, lane]), 0), most) * each
+            n = min(max(np.int64(count_view[sender, count, lane]), 0), most) * unit
             step = 1 if end >= start else -1
-            begin = start if arrival == MULTICAST else end
-            for row in range(begin, end + step, step):
+            for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
-                for e in range(n):
-                    new = view[sender, source + e, lane]
-                    if arrival == ADD:
-                        old = view[receiver, target + e, lane]
-                        new = narrow(widen(old) + widen(new), old)
-                    view[receiver, target + e, lane] = new
+                _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
             if arrival != KEEP:
-                words = (n * element_bytes + 3) // 4
-                for row in range(start, end):
-                    links[SOUTH, row, col] += words
-                for row in range(end + 1, start + 1):
-                    links[NORTH, row, col] += words
+                _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
+
+
+@inlined
+def _deliver(
+    view: Any,
+    sender: int,
+    sender_lane: int,
+    source: int,
+    receiver: int,
+    receiver_lane: int,
+    target: int,
+    n: int,
+    arrival: int,
+) -> None:
+    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``."""
+    if arrival == LARGER_PAIR:
+        for e in range(0, n, 2):
+            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
+            old_index = view[receiver, target + e + 1, receiver_lane]
+            new_index = view[sender, source + e + 1, sender_lane]
+            if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+                view[receiver, target + e, receiver_lane] = new
+                view[receiver, target + e + 1, receiver_lane] = new_index
+    else:
+        for e in range(n):
+            new = view[sender, source + e, sender_lane]
+            if arrival == ADD:
+                new = narrow(widen(view[receiver, target + e, receiver_lane]) + widen(new), new)
+            elif arrival == LARGER:
+                new = narrow(max(widen(view[receiver, target + e, receiver_lane]), widen(new)), new)
+            view[receiver, target + e, receiver_lane] = new
+
+
+@inlined
+def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
+    """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
+    lanes = view.shape[2]
+    if arrival == LARGER_PAIR:
+        for e in range(0, n, 2):
+            for lane in range(lanes):
+                old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                old_index, new_index = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
+                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+                    view[receiver, target + e, lane] = new
+                    view[receiver, target + e + 1, lane] = new_index
+    else:
+        for e in range(n):
+            if arrival == ADD:
+                for lane in range(lanes):
+                    old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                    view[receiver, target + e, lane] = narrow(widen(old) + widen(new), old)
+            elif arrival == LARGER:
+                for lane in range(lanes):
+                    old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                    view[receiver, target + e, lane] = narrow(max(widen(old), widen(new)), old)
+            else:
+                for lane in range(lanes):
+                    view[receiver, target + e, lane] = view[sender, source + e, lane]
+
+
+@inlined
+def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
+    """Count the words of a message from row ``start`` to ``end`` of each column from ``west`` to before ``east``."""
+    for row in range(start, end):
+        for col in range(west, east):
+            links[SOUTH, row, col] += words
+    for row in range(end + 1, start + 1):
+        for col in range(west, east):
+            links[NORTH, row, col] += words
 
 
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:

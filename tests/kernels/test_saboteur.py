@@ -19,7 +19,6 @@ from wse_kernels import (
     experts,
     linear,
     norm,
-    quantised,
     router,
     vocabulary,
 )
@@ -38,12 +37,12 @@ SABOTAGE = [
     (attention, "attention_scores", "oldest = ctl[block_row, OLDEST]", "oldest = 0"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, addend + e, lane]), old)", "added = old"),
     (
-        quantised,
+        linear,
         "matmul_int8",
         "scale_rows(acc, wgt, block, out + m * N, scale, N)",
         "scale_rows(acc, wgt, block, out, scale, N)",
     ),
-    (quantised, "matmul_int4", "groups + k, scale + g * N", "groups, scale + g * N"),
+    (linear, "matmul_int4", "groups + k, scale + g * N", "groups, scale + g * N"),
     (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
     (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
     (router, "router_limit", "first, second = value, first", "first = value"),

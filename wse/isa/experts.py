@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.isa.kernel import Kernel
+from wse.isa.linear import one_expert_cycles, tile_bytes
 from wse.isa.operands import acc, act, f32, numbers, raw, wgt
 from wse.isa.pe_costs import PeCosts
-from wse.isa.quantised import tile_bytes
-from wse.isa.unpacking import one_expert
 from wse.number_formats import CODINGS
 
 _INT4: Final = tuple(CODINGS).index("int4")
@@ -78,7 +77,6 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N held k_stride out_stride weighed columns"),
         ),
-        work=_products,
         macs=_products,
         read_bytes=_tiles_bytes,
         cycles=lambda c, P, K, N, weighed: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighed),
@@ -92,7 +90,6 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N held weighed columns"),
         ),
-        work=_products,
         macs=_products,
         read_bytes=_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighed: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighed),
@@ -109,11 +106,10 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N held k_stride out_stride weighed columns coding G rows"),
         ),
-        work=_products,
         macs=_products,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, K, N, weighed, coding, rows: _in_cycles(
-            c, one_expert(c, coding, K, N, rows), P, N, weighed
+            c, one_expert_cycles(c, coding, K, N, rows), P, N, weighed
         ),
     ),
     Kernel(
@@ -128,11 +124,10 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N held weighed columns coding G rows"),
         ),
-        work=_products,
         macs=_products,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighed, coding, rows: _out_cycles(
-            c, one_expert(c, coding, K, N, rows), P, M, K, N, weighed
+            c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighed
         ),
     ),
     Kernel(

@@ -26,14 +26,12 @@ from wse.isa.kernel import Kernel
 from wse.isa.latent import LATENT
 from wse.isa.linear import LINEAR
 from wse.isa.norm import NORM
-from wse.isa.quantised import QUANTISED
 from wse.isa.rotary import ROTARY
 from wse.isa.router import ROUTER
 from wse.isa.vocabulary import VOCABULARY
 
 KERNELS: Final = (
     *LINEAR,
-    *QUANTISED,
     *NORM,
     *ROTARY,
     *ATTENTION,

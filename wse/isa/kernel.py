@@ -29,7 +29,7 @@ class Kernel:
     Attributes:
         name: Its name, that of the function in ``wse_kernels`` and of the oracle.
         operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's parameters.
-        work: Formula of about the element operations of one call on one PE.
+        work: Formula of about the element operations of one call on one PE; None: its multiply-adds.
         cycles: Formula of the cycles of one call on one PE; its first parameter is ``c``, the PeCosts.
         macs: Formula of the multiply-adds of one call on one PE; only products have any.
         read_bytes: Formula of the bytes of weights and cache entries that one call on one PE cannot do without, each
@@ -40,8 +40,8 @@ class Kernel:
 
     name: str
     operands: tuple[Operand, ...]
-    work: Formula
     cycles: Formula
+    work: Formula | None = None
     macs: Formula = _none
     read_bytes: Formula = _none
     counters: bool = False
@@ -75,7 +75,7 @@ class Kernel:
 
     def work_of(self, operands: Sequence[int]) -> int:
         """About how many element operations a call does on one PE."""
-        return int(self._value(self.work, operands))
+        return int(self._value(self.work or self.macs, operands))
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts) -> float:
         """Cycles of a call on one PE."""
@@ -104,7 +104,9 @@ class Kernel:
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
         """Of each formula the indices of the operands that it takes. Raises KeyError for a name that is no operand."""
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
-        formulas = {self.work: 0, self.cycles: 1, self.macs: 0, self.read_bytes: 1} | dict.fromkeys(extents, 0)
+        formulas = {self.work or self.macs: 0, self.cycles: 1, self.macs: 0, self.read_bytes: 1} | dict.fromkeys(
+            extents, 0
+        )
         return {
             formula: tuple(self.index[name] for name in list(inspect.signature(formula).parameters)[first:])
             for formula, first in formulas.items()

@@ -1,16 +1,43 @@
-"""Tile products: with weights or with activations on the right, and of one token.
+"""Tile products: with weights, quantised or not, or with activations on the right, and of one token.
 
 The vector of a product is its tokens, that of a product of one token its output features, as in the released GEMM and
-GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own.
+GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. Codes of quantised
+weights are unpacked by 16-bit operations a few rows at a time into the scratch ``codes``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from wse.isa.kernel import Kernel
-from wse.isa.operands import acc, act, numbers, wgt
+from wse.isa.operands import Operand, acc, act, numbers, raw, wgt
 from wse.isa.pe_costs import PeCosts
+from wse.number_formats import CODINGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacking:
+    """The unpacking of codes that share 16-bit words to halves: vector operations, and elements of each kind a code."""
+
+    operations: int
+    shifts: float
+    logic: float
+    adds: float
+
+
+INT8: Final = Unpacking(operations=5, shifts=1 / 2, logic=3 / 2, adds=1)
+"""Two codes a word, the upper one shifted down, the lower one masked; exclusive or with 0x6480 makes the half
+1024 + 128 + code, and 1152 is taken off. The exponent that is put on as bits is from Kim et al., arXiv 2211.10017."""
+INT4: Final = Unpacking(operations=11, shifts=3 / 4, logic=7 / 4, adds=1)
+"""Four codes a word, three of them shifted and three masked; exclusive or with 0x6408, and 1032 is taken off."""
+FP8: Final = Unpacking(operations=5, shifts=3 / 2, logic=1, adds=0)
+"""Two codes a word; in the upper half an arithmetic shift by 1 and a mask leave the bits of the half that is the
+256th part, a factor that the scale takes in; the lower one is shifted up first."""
+
+_BY_CODING: Final = (INT8, FP8, INT4)
 
 
 def _cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
@@ -26,43 +53,107 @@ def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
-def _out(M: int, N: int, out_stride: int) -> int:
-    return (M - 1) * out_stride + N
+def _matmul(name: str, right: str) -> Kernel:
+    """A product whose right operand is in the view ``right``."""
+    return Kernel(
+        name=name,
+        operands=(
+            act("x", "M K"),
+            Operand(right, "w", _right),
+            acc("out", lambda M, N, out_stride: (M - 1) * out_stride + N, output=True),
+            *numbers("M K N k_stride n_stride out_stride add"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, K, N: K * N * b[right],
+        cycles=_cycles,
+    )
+
+
+def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
+    """Cycles of a product whose sums are multiplied with scales, which are float32 or become it."""
+    scales = 0.0 if c.widen else c.vector(N, c.convert)
+    scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
+    return _unpacked(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
+
+
+def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
+    """Cycles of a product whose codes are multiplied with scales before."""
+    return _unpacked(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
+
+
+def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
+    """Cycles of a token's product with an expert whose codes are multiplied with scales before, its sums not zeroed.
+
+    Codes that share a word are neighbours in a row, and an odd number of them may begin inside one.
+    """
+    loops = math.ceil(K / rows) * c.loop
+    products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
+    return _unpacked(c, _BY_CODING[coding], K, N + N % 2, rows) + loops + products
+
+
+def _unpacked(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
+    """Cycles to unpack a tile, as many rows at once as there is scratch for."""
+    codes, turns = K * N, math.ceil(K / rows)
+    operations = u.operations + int(c.widen > 0)
+    elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
+    return turns * (c.loop + operations * c.issue) + math.ceil(elements + (codes / c.widen if c.widen else 0))
+
+
+def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
+    """Cycles of a product with what was unpacked, with vectors of tokens or of outputs, whichever has the fewer."""
+    turns = math.ceil(K / rows)
+    by_outputs = M * (turns * c.loop + c.rows(K, N, c.mac))
+    by_tokens = K * (c.loop + c.rows(N, M, c.mac))
+    return c.vector(M * N, c.acc) + min(by_outputs, by_tokens)
+
+
+def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
+    """Bytes of a tile of codes and of its scales, of which there is one for each output and group."""
+    return CODINGS[coding].code_bytes(K, N) + N * G * b["wgt"]
+
+
+def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
+    return Kernel(
+        name=name,
+        operands=(
+            act("x", "M K"),
+            raw("w", "K N"),
+            wgt("scale", "N"),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("M K N rows"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, K, N: tile_bytes(coding, b, K, N),
+        cycles=lambda c, M, K, N, rows: _one_scale_cycles(c, unpacking, M, K, N, rows),
+    )
 
 
 LINEAR: Final = (
-    Kernel(
-        name="matmul",
-        operands=(
-            act("x", "M K"),
-            wgt("w", _right),
-            acc("out", _out, output=True),
-            *numbers("M K N k_stride n_stride out_stride add"),
-        ),
-        work=_products,
-        macs=_products,
-        read_bytes=lambda b, K, N: K * N * b["wgt"],
-        cycles=_cycles,
-    ),
-    Kernel(
-        name="matmul_act",
-        operands=(
-            act("x", "M K"),
-            act("w", _right),
-            acc("out", _out, output=True),
-            *numbers("M K N k_stride n_stride out_stride add"),
-        ),
-        work=_products,
-        macs=_products,
-        read_bytes=lambda b, K, N: K * N * b["act"],
-        cycles=_cycles,
-    ),
+    _matmul("matmul", "wgt"),
+    _matmul("matmul_act", "act"),
     Kernel(
         name="gemv",
         operands=(act("x", "K"), wgt("w", _right), acc("out", "N", output=True), *numbers("K N k_stride n_stride")),
-        work=lambda K, N: K * N,
         macs=lambda K, N: K * N,
         read_bytes=lambda b, K, N: K * N * b["wgt"],
         cycles=lambda c, K, N: c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac),
+    ),
+    _one_scale("matmul_int8", "int8", INT8),
+    _one_scale("matmul_fp8", "fp8", FP8),
+    Kernel(
+        name="matmul_int4",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N: (K + 1) // 2 * N),
+            raw("groups", "K"),
+            wgt("scale", "G N"),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("M K N G rows"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
+        cycles=lambda c, M, K, N, rows: _scale_a_group_cycles(c, INT4, M, K, N, rows),
     ),
 )
