@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import narrow, widen
+from wse_kernels._jit import clear_rows, narrow, widen
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
     """out[M, H, n] = the row's heads x[M, Hl, n] where they belong, zeros elsewhere; heads[Hl] are their ordinals."""
     lanes = acc.shape[2]
-    for e in range(out, out + M * H * n):
-        for lane in range(lanes):
-            acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+    clear_rows(acc, block, out, M * H * n)
     for i in range(Hl):
         h = np.int64(f32[block, heads + i, 0]) - 1
         if h < 0:
@@ -35,9 +33,7 @@ def place_rotated(block, acc, f32, x, heads, first, wanted, out, M, H, Hl, K, n,
     ``wanted[n]`` those of the features that the column wants, and ``stride`` is that of ``x`` along M.
     """
     lanes = acc.shape[2]
-    for e in range(out, out + M * H * n):
-        for lane in range(lanes):
-            acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
+    clear_rows(acc, block, out, M * H * n)
     start = np.int64(f32[block, first, 0])
     for i in range(Hl):
         h = np.int64(f32[block, heads + i, 0]) - 1

@@ -17,9 +17,9 @@ from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
-from wse.program.transfers.cache_shift import CacheShift
 from wse.program.transfers.host_streams import DrawnIn, HostStream
 from wse.program.transfers.kinds import TRANSFERS, of_kind
+from wse.program.transfers.patterns import CacheShift
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 SPEC = tiny_spec()

@@ -21,8 +21,8 @@ from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
-from wse.program.transfers.along_line import AlongLine
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

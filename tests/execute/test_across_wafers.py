@@ -22,8 +22,8 @@ from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import HOST
-from wse.program.transfers.between_wafers import BetweenWafers
 from wse.program.transfers.kinds import crossings_of, of_kind, transfer_of
+from wse.program.transfers.patterns import BetweenWafers
 from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)

@@ -26,9 +26,8 @@ from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, PositionScale
 from wse.program.program import Program
 from wse.program.steps import Kind
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.cache_shift import CacheShift
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 

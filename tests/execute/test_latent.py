@@ -20,8 +20,8 @@ from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
 from wse.program.steps import Kind
-from wse.program.transfers.along_line import AlongLine
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]

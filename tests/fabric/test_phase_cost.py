@@ -19,12 +19,10 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.cache_shift import CacheShift
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.stage_streams import Crossing, HandOver
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)

@@ -15,10 +15,9 @@ from wse.fabric import model
 from wse.fabric.model import Fabric
 from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.kinds import of_kind, operand_index
+from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.stage_streams import Crossing, HandOver
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)

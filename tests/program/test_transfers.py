@@ -19,10 +19,10 @@ from wse.compiler.state import SymBuffer
 from wse.errors import WseBug
 from wse.program.program import Program
 from wse.program.steps import HOST, OPERAND_COUNT, Kind
-from wse.program.transfers.between_wafers import FROM_CHOSEN, BetweenWafers
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.kinds import ADDRESSES, TRANSFERS, crossings_of, of_kind, operand_index, transfer_of
 from wse.program.transfers.messages import Translation
+from wse.program.transfers.patterns import FROM_CHOSEN, BetweenWafers
+from wse.program.transfers.stage_streams import HandOver
 from wse.program.transfers.transfer import Transfer
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))

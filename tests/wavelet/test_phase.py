@@ -21,10 +21,9 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.program.steps import Kind
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.cache_shift import CacheShift
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.stage_streams import HandOver
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size

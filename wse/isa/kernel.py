@@ -1,6 +1,7 @@
 """The record of one kernel: all that the compiler, the cost models and the tests know of it.
 
 A *formula* is a function whose parameters are names of the kernel's operands, after those that the field names.
+``docs/decisions/0019-kernel-records.md`` has the reasons.
 """
 
 from __future__ import annotations
@@ -104,9 +105,10 @@ class Kernel:
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
         """Of each formula the indices of the operands that it takes. Raises KeyError for a name that is no operand."""
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
-        formulas = {self.work or self.macs: 0, self.cycles: 1, self.macs: 0, self.read_bytes: 1} | dict.fromkeys(
-            extents, 0
-        )
+        formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {
+            self.cycles: 1,
+            self.read_bytes: 1,
+        }
         return {
             formula: tuple(self.index[name] for name in list(inspect.signature(formula).parameters)[first:])
             for formula, first in formulas.items()

@@ -13,9 +13,8 @@ from wse.compiler.state import State, SymPhase
 from wse.isa.instructions import KERNELS
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.steps import Kind
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.kinds import TRANSFERS
+from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.program.transfers.transfer import Transfer
 
 

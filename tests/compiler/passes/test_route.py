@@ -14,9 +14,8 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse, Program
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.cache_shift import CacheShift
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine, CacheShift
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 

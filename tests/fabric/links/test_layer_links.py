@@ -17,8 +17,8 @@ from wse.fabric.links.link_map import I64
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.program.transfers.cache_shift import CacheShift
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import CacheShift
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))

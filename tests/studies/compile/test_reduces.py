@@ -22,8 +22,8 @@ from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.program.transfers.along_line import AlongLine
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces

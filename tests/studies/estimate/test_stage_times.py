@@ -17,9 +17,8 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once

@@ -20,7 +20,7 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.cache_shift import CacheShift
+from wse.program.transfers.patterns import CacheShift
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.schedule import Arrival

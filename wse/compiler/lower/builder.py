@@ -13,8 +13,8 @@ from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
 from wse.models.graph import named_in
 from wse.program.steps import ROWS, Kind
-from wse.program.transfers.along_line import AlongLine
 from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
 from wse_mappings.schedule import LineSchedule
 

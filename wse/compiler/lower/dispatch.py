@@ -15,8 +15,8 @@ from wse.compiler.lower.sums import all_reduce, cross_wafers
 from wse.compiler.state import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.between_wafers import FROM_CHOSEN, TO_CHOSEN
-from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
+from wse.program.transfers.stage_streams import HandOver
 from wse_mappings.patterns.between_wafers import from_one, to_one
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast

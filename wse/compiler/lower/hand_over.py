@@ -6,8 +6,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import At
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
+from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse_mappings.mesh.placement import Rect
 
 

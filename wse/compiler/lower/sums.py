@@ -10,7 +10,7 @@ from wse.compiler.state import At, Num, SymBuffer
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.between_wafers import BetweenWafers
+from wse.program.transfers.patterns import BetweenWafers
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import all_to_all, from_one
 from wse_mappings.patterns.k_tree import k_tree, root_of

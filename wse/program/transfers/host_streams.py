@@ -31,17 +31,17 @@ class HostStream(Transfer):
 
     @property
     def messages(self) -> HostWords:
-        """What words they are."""
+        """The words that go."""
         return self.carried
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """One, between the wafer and the host."""
+        """The one crossing, between the wafer and the host."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
     def crossing_bytes(self) -> int:
-        """Its payload."""
+        """The stream's payload."""
         return self.bytes
 
 
@@ -66,7 +66,7 @@ class TokenOut(HostStream):
 
     @property
     def awaited(self) -> bool:
-        """Nobody waits."""
+        """False: nobody waits."""
         return False
 
 
@@ -112,5 +112,5 @@ class DrawnIn(TokensIn):
 
     @property
     def host_round_trips(self) -> float:
-        """One."""
+        """The one round trip between logits and the id drawn from them."""
         return 1.0

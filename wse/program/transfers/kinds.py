@@ -8,24 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.isa.operands import FIRST_OPERAND
 from wse.program.phase import Phase
+from wse.program.program import Program
 from wse.program.steps import Kind, Steps
-from wse.program.transfers.along_line import AlongLine
-from wse.program.transfers.between_wafers import BetweenWafers
-from wse.program.transfers.cache_shift import CacheShift
-from wse.program.transfers.crossing import Crossing
-from wse.program.transfers.hand_over import HandOver
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
+from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
+from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.program.transfers.transfer import Site, Transfer, WaferPair
-
-if TYPE_CHECKING:
-    from wse.program.program import Program
 
 TRANSFERS: Final[tuple[type[Transfer], ...]] = (
     AlongLine,

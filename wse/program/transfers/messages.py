@@ -35,7 +35,7 @@ class LineMessages:
 
     @property
     def in_one_turn(self) -> LineMessages:
-        """The same messages, with the round as the schedule counts its rounds."""
+        """These messages with the round counted as the schedule counts its rounds."""
         return replace(self, round=self.round % len(self.schedule.variants))
 
 
@@ -62,7 +62,7 @@ class Translation:
 
 
 class HostWords(Enum):
-    """What words to or from the host are."""
+    """The words that go to the host or come from it."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()

@@ -1,4 +1,4 @@
-"""Transfer: what every kind of transfer says of one of its steps.
+"""Transfer: the questions that every kind of transfer answers about one of its steps.
 
 A kind is a class. Its fields are the operands of a step, by name; an instance is one turn of one step, with the numbers
 that the operands have there. Readers of a Program ask it for its messages and for what these need, and need not know
@@ -8,14 +8,12 @@ which kind it is. ``docs/decisions/0021-transfers.md`` has the reasons.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program, Stage
 from wse.program.transfers.messages import EdgeStream, Messages
 from wse_mappings.schedule import LineSchedule
-
-if TYPE_CHECKING:
-    from wse.program.program import Program, Stage
 
 WaferPair = tuple[int, int]
 """The wafer that sends and the one that receives; the host is ``steps.HOST``."""
@@ -23,7 +21,7 @@ WaferPair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where and when a transfer takes place.
+    """The place and time of a transfer.
 
     Attributes:
         program: The Program.
@@ -67,7 +65,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One turn of a step that moves words.
+    """A turn of a step that moves words.
 
     Attributes:
         site: Where and when.
@@ -114,7 +112,7 @@ class Transfer:
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """From which wafer to which it sends ``crossing_bytes``, equally many each."""
+        """The pairs of wafers between which it sends ``crossing_bytes`` each."""
         return ()
 
     @property

@@ -23,8 +23,8 @@ from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.program.transfers.along_line import AlongLine
 from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule

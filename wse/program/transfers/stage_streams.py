@@ -1,4 +1,4 @@
-"""Crossing: a stream from a region to one of another wafer."""
+"""Streams from one region to another: a hand-over on one wafer, a crossing to another wafer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing(Transfer):
-    """Every PE of some columns of a region sends to its place in a region of another wafer.
-
-    Words go east along their rows to the edge of their wafer, over the link between the wafers, and on from the west
-    edge of the other one.
+class StageStream(Transfer):
+    """Every PE of some columns of a region sends to its place in a region of another stage.
 
     Attributes:
         target_stage: The stage that receives.
@@ -24,9 +21,7 @@ class Crossing(Transfer):
         bytes: Payload without padding.
     """
 
-    name: ClassVar[str] = "cross"
     by_place: ClassVar[bool] = True
-    leaves_wafer: ClassVar[bool] = True
 
     target_stage: int
     source_col: int
@@ -36,14 +31,46 @@ class Crossing(Transfer):
 
     @property
     def messages(self) -> Translation:
-        """Each PE's to its place in the region of the other wafer."""
+        """Each PE's message to its place in the other region."""
         return Translation(
             target_stage=self.target_stage, source_col=self.source_col, target_col=self.target_col, cols=self.cols
         )
 
     @property
+    def handed_bytes(self) -> int:
+        """The stream's payload."""
+        return self.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver(StageStream):
+    """A stream to a region of the same wafer, along rows and then along columns.
+
+    Where the receiving stage is on the same PEs, words are copied in their SRAM.
+    """
+
+    name: ClassVar[str] = "hand_over"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether both stages are on the same PEs."""
+        return self.site.program.shares_pes(self.site.stage, self.target_stage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing(StageStream):
+    """A stream to a region of another wafer.
+
+    Words go east along their rows to the edge of their wafer, over the link between the wafers, and on from the west
+    edge of the other one.
+    """
+
+    name: ClassVar[str] = "cross"
+    leaves_wafer: ClassVar[bool] = True
+
+    @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """All rows of both regions."""
+        """The streams of all rows, to the edge of the sending wafer and from that of the receiving one."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,
@@ -63,15 +90,10 @@ class Crossing(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """From the sending stage's wafer to the receiving one's."""
+        """The sending stage's wafer and the receiving one's."""
         return ((self.site.placed.wafer, self.site.program.stages[self.target_stage].wafer),)
 
     @property
     def crossing_bytes(self) -> int:
-        """Its payload."""
-        return self.bytes
-
-    @property
-    def handed_bytes(self) -> int:
-        """Its payload."""
+        """The stream's payload."""
         return self.bytes

@@ -1,4 +1,4 @@
-"""BetweenWafers: a pattern between the wafers of one stage, over the links between them."""
+"""Patterns along lines as transfers: on the mesh, between the wafers of one stage, and the shift of cache entries."""
 
 from __future__ import annotations
 
@@ -7,12 +7,69 @@ from typing import ClassVar
 
 import numpy as np
 
-from wse.program.transfers.messages import EdgeStream, LineMessages
+from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift
 from wse.program.transfers.transfer import Transfer, WaferPair
-from wse_mappings.schedule import COMBINING
+from wse_mappings.patterns.cache_shift import COLOURS
+from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
 """What ``BetweenWafers.by_choice`` says: which end of a message must be a wafer with chosen experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlongLine(Transfer):
+    """A pattern along the rows or the columns of a region.
+
+    Attributes:
+        count: With elements by pair of a token and an expert: address (float32) of the pairs on a column.
+    """
+
+    name: ClassVar[str] = "line"
+    addresses: ClassVar[tuple[str, ...]] = ("source", "target", "count")
+
+    count: int
+
+    @classmethod
+    def colours(cls, pattern: LineSchedule | None) -> int:
+        """The pattern's own colours."""
+        assert pattern is not None
+        return pattern.colours
+
+    @property
+    def messages(self) -> LineMessages:
+        """The pattern's messages, all of them on the mesh."""
+        site = self.site
+        return LineMessages(
+            schedule=site.schedule,
+            axis=site.axis,
+            round=site.round,
+            first_row=site.first_row,
+            rows=site.rows,
+            in_place=self.source == self.target,
+        )
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all messages are copies on their PE."""
+        return not self.site.schedule.travels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheShift(Transfer):
+    """The last rows of a region pass a cache entry up; how many rows, a user's counters say as the step runs."""
+
+    name: ClassVar[str] = "cache_shift"
+    by_counters: ClassVar[bool] = True
+
+    @classmethod
+    def colours(cls, pattern: LineSchedule | None) -> int:
+        """Two colours that alternate by parity of the row."""
+        return COLOURS
+
+    @property
+    def messages(self) -> RowShift:
+        """A message of each PE of the last rows to its northern neighbour."""
+        return RowShift()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +99,7 @@ class BetweenWafers(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """The pattern's, of the wafers that take part; copies on a PE are among them."""
+        """The pattern's messages between the wafers that take part; copies on a PE are among them."""
         site = self.site
         schedule = site.schedule
         if site.chosen is not None:
@@ -61,7 +118,7 @@ class BetweenWafers(Transfer):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """One column to the edge of each wafer that sends, one from the edge of each that receives, pair by pair."""
+        """The streams of a column to the edge of each sending wafer, and from that of each receiving one, by pair."""
         site, words = self.site, self.rounds * self.site.words(self.part)
         return tuple(
             EdgeStream(
@@ -88,17 +145,17 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Which wafer of a pair must hold chosen experts: 0 the one that sends, 1 the one that receives."""
+        """The wafer of a pair that must hold chosen experts: 0 the one that sends, 1 the one that receives."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
     def crossing_bytes(self) -> int:
-        """Its payload for each pair of wafers."""
+        """The payload between each pair of wafers."""
         return self.bytes
 
     @property
     def link_latencies(self) -> int:
-        """Those that the compiler counted: messages that go at once wait for one."""
+        """Latencies that the compiler counted: messages that go at once wait for one."""
         return self.latencies
 
     @property
@@ -108,7 +165,7 @@ class BetweenWafers(Transfer):
 
     @property
     def added_elements(self) -> int:
-        """A message's, where the pattern combines."""
+        """Elements of a message, where the pattern combines."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
