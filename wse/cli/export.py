@@ -49,9 +49,9 @@ def export(
       wse export wse-run.h5 --to parquet --planes
       wse export wavelets.h5 --to simulator-log
     """
+    from wse.inspect.export.files import write_export
     from wse.inspect.export.request import export_request
-    from wse.inspect.writers.files import write_export
-    from wse.inspect.writers.summary import print_export
+    from wse.inspect.print.export import print_export
     from wse.report.as_json import as_json
     from wse.report.progress import EXPORTING, progress_on
 

@@ -1,1 +1,1 @@
-"""What an export holds: the parts of a trace in the shape that another program's format wants them in."""
+"""``wse export``: a trace in the formats of other programs."""

@@ -1,4 +1,4 @@
-"""What an export is asked for, checked before the trace is opened."""
+"""Requests for an export, checked before the trace is opened."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.inspect.export.chosen_tables import PLANES, check_tables
 from wse.inspect.export.maps import check_maps
+from wse.inspect.export.tables import PLANES, check_tables
 from wse.inspect.query.number_range import cycle_range, token_range
 
 SUFFIXES: Final = {
@@ -19,7 +19,7 @@ SUFFIXES: Final = {
     "json": ".json",
     "simulator-log": ".simulator.log",
 }
-"""What an export is called after its trace. Those without a dot are folders."""
+"""The end of an export's name, after that of its trace. Those without a dot are folders."""
 FOLDERS: Final = ("csv", "parquet", "png")
 _TABLES: Final = ("csv", "parquet", "json")
 _LOG: Final = ("simulator-log",)
@@ -76,16 +76,16 @@ def export_request(
     """
     if to not in SUFFIXES:
         raise UnknownName("format", to, SUFFIXES, where="--to")
-    given = {"planes": planes} | {
+    options = {"planes": planes} | {
         name: value is not None
         for name, value in {"tokens": tokens, "what": what, "wafer": wafer, "cycles": cycles}.items()
     }
     for option, formats in _TAKEN_BY.items():
-        if given[option] and to not in formats:
+        if options[option] and to not in formats:
             message = f"--{option}: is of --to {', '.join(formats)}, not of {to}; leave it out"
             raise BadInput(message)
     if planes and what is not None:
-        message = f"--planes: name the planes in --what instead: {', '.join(PLANES)}"
+        message = f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}"
         raise BadInput(message)
     names = () if what is None else tuple(name.strip() for name in what.split(","))
     if to == "png":

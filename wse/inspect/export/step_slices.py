@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wse.inspect.export.chosen_passes import LATEST_CYCLE, check_range
-from wse.inspect.export.events import Slice, Track
-from wse.inspect.export.lanes import Lanes
+from wse.inspect.export.events import Lanes, Slice, Track
 from wse.inspect.query.stages import layers_text, read_stages
 from wse.inspect.query.view import name_at
 from wse.report.as_json import Report

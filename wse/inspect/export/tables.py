@@ -7,22 +7,32 @@ column ``text``; the report is in the facts of the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+import numpy as np
+
+from wse.errors import BadInput, BadTrace, UnknownName
 from wse.report.as_json import Report
 from wse_traces.read import Array, Trace
-from wse_traces.schema import AXIS_LABELS, FIXED_AXES, TABLES, Field
+from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES, Field
 
 ROWS_AT_ONCE: Final = 16_384
 _BYTES: Final = ("summary_byte", "text_byte", "tensor_byte")
 _IN_WORDS: Final = {"op": "graph/ops/name", "name": "strings/names"}
+PLANES: Final = {
+    path: path.replace("/", "_")
+    for path in ("sram/bytes_per_pe", "links/words", "links/patterns/words", "pe/busy_cycles")
+}
+"""The tables of planes by path, written only where they are asked for."""
+_PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """One column: where it comes from, and what a reader has to know of it."""
+    """A column: where it comes from, and what a reader has to know of it."""
 
     name: str
     path: str
@@ -37,10 +47,16 @@ class FlatColumn:
         """Whether its values are texts: as such, or as the names of codes."""
         return self.dtype.startswith("S") or bool(self.labels)
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Unit, meaning, dataset and the table that it refers to, as far as there are any."""
+        texts = {"unit": self.unit, "doc": self.doc, "dataset": self.path, "refers": self.refers}
+        return {name: text for name, text in texts.items() if text}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """One table. ``pieces`` gives its columns' values, at most some 16,000 rows at once, texts as lists of str."""
+    """A table. ``pieces`` gives its columns' values, at most some 16,000 rows at once, texts as lists of str."""
 
     name: str
     columns: tuple[FlatColumn, ...]
@@ -53,19 +69,52 @@ class FlatTable:
         return self.rows * len(self.columns)
 
 
-def plain_tables() -> list[str]:
-    """The tables that are written as they are."""
-    return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
+def check_tables(names: tuple[str, ...]) -> None:
+    """Raise UnknownName for a name that is no table's."""
+    known = (*_plain_tables(), *PLANES.values())
+    for name in names:
+        if name not in known:
+            raise UnknownName("table", name, known, where="--what")
 
 
-def flat_tables(trace: Trace) -> Iterator[FlatTable]:
-    """All tables but planes."""
-    for name in plain_tables():
-        yield _flat(trace, name)
+def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
+    """The tables of these names; without names all that have rows, of planes only with ``planes``.
+
+    Raises:
+        BadInput: nothing was recorded of a table that is named.
+        BadTrace: nothing was recorded at all.
+    """
+    tables = [_flat(trace, name) for name in _plain_tables()] + [_plane(trace, BY_PATH[path]) for path in PLANES]
+    if not names:
+        chosen = [table for table in tables if table.rows and (planes or table.name not in PLANES.values())]
+        if not chosen:
+            message = f"{trace.path}: nothing is recorded yet; let the run go on, or make the trace again"
+            raise BadTrace(message)
+        return chosen
+    chosen = [table for table in tables if table.name in names]
+    for table in chosen:
+        if not table.rows:
+            message = f"--what {table.name}: {trace.path} has no rows of it; leave it out"
+            raise BadInput(message)
+    return chosen
+
+
+def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
+    """The tables; before each of their pieces ``on_progress`` gets the rows so far, all rows, and the table's name."""
+    total, done = sum(table.rows for table in tables), 0
+
+    def pieces(table: FlatTable) -> Iterator[list[Array | list[str]]]:
+        nonlocal done
+        for piece in table.pieces():
+            on_progress(done, total, table.name)
+            yield piece
+            done += len(piece[0])
+
+    return [replace(table, pieces=partial(pieces, table)) for table in tables]
 
 
 def run_facts(trace: Trace) -> Report:
-    """What the attributes of a trace say, and the report that the run ended with."""
+    """The attributes of a trace, and the report that the run ended with."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -76,7 +125,12 @@ def run_facts(trace: Trace) -> Report:
     }
 
 
-def labelled(values: Array, labels: tuple[str, ...]) -> list[str]:
+def _plain_tables() -> list[str]:
+    """The tables that are written as they are."""
+    return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
+
+
+def _labelled(values: Array, labels: tuple[str, ...]) -> list[str]:
     """Codes as their names; a code without one as its number."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
@@ -99,16 +153,16 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
     def pieces() -> Iterator[list[Array | list[str]]]:
         words = {of: trace.texts(path) for of, path in _IN_WORDS.items() if any(f.refers == of for f in fields)}
-        said = trace.token_texts() if name == "token" else []
+        token_texts = trace.token_texts() if name == "token" else []
         for start in range(0, rows, ROWS_AT_ONCE):
-            found: list[Array | list[str]] = []
+            piece: list[Array | list[str]] = []
             for field in fields:
                 values = trace.column(field.path, start, start + ROWS_AT_ONCE)
-                found += _values_of(field, values)
+                piece += _values_of(field, values)
                 if field.refers in words:
                     known = words[field.refers]
-                    found.append([known[i] if 0 <= i < len(known) else "" for i in values.tolist()])
-            yield [*found, said[start : start + ROWS_AT_ONCE]] if name == "token" else found
+                    piece.append([known[i] if 0 <= i < len(known) else "" for i in values.tolist()])
+            yield [*piece, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else piece
 
     return FlatTable(name, tuple(columns), rows, pieces)
 
@@ -127,5 +181,29 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:
-        return [labelled(values, field.labels)]
+        return [_labelled(values, field.labels)]
     return [values] if values.ndim == 1 else list(values.reshape(len(values), -1).T)
+
+
+def _plane(trace: Trace, field: Field) -> FlatTable:
+    """The table of a plane, with a row for each PE of a wafer or pattern."""
+    first, *between, _row, _col = field.axes
+    labels = AXIS_LABELS[between[0]] if between else ()
+    docs = {first: f"{first} that the PE is in, counted from 0", **_PLACE}
+    columns = [FlatColumn(name, field.path, "i4", "index", doc) for name, doc in docs.items()]
+    dtype = field.dtype.lstrip("<")
+    for label in labels or (field.name,):
+        name = f"{label}_{field.name}" if labels else label
+        columns.append(FlatColumn(name, field.path, dtype, field.unit, field.doc))
+    count, header = trace.rows(field.table), trace.header
+
+    def pieces() -> Iterator[list[Array | list[str]]]:
+        for index in range(count):
+            plane = trace.column(field.path, index, index + 1)[0]
+            rows, cols = np.indices(plane.shape[-2:], "i4").reshape(2, -1)
+            layers = plane.reshape(-1, plane.shape[-2] * plane.shape[-1])
+            for start in range(0, len(rows), ROWS_AT_ONCE):
+                part = slice(start, start + ROWS_AT_ONCE)
+                yield [np.full(len(rows[part]), index, "i4"), rows[part], cols[part], *layers[:, part]]
+
+    return FlatTable(PLANES[field.path], tuple(columns), count * header.rows * header.cols, pieces)

@@ -11,9 +11,9 @@ import pytest
 from matplotlib import image
 
 from tests.traces.conftest import HEADER
+from wse.inspect.export import maps
+from wse.inspect.export.files import write_export
 from wse.inspect.export.request import export_request
-from wse.inspect.writers import png as export_png
-from wse.inspect.writers.files import write_export
 from wse_traces import RunHeader, TraceWriter
 
 ROWS, COLS = 7, 5
@@ -41,9 +41,9 @@ def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
 
 def pixel(picture: Any, row: int, col: int, rows: int, cols: int) -> Any:
     """The colour of a PE, off its middle, where a stage may be named."""
-    scale = max(1, export_png.LARGEST // max(rows, cols))
-    y = export_png.TOP + int((row + 0.25) * scale)
-    return picture[y, export_png.LEFT + int((col + 0.25) * scale), :3]
+    scale = max(1, maps.LARGEST // max(rows, cols))
+    y = maps.TOP + int((row + 0.25) * scale)
+    return picture[y, maps.LEFT + int((col + 0.25) * scale), :3]
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(ROWS, COLS), pytest.param(300, 1000, marks=pytest.mark.slow)])
@@ -69,9 +69,9 @@ def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Pa
 def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Path) -> None:
     whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram,east")
     dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram,busy,east")
-    scale = export_png.LARGEST // ROWS
-    edge = export_png.LEFT + scale  # the left side of column 1, where the stage begins
-    row = export_png.TOP + int(2.25 * scale)
+    scale = maps.LARGEST // ROWS
+    edge = maps.LEFT + scale  # the left side of column 1, where the stage begins
+    row = maps.TOP + int(2.25 * scale)
     for picture in (*whole.values(), dead["wafer-0-sram"], dead["wafer-0-busy"]):
         assert (picture[row, edge - 2 : edge + 3, :3].min(axis=1) > 0.9).any()
     assert (dead["wafer-0-east"][row, edge - 2 : edge + 3, :3].min(axis=1) < 0.9).all()
@@ -79,5 +79,5 @@ def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Pat
 
 def test_a_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
     picture = draw(trace_of(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
-    height, width = 994 + export_png.TOP + export_png.BOTTOM, 750 + export_png.LEFT + export_png.RIGHT
+    height, width = 994 + maps.TOP + maps.BOTTOM, 750 + maps.LEFT + maps.RIGHT
     assert picture.shape[:2] == (height, width)

@@ -13,9 +13,9 @@ from simulator_trace import OPPOSITE, STEP, Event, read_simulator_trace
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.inspect.export import wavelet_log
+from wse.inspect.export import simulator_log
+from wse.inspect.export.files import write_export
 from wse.inspect.export.request import export_request
-from wse.inspect.writers.files import write_export
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -113,13 +113,13 @@ def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytes
     path, out = write(tmp_path / "t.h5"), tmp_path / "out.log"
     with pytest.raises(BadInput, match=r"--wafer-index 2: .*t.h5 has the wafers 0 to 1; give one of those"):
         export(path, out, wafer=2)
-    with pytest.raises(BadInput, match=r"--wafer 0: the log of .*t.h5 has nothing moved on wafer 0; give another"):
+    with pytest.raises(BadInput, match=r"--wafer-index 0: the log of .*t.h5 has nothing moved on wafer 0"):
         export(path, out)
     with pytest.raises(BadInput, match=r"--cycles 90-99: the log of .*t.h5 has cycles 0 to 6; give another"):
         export(path, out, wafer=1, cycles="90-99")
     with pytest.raises(BadInput, match=r"--cycles '9': give the first and the last cycle as FROM-TO"):
         export(path, out, wafer=1, cycles="9")
-    monkeypatch.setattr(wavelet_log, "MOST_MOVES", 5)
+    monkeypatch.setattr(simulator_log, "MOST_MOVES", 5)
     with pytest.raises(BadInput, match=r"--to simulator-log: 6 events, at most 5 are written; choose with --cycles"):
         export(path, out, wafer=1)
     with TraceWriter(tmp_path / "none.h5", HEADER) as trace:

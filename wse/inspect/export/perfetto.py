@@ -14,11 +14,11 @@ from typing import IO, Any, Final
 from wse.inspect.export.events import RUN, Event, Slice, Track, process_name
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_EVERY: Final = 1000  # events between two calls of `heard`
+_EVERY: Final = 1000  # events between two calls of `on_progress`
 
 
 def write_perfetto(
-    events: Iterable[Event], facts: dict[str, Any], file: IO[bytes], heard: Callable[[int], None]
+    events: Iterable[Event], facts: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
     """Write a timeline; how many slices it has.
 
@@ -26,13 +26,13 @@ def write_perfetto(
         events: What to show, in any order.
         facts: What to say of the trace as a whole.
         file: Written to piece by piece.
-        heard: Called now and then with the number of events so far.
+        on_progress: Called now and then with the number of events so far.
     """
     out = _Out(file, facts)
     slices = 0
     for number, event in enumerate(events):
         if number % _EVERY == 0:
-            heard(number)
+            on_progress(number)
         if isinstance(event, Slice):
             slices += 1
             place = out.place(event.track)

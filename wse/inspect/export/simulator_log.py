@@ -1,4 +1,7 @@
-"""The moves of a trace's log of wavelets, ordered by cycle, each with the wavelet that makes it.
+"""The log of wavelets as the text trace that the vendor's simulator writes and the viewer wse-viz reads.
+
+The grammar is in ``docs/formats.md``. It was learnt from that viewer's parser (github.com/davidz-cerebras/wse-viz,
+``trace-parser.js`` and ``wavelet.js``). It names each wavelet, so moves are ordered by cycle and given to wavelets:
 
 The log says in which cycle something left which router, by which side and having come by which. Queues of routers are
 first in, first out: the n-th that leaves a queue is the n-th that came over the link before it. So each move is
@@ -7,8 +10,9 @@ followed back, from router to router, to the PE that sent the wavelet, and all m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
@@ -26,10 +30,20 @@ _RIGHT: Final = np.array([0, 1, 0, -1])
 _PLACE: Final = ("step", "row", "col", "colour")
 _READ: Final = ("pass", "wafer", "cycle", "direction", *_PLACE)
 
+SIDES: Final = ("east", "north", "west", "south", "ramp")
+"""The order of sides in ``departing=/ENWSR/``."""
+_LETTERS: Final = {"north": "N", "east": "E", "south": "S", "west": "W", "ramp": "R"}
+_LANDING: Final = (*(_LETTERS[move] for move in MOVES), "-")  # the last is that of -1: it landed before
+_DEPARTING: Final = tuple(
+    "".join(_LETTERS[side] if mask >> MOVES.index(side) & 1 else " " for side in SIDES) for mask in range(32)
+)
+_TO_PE: Final = 1 << MOVES.index("ramp")
+_AT_ONCE: Final = 65_536
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RouterEvents:
-    """What routers of one wafer did in a pass, by cycle. All arrays are int64 ``[event]``.
+    """Moves in the routers of one wafer during a pass, by cycle. All arrays are int64 ``[event]``.
 
     A wavelet that leaves in the cycle in which it came is one event, one that waits two.
 
@@ -103,6 +117,21 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
     _check_count(trace, wafer, cycles, events["cycle"], int(shown.sum()))
     order = np.flatnonzero(shown)[np.argsort(events["cycle"][shown], kind="stable")]
     return RouterEvents(**{name: events[name][order] for name in names})
+
+
+def write_simulator_log(
+    events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
+) -> None:
+    """Write a line for the size of the mesh, then one for each event."""
+    columns = [
+        getattr(events, name) for name in ("cycle", "col", "row", "colour", "landing", "leaves", "wavelet", "step")
+    ]
+    total = len(events.cycle)
+    file.write(f"@{events.cycle[0]} dimX={cols}, dimY={rows}\n".encode())
+    for start in range(0, total, _AT_ONCE):
+        on_progress(start, total, "wavelets")
+        part = zip(*(column[start : start + _AT_ONCE].tolist() for column in columns), strict=True)
+        file.write("".join(_line(*event) for event in part).encode())
 
 
 def _moves_of(trace: Trace, wafer: int) -> Columns:
@@ -188,3 +217,12 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
     if shown > MOST_MOVES:
         message = f"--to simulator-log: {shown:,} events, at most {MOST_MOVES:,} are written; choose with --cycles"
         raise BadInput(message)
+
+
+def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
+    """What one wavelet does at a router. Control bits and payloads are not logged and stand as 0."""
+    delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
+    return (
+        f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "
+        f"ident={wavelet:016x} landing={_LANDING[landing]} departing=/{_DEPARTING[leaves]}/{delivered}, step={step}\n"
+    )

@@ -13,9 +13,9 @@ import pytest
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
+from wse.inspect.export import table_files
+from wse.inspect.export.files import write_export
 from wse.inspect.export.request import export_request
-from wse.inspect.writers import json_file as export_json
-from wse.inspect.writers.files import write_export
 from wse_traces import Token, TraceWriter
 from wse_traces.schema import BY_PATH, CAUSES, DIRECTIONS, KINDS
 
@@ -160,7 +160,7 @@ def test_json_has_null_for_no_number_and_a_limit(sample: Path, tmp_path: Path, m
     export(path, "json", tmp_path / "out.json", what="pass")
     table = json.loads((tmp_path / "out.json").read_text())["tables"]["pass"]
     assert [row[list(table["columns"]).index("wall_s")] for row in table["values"]] == [None, 1.5]
-    monkeypatch.setattr(export_json, "MOST_VALUES", 100)
+    monkeypatch.setattr(table_files, "MOST_JSON_VALUES", 100)
     with pytest.raises(BadInput, match=r"--to json: [\d,]+ values, [\d,]+ of them in step, at most 100 are written"):
         export(sample, "json", tmp_path / "big.json")
     assert not (tmp_path / "big.json").exists()

@@ -12,30 +12,25 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.inspect.export.chosen_passes import Chosen, chosen_passes
-from wse.inspect.export.chosen_tables import chosen_tables
-from wse.inspect.export.maps import map_kinds, wafer_maps
+from wse.inspect.export.maps import map_kinds, wafer_maps, write_pngs
+from wse.inspect.export.perfetto import write_perfetto
 from wse.inspect.export.request import FOLDERS, ExportRequest
-from wse.inspect.export.tables import run_facts
+from wse.inspect.export.simulator_log import router_events, write_simulator_log
+from wse.inspect.export.table_files import check_json_size, check_parquet, write_csv, write_json, write_parquet
+from wse.inspect.export.tables import chosen_tables, run_facts, with_progress
 from wse.inspect.export.timeline import timeline
-from wse.inspect.export.wavelet_log import router_events
 from wse.inspect.query.view import trace_at
-from wse.inspect.writers.csv_files import write_csv
-from wse.inspect.writers.json_file import check_json_size, write_json
-from wse.inspect.writers.parquet import check_parquet, write_parquet
-from wse.inspect.writers.perfetto import write_perfetto
-from wse.inspect.writers.png import write_pngs
-from wse.inspect.writers.simulator_log import write_simulator_log
 from wse.report.output_file import open_output, open_output_folder, output_path
 from wse_traces.read import Trace
 
-Heard = Callable[[int, int, str], None]
+OnProgress = Callable[[int, int, str], None]
 Facts = dict[str, Any]
 
 
-def write_export(request: ExportRequest, heard: Heard) -> Facts:
-    """Write what was asked for; what was written: ``trace``, ``to``, ``out``, and counts and notes of the format.
+def write_export(request: ExportRequest, on_progress: OnProgress) -> Facts:
+    """Write an export; the facts of it: ``trace``, ``to``, ``out``, and counts and notes of the format.
 
-    ``heard`` is called with how much is done, of how much, and the name of what comes next.
+    ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
 
     Raises:
         BadInput: the place cannot be written, is of another kind or holds something else, or a library is missing.
@@ -46,7 +41,7 @@ def write_export(request: ExportRequest, heard: Heard) -> Facts:
         check_parquet()
     with trace_at(request.trace) as trace:
         write = _folder if request.to in FOLDERS else _file
-        facts = write(trace, request, heard)
+        facts = write(trace, request, on_progress)
         note = {} if trace.complete else {"incomplete": True}
     return {"trace": str(request.trace), "to": request.to, "out": str(request.out), **note, **facts}
 
@@ -64,7 +59,7 @@ def _check_place(request: ExportRequest) -> None:
         raise BadInput(message)
     if out.is_dir():
         suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
-        other = next((each.name for each in sorted(out.iterdir()) if each.suffix not in suffixes), None)
+        other = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
         if other is not None:
             message = f"-o {out}: the folder holds {other}, which no export to {request.to} made; give another name"
             raise BadInput(message)
@@ -73,36 +68,38 @@ def _check_place(request: ExportRequest) -> None:
         raise BadInput(message)
 
 
-def _folder(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
+def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Facts:
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
             kinds = map_kinds(trace, request.what)
             count = len(kinds) * trace.header.wafers
-            return {"files": write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, heard)}
+            return {"files": write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress)}
         tables = chosen_tables(trace, request.what, planes=request.planes)
         write = write_csv if request.to == "csv" else write_parquet
-        files = write(tables, run_facts(trace), folder, heard)
+        files = write(with_progress(tables, on_progress), run_facts(trace), folder)
         return {"files": files, "rows": sum(table.rows for table in tables)}
 
 
-def _file(trace: Trace, request: ExportRequest, heard: Heard) -> Facts:
+def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Facts:
     if request.to == "json":
         tables = chosen_tables(trace, request.what, planes=request.planes)
         check_json_size(tables)
         with _opened_file(request.out) as file:
-            write_json(tables, run_facts(trace), file, heard)
+            write_json(with_progress(tables, on_progress), run_facts(trace), file)
         return {"rows": sum(table.rows for table in tables)}
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer, request.cycles)
         with _opened_file(request.out) as file:
-            write_simulator_log(events, trace.header.rows, trace.header.cols, file, heard)
+            write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
     chosen = chosen_passes(trace, request.tokens)
     total = 2 * chosen.slices
+
+    def on_events(done: int) -> None:
+        on_progress(min(done, total), total + 1, "timeline")
+
     with _opened_file(request.out) as file:
-        slices = write_perfetto(
-            timeline(trace, chosen), _about(trace), file, lambda done: heard(min(done, total), total + 1, "timeline")
-        )
+        slices = write_perfetto(timeline(trace, chosen), _about(trace), file, on_events)
     facts = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
     generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
     return facts | ({"first_generated_token": int(generated[0])} if len(generated) else {})

@@ -1,4 +1,4 @@
-"""What an export says on a terminal: what was written, and what to do with it."""
+"""An export on a terminal: the files that were written, and the programs that open them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Writers of exported traces, one format a file."""
