@@ -12,9 +12,8 @@ import pytest
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, names, origins
 from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
 from wse.models.configs.json_file import read_object
-from wse.models.counts import kv_bytes_per_token, parameters_per_token
 from wse.models.spec import Experts, Layer
-from wse.models.tensors.model_tensors import parameter_count
+from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 
 NAMES = sorted(CONFIGURATIONS)
 

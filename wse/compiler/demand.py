@@ -43,15 +43,8 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
             for name, shape in layer_shapes(spec, layer).items()
         }
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))
-        cache_bytes = cache_bytes_per_token(spec, float_bytes) * options.context * options.batch
+        cache_bytes = spec.cache_features * float_bytes * options.context * options.batch
         return sum(weights.values()) - experts + cache_bytes, experts
 
     layers = [layer_bytes(layer) for layer in spec.layers]
     return tuple(own for own, _ in layers), tuple(experts for _, experts in layers)
-
-
-def cache_bytes_per_token(spec: ModelSpec, float_bytes: int) -> float:
-    """Bytes that a token adds to the cache of one layer."""
-    if spec.latent is not None:
-        return (spec.latent.kv_rank + spec.latent.rope_size) * float_bytes
-    return 2 * spec.kv_head_count * spec.head_size * float_bytes

@@ -41,16 +41,7 @@ class Origin:
 def origins() -> dict[str, Origin]:
     """The origin of each of `CONFIGURATIONS`."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
-    return {
-        name: Origin(
-            repository=entry["repository"],
-            licence=entry["licence"],
-            released=entry["released"],
-            same_shape=tuple(entry.get("same_shape", ())),
-            note=entry.get("note", ""),
-        )
-        for name, entry in table.items()
-    }
+    return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 
 
 def names() -> tuple[str, ...]:

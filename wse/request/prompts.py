@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 from wse.errors import BadInput, BadModel
 from wse.models.bundled import BUNDLED
-from wse.models.configs.generation_config import generation_end_ids
+from wse.models.configs.config import generation_end_ids
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.request.prompt_file import read_prompts

@@ -11,10 +11,9 @@ from wse.hardware.number import numeric_fields
 from wse.hardware.spec import WaferSpec
 from wse.models.bundled import BUNDLED, CONFIGURATIONS, origins
 from wse.models.configs.config import known_families, read_config
-from wse.models.counts import kv_bytes_per_token, parameters_per_token
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import parameter_count
+from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"

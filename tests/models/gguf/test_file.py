@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.models.helpers import refusal, result_or_refusal
 from wse.errors import BadModel
-from wse.models.gguf.entries import stored_entry
 from wse.models.gguf.file import SUPPORTED, GgufFile
+from wse.models.gguf.rules import stored_entry
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 AGAIN = "; fetch the file again"

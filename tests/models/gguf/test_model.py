@@ -13,7 +13,7 @@ from tests.models.helpers import CONFIG, refusal, tiny_tensors
 from wse.errors import BadModel, UnknownName
 from wse.models.gguf.configs import ARCHITECTURES
 from wse.models.gguf.file import GgufFile
-from wse.models.gguf.vocabulary import read_vocabulary
+from wse.models.gguf.tokenizer import read_vocabulary
 from wse.models.load import load_model
 
 TINY = CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}

@@ -16,8 +16,7 @@ from random_checkpoint import write_checkpoint
 from wse.models.configs.config import FAMILIES
 from wse.models.family import Piece
 from wse.models.load import load_model
-from wse.models.tensors.mapped_file import MappedFile
-from wse.models.tensors.tensor_entry import plain_entry
+from wse.models.tensors.tensor_entry import MappedFile, plain_entry
 
 GOLDENS = Path(__file__).parents[2] / "data"
 PATHS = [*sorted((GOLDENS / "families").glob("*.json")), *sorted((GOLDENS / "formats").glob("*.json"))]

@@ -12,8 +12,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from tests.models.helpers import refusal, write_config
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
-from wse.models.tokenizers.json_tokenizer import json_tokenizer
 from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
+from wse.models.tokenizers.tokenizer import json_tokenizer
 from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig
 
 NONE = TokenizerConfig()

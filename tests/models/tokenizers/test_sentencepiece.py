@@ -16,7 +16,7 @@ from tests.models.tokenizers.test_tokenizer_goldens import CASES
 from wse.errors import BadModel
 from wse.models.configs.config import read_config
 from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
-from wse.models.tokenizers.sentencepiece_tokenizer import sentencepiece_tokenizer
+from wse.models.tokenizers.tokenizer import sentencepiece_tokenizer
 from wse.models.tokenizers.tokenizer_config import TokenizerConfig
 
 WHOLE = [base64.b64decode(c["files"]["tokenizer.model"]) for c in CASES if c["name"].startswith("sentencepiece")]

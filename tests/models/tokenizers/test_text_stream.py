@@ -13,9 +13,9 @@ from tests.models.helpers import write_config
 from tests.models.tokenizers.test_json_tokenizer import NONE, write_byte_level, write_spelled
 from tests.models.tokenizers.test_llama2c_tokenizer import PIECES, SCORES
 from wse.models.configs.config import read_config
-from wse.models.tokenizers.json_tokenizer import json_tokenizer
 from wse.models.tokenizers.llama2c_tokenizer import Llama2cTokenizer
 from wse.models.tokenizers.token_text import Tokenizer
+from wse.models.tokenizers.tokenizer import json_tokenizer
 
 LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
 # GPT-2's spelling of bytes: printable ones as they are, the others in order from U+0100 on.

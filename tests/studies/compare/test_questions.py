@@ -12,8 +12,7 @@ from tiny_model import tiny_spec
 from tests.models.helpers import write_config, write_model
 from wse.errors import UnknownName
 from wse.hardware.load import load_wafer
-from wse.models.counts import parameters_per_token
-from wse.models.tensors.model_tensors import stored_bytes
+from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
 from wse.report.as_json import Report
 from wse.report.comparison_row import COLUMNS
 from wse.request.compare_request import CompareRequest

@@ -22,8 +22,8 @@ from wse.compiler.search.condense import condense
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.counts import parameters_per_token
 from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import parameters_per_token
 from wse.program.program import Program
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout

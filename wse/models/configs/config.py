@@ -1,4 +1,4 @@
-"""config.json to ModelSpec.
+"""config.json to ModelSpec, and generation_config.json beside it.
 
 A family is one file in `wse.models.families`, found by being there, or an entry point of a package of a user's own.
 """
@@ -34,11 +34,12 @@ def _all_families() -> dict[str, Family]:
 FAMILIES: Final[dict[str, Family]] = _all_families()
 """The bundled families, by model_type."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
+GENERATION_LIMIT_BYTES: Final = 2**20
 
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """All families by model_type, those of packages of users among them.
+    """Families by model_type, those of packages of users among them.
 
     Raises:
         BadInput: a package brings one that cannot be used.
@@ -102,3 +103,15 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     spec = family.read(config, name, unstated_dtype)
     finish(config, family.harmless_keys)
     return spec
+
+
+def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
+    """``eos_token_id`` of the file in a model folder; none without it.
+
+    Raises:
+        BadModel: the file is damaged, or an id is outside the vocabulary.
+    """
+    path = folder / "generation_config.json"
+    if not path.exists():
+        return ()
+    return ConfigReader(path, read_object(path, GENERATION_LIMIT_BYTES)).ids("eos_token_id", vocab_size)

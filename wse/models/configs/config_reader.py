@@ -122,7 +122,7 @@ class ConfigReader:
             if self._values[key] is None:
                 continue
             close = difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
-            hint = f"did you mean {close[0]!r}? otherwise " if close else ""
+            hint = f"did you mean {self.prefix + close[0]!r}? otherwise " if close else ""
             self.refuse(
                 key,
                 self._values[key],

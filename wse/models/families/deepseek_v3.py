@@ -15,8 +15,16 @@ from wse.models.configs.layer_kinds import alike_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor, no_harm_beyond
 from wse.models.spec import Latent, ModelSpec
-from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_pieces
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, of_every_head, split_halves, wanted_tensors
+from wse.models.tensors.tensor_names import (
+    LAYERS,
+    NAMES,
+    SIGMOID_NAMES,
+    Shape,
+    expert_pieces,
+    of_every_head,
+    split_halves,
+    wanted_tensors,
+)
 
 UNSTATED_DENSE: Final = 3
 

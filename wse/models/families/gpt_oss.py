@@ -14,8 +14,7 @@ from wse.models.configs.layer_kinds import alternating, read_window, windowed_la
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
-from wse.models.tensors.expert_tensors import stacked_pieces
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, stacked_pieces, wanted_tensors
 
 UNSTATED_HEAD_SIZE: Final = 64
 UNSTATED_WINDOW: Final = 128

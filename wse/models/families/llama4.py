@@ -22,8 +22,7 @@ from wse.models.configs.layer_kinds import FULL, layer_kinds
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
 from wse.models.family import Family, Piece, WantedTensor, no_harm
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensors.expert_tensors import stacked_pieces
-from wse.models.tensors.tensor_names import NAMES, Shape, of_every_head, split_halves, wanted_tensors
+from wse.models.tensors.tensor_names import NAMES, Shape, of_every_head, split_halves, stacked_pieces, wanted_tensors
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128

@@ -13,8 +13,7 @@ from wse.models.configs.layer_kinds import alike_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.expert_tensors import expert_pieces
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, expert_pieces, wanted_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:

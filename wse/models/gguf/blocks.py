@@ -8,7 +8,7 @@ github.com/ggml-org/ggml. Products are rounded in the order of those functions, 
     Q4_1, Q5_1    d q + m
     Q4_K, Q5_K    (d s) q - (dmin m)   a scale s and an offset m of six bits for each 32 of 256
     Q6_K          (d s) (q - 32)       a scale s int8 for each 16 of 256
-    MXFP4         2 ** (e - 127) q     q e2m1, see `wse.models.tensors.microscaling`
+    MXFP4         2 ** (e - 127) q     q e2m1, see `wse.models.tensors.packed_tensors`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wse.models.tensors.microscaling import E2M1
+from wse.models.tensors.packed_tensors import SIGNED_E2M1, decode_e8m0
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
@@ -32,7 +32,6 @@ STRETCH_BLOCKS: Final = 8192
 NIBBLES: Final = np.array([0, 4], np.uint8)[:, None]
 PAIRS_OF_BITS: Final = np.array([0, 2, 4, 6], np.uint8)[:, None]
 BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
-SIGNED_E2M1: Final = np.array([*E2M1, *(-value for value in E2M1)], np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,9 +136,7 @@ def _q6_k(records: Records) -> F32:
 
 
 def _mxfp4(records: Records) -> F32:
-    exponents = records["e"].astype(np.int32) - 127
-    scales = np.where(exponents == 128, np.nan, np.ldexp(1.0, exponents)).astype(np.float32)
-    return scales[:, None] * SIGNED_E2M1[_halves(records["qs"])]
+    return decode_e8m0(records["e"])[:, None] * SIGNED_E2M1[_halves(records["qs"])]
 
 
 _D, _M, _QS = ("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16)

@@ -32,8 +32,8 @@ def common(header: Header) -> Config:
         "head_dim": size,
         "intermediate_size": header.size("feed_forward_length"),
         "max_position_embeddings": header.size("context_length"),
-        "rms_norm_eps": header.number("attention.layer_norm_rms_epsilon"),
-        "rope_theta": header.number("rope.freq_base", DEFAULT_ROPE_BASE),
+        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
     }
     header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
     rotated = header.size("rope.dimension_count", size)
@@ -58,14 +58,14 @@ def rope_scaling(header: Header) -> Config | None:
     """The scaling of rotary positions. Factors of a tensor rope_freqs are no part of it."""
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
-        linear = header.number("rope.scale_linear", 1.0)
+        linear = header.positive("rope.scale_linear", 1.0)
         return None if linear == 1.0 else {"rope_type": "linear", "factor": linear}
-    scaling: Config = {"rope_type": kind, "factor": header.number("rope.scaling.factor", 1.0)}
+    scaling: Config = {"rope_type": kind, "factor": header.positive("rope.scaling.factor", 1.0)}
     if header.has("rope.scaling.original_context_length"):
         scaling["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
     if kind == "yarn":
-        scaling["beta_fast"] = header.number("rope.scaling.yarn_beta_fast", 32.0)
-        scaling["beta_slow"] = header.number("rope.scaling.yarn_beta_slow", 1.0)
+        scaling["beta_fast"] = header.positive("rope.scaling.yarn_beta_fast", 32.0)
+        scaling["beta_slow"] = header.positive("rope.scaling.yarn_beta_slow", 1.0)
     header.require("rope.scaling.attn_factor", (1.0,), "supported: 1.0")
     return scaling
 
@@ -124,8 +124,8 @@ def _gemma2(header: Header) -> Config:
         "query_pre_attn_scalar": config["hidden_size"] // config["num_attention_heads"]
         if of_27b
         else config["head_dim"],
-        "attn_logit_softcapping": header.number("attn_logit_softcapping", 50.0),
-        "final_logit_softcapping": header.number("final_logit_softcapping", 30.0),
+        "attn_logit_softcapping": header.positive("attn_logit_softcapping", 50.0),
+        "final_logit_softcapping": header.positive("final_logit_softcapping", 30.0),
         "sliding_window": header.size("attention.sliding_window", 4096),
         "layer_types": _alternating(config["num_hidden_layers"]),
         "hidden_activation": "gelu_pytorch_tanh",
@@ -139,7 +139,11 @@ def _phi3(header: Header) -> Config:
     if header.has("attention.sliding_window"):
         config["sliding_window"] = header.size("attention.sliding_window")
     if any(header.has_tensor(name) for name in LONG_FACTORS):
-        header.refuse("context_length", "positions scaled by rope_factors are not supported; use the 4k model")
+        header.refuse(
+            "context_length",
+            header.any("context_length"),
+            "positions scaled by rope_factors are not supported; use the 4k model",
+        )
     config.pop("head_dim")
     return config
 
@@ -153,7 +157,7 @@ def _gpt2(header: Header) -> Config:
         "n_head": header.size("attention.head_count"),
         "n_inner": header.size("feed_forward_length"),
         "n_positions": header.size("context_length"),
-        "layer_norm_epsilon": header.number("attention.layer_norm_epsilon"),
+        "layer_norm_epsilon": header.positive("attention.layer_norm_epsilon"),
         "activation_function": "gelu_new",
     }
 
@@ -220,7 +224,7 @@ def _routed(header: Header) -> Config:
         "n_shared_experts": header.size("expert_shared_count", 1),
         "moe_intermediate_size": header.size("expert_feed_forward_length"),
         "norm_topk_prob": header.flag("expert_weights_norm", default=True),
-        "routed_scaling_factor": header.number("expert_weights_scale", 1.0),
+        "routed_scaling_factor": header.positive("expert_weights_scale", 1.0),
         "n_group": header.size("expert_group_count", 1),
         "topk_group": header.size("expert_group_used_count", 1),
     }
@@ -231,12 +235,12 @@ def _deepseek(header: Header) -> Config:
     heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
     of_key = header.size("attention.key_length_mla", header.size("attention.key_length"))
     if rotated >= of_key:
-        header.refuse("rope.dimension_count", f"give less than the {of_key} features of a key")
+        header.refuse("rope.dimension_count", rotated, f"give less than the {of_key} features of a key")
     header.kv_heads  # noqa: B018 (either as many as heads, or 1 for the cache)
     header.size("attention.value_length", 1)
     scaling = rope_scaling(header)
     if scaling is not None and header.has("rope.scaling.yarn_log_multiplier"):
-        multiplier = round(header.number("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
+        multiplier = round(header.positive("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
         scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
     return {
         **_every(header),
@@ -248,8 +252,8 @@ def _deepseek(header: Header) -> Config:
         "num_key_value_heads": heads,
         "intermediate_size": header.size("feed_forward_length"),
         "max_position_embeddings": header.size("context_length"),
-        "rms_norm_eps": header.number("attention.layer_norm_rms_epsilon"),
-        "rope_theta": header.number("rope.freq_base", DEFAULT_ROPE_BASE),
+        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
         "rope_scaling": scaling,
         "q_lora_rank": header.size("attention.q_lora_rank") if header.has("attention.q_lora_rank") else None,
         "kv_lora_rank": header.size("attention.kv_lora_rank"),

@@ -24,7 +24,7 @@ import numpy as np
 
 from wse.errors import BadModel
 from wse.models.gguf.blocks import BLOCK_KINDS
-from wse.models.tensors.mapped_file import MappedFile
+from wse.models.tensors.tensor_entry import MappedFile
 
 FETCH_AGAIN: Final = "fetch the file again"
 LONGEST_NAME: Final = 2**16 - 1  # bytes of a key; the format's own limit

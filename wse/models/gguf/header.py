@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufArray, GgufFile
@@ -12,71 +12,47 @@ MOST_LAYERS: Final = 10_000
 EMBEDDING: Final = "token_embd.weight"
 
 
-class Header:
-    """The keys under ``general.architecture``, without that prefix; every read marks its key.
-
-    Errors are those of `ConfigReader`: file, key with its prefix, value, remedy.
-    """
+class Header(ConfigReader):
+    """A reader of the keys under ``general.architecture``, which are named without that prefix."""
 
     def __init__(self, gguf: GgufFile) -> None:
         self.gguf = gguf
         self._all = ConfigReader(gguf.path, gguf.metadata)
         self.architecture = str(self._all.any("general.architecture"))
         prefix = f"{self.architecture}."
-        self._own = ConfigReader(
-            gguf.path, {key: value for key, value in gguf.metadata.items() if key.startswith(prefix)}
-        )
-
-    def has(self, key: str) -> bool:
-        """Whether the key is there."""
-        return self._own.has(f"{self.architecture}.{key}")
+        values = {key.removeprefix(prefix): value for key, value in gguf.metadata.items() if key.startswith(prefix)}
+        super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
         """A whole number of at least 1; an array of equal ones counts as that number."""
-        name = f"{self.architecture}.{key}"
-        value = self._own.any(name)
+        value = self.any(key)
         if isinstance(value, GgufArray):
-            values = set(self.gguf.elements(name) or ())
+            values = set(self.gguf.elements(self.prefix + key) or ())
             if len(values) != 1:
-                self._own.refuse(name, sorted(values), "layers of different sizes are not supported")
+                self.refuse(key, sorted(values), "layers of different sizes are not supported")
             value = values.pop()
             if type(value) is not int or not 1 <= value <= LARGEST:
-                self._own.refuse(name, value, f"give an integer from 1 to {LARGEST:,}")
+                self.refuse(key, value, f"give an integer from 1 to {LARGEST:,}")
             return value
-        return self._own.integer(name, 1, LARGEST, *([] if default is None else [default]))
+        return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
         """A whole number, 0 where there is none."""
-        return self._own.integer(f"{self.architecture}.{key}", 0, LARGEST, 0)
+        return self.integer(key, 0, LARGEST, 0)
 
-    def number(self, key: str, default: float | None = None) -> float:
+    def positive(self, key: str, default: float | None = None) -> float:
         """A positive number."""
-        return self._own.number(f"{self.architecture}.{key}", 0.0, 1e15, *([] if default is None else [default]))
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """A truth value."""
-        return self._own.flag(f"{self.architecture}.{key}", default)
+        return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """A text."""
-        value = self._own.any(f"{self.architecture}.{key}")
-        return value if value is None or isinstance(value, str) else self.refuse(key, "give a text")
-
-    def require(self, key: str, allowed: tuple[Any, ...], why: str) -> None:
-        """Raise BadModel for a value that is not the required one, as `ConfigReader.require` does."""
-        self._own.require(f"{self.architecture}.{key}", allowed, why)
-
-    def refuse(self, key: str, remedy: str) -> Any:
-        """Raise the error about a key."""
-        name = f"{self.architecture}.{key}"
-        self._own.refuse(name, self._own.any(name), remedy)
-
-    def finish(self, harmless: tuple[str, ...]) -> None:
-        """Raise BadModel for keys that nobody read, as `ConfigReader.finish` does."""
-        self._own.finish([f"{self.architecture}.{key}" for key in harmless])
+        """A text, None where there is none."""
+        value = self.any(key)
+        if value is not None and not isinstance(value, str):
+            self.refuse(key, value, "give a text")
+        return value
 
     def token(self, kind: str) -> int | None:
-        """``tokenizer.ggml.KIND_token_id``."""
+        """The id ``tokenizer.ggml.KIND_token_id``."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has(key) else None
 
@@ -87,7 +63,7 @@ class Header:
     @property
     def layers(self) -> int:
         """Layers, those that predict further tokens among them."""
-        return self._own.integer(f"{self.architecture}.block_count", 1, MOST_LAYERS)
+        return self.integer("block_count", 1, MOST_LAYERS)
 
     @property
     def head_size(self) -> int:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadModel
-from wse.models.gguf.entries import stored_entry
 from wse.models.gguf.header import Header
 from wse.models.gguf.rules import (
-    Found,
     Rule,
+    StoredTensor,
     conv1d,
     down,
     each_expert,
@@ -24,9 +23,10 @@ from wse.models.gguf.rules import (
     gate_up,
     keys,
     latent_keys,
-    nothing,
     queries,
     renamed,
+    stored_entry,
+    with_neighbour,
 )
 from wse.models.tensors.tensor_entry import TensorEntry
 
@@ -60,7 +60,7 @@ LATENT: Final = {
     "attn_q_a_norm": renamed("self_attn.q_a_layernorm"),
     "attn_kv_a_norm": renamed("self_attn.kv_a_layernorm"),
     "attn_k_b": latent_keys,
-    "attn_v_b": nothing,
+    "attn_v_b": with_neighbour,
 }
 
 
@@ -124,7 +124,7 @@ NAMES: Final[dict[str, Names]] = {
             "attn_sinks": exactly("self_attn.sinks"),
             "ffn_gate_inp": renamed("mlp.router"),
             "ffn_gate_exps": gate_up("mlp.experts", in_turn=True),
-            "ffn_up_exps": nothing,
+            "ffn_up_exps": with_neighbour,
             "ffn_down_exps": down("mlp.experts"),
         }
     ),
@@ -132,7 +132,7 @@ NAMES: Final[dict[str, Names]] = {
         {
             "ffn_gate_inp": renamed("feed_forward.router"),
             "ffn_gate_exps": gate_up("feed_forward.experts", in_turn=False),
-            "ffn_up_exps": nothing,
+            "ffn_up_exps": with_neighbour,
             "ffn_down_exps": down("feed_forward.experts"),
         },
         {f"ffn_{x}": renamed(f"feed_forward.{x}_proj") for x in ("gate", "up", "down")},
@@ -179,7 +179,7 @@ def _under_new_names(
         yield entry
         return
     yield from rule(
-        Found(
+        StoredTensor(
             entry=entry,
             prefix=prefix,
             suffix=suffix,

@@ -1,28 +1,47 @@
-"""Rules that turn one GGUF tensor into those of Hugging Face's names: llama.cpp's own conventions undone.
+"""Rules that turn one tensor of a GGUF file into those of Hugging Face's names: llama.cpp's own conventions undone.
 
-Conventions: ``convert_hf_to_gguf.py`` of github.com/ggml-org/llama.cpp.
+Nothing is decoded here: each rule makes entries that decode when they are read. Conventions: ``convert_hf_to_gguf.py``
+of github.com/ggml-org/llama.cpp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from wse.models.gguf.entries import (
-    expanded_keys_and_values,
-    joined,
-    less_one,
-    one_of,
-    split_halves,
-    swapped,
-)
+import numpy as np
+
+from wse.models.gguf.blocks import BLOCK_KINDS
+from wse.models.gguf.file import PLAIN, GgufFile, GgufTensor
 from wse.models.gguf.header import Header
-from wse.models.tensors.tensor_entry import TensorEntry
+from wse.models.tensors.tensor_entry import Array, Rows, Stretch, TensorEntry, mapped_array, plain_entry
+
+
+def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
+    """A tensor as it is in the file."""
+    if tensor.kind in PLAIN:
+        array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
+        return plain_entry(tensor.name, tensor.kind, array, gguf.file)
+    kind = BLOCK_KINDS[tensor.kind]
+    shape = (*tensor.shape[:-1], tensor.shape[-1] // kind.weights, kind.bytes)
+    blocks = mapped_array(gguf.file, tensor.begin, shape, np.dtype(np.uint8))
+    if len(tensor.shape) == 1:
+        rows: Rows = lambda rows: kind.decoded(blocks)[rows]  # noqa: E731
+    else:
+        rows = lambda rows: kind.decoded(blocks[rows])  # noqa: E731
+    return TensorEntry(
+        name=tensor.name,
+        kind=tensor.kind,
+        shape=tensor.shape,
+        stored_bytes=tensor.size_bytes,
+        file=gguf.file,
+        rows=rows,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
-    """A tensor of a layer: its entry, its layer's prefix and its suffix in the new name, and its neighbours."""
+class StoredTensor:
+    """A tensor that a rule is for: its entry, its layer's prefix and its suffix in the new name, and its neighbours."""
 
     entry: TensorEntry
     prefix: str
@@ -35,103 +54,149 @@ class Found:
         return f"{self.prefix}{inside}.{self.suffix}"
 
 
-Rule = Callable[[Found], Iterator[TensorEntry]]
+Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
 
 
 def renamed(inside: str) -> Rule:
     """Another name, nothing else."""
-
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        yield replace(found.entry, name=found.named(inside))
-
-    return rule
+    return lambda tensor: [replace(tensor.entry, name=tensor.named(inside))]
 
 
 def exactly(inside: str) -> Rule:
     """Another name, whole, whatever the suffix."""
-
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        yield replace(found.entry, name=found.prefix + inside)
-
-    return rule
+    return lambda tensor: [replace(tensor.entry, name=tensor.prefix + inside)]
 
 
-def queries(found: Found) -> Iterator[TensorEntry]:
-    heads = found.header.size("attention.head_count")
-    yield split_halves(found.entry, found.named("self_attn.q_proj"), heads)
+def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
+    """Queries whose rotated pairs are neighbours."""
+    return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
 
-def keys(found: Found) -> Iterator[TensorEntry]:
-    yield split_halves(found.entry, found.named("self_attn.k_proj"), found.header.kv_heads)
+def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
+    """Keys whose rotated pairs are neighbours."""
+    return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
 
 
 def gain(inside: str) -> Rule:
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        yield less_one(found.entry, found.named(inside))
+    """Gains that are stored with one added."""
+
+    def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        entry = tensor.entry
+        rows: Rows = lambda rows: entry.rows(rows).astype(np.float32) - np.float32(1)  # noqa: E731
+        return [replace(entry, name=tensor.named(inside), rows=rows)]
 
     return rule
 
 
 def conv1d(inside: str) -> Rule:
-    """GPT-2's own checkpoints have matrices [in, out]."""
-
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        yield swapped(found.entry, found.named(inside))
-
-    return rule
+    """A matrix that GPT-2's own checkpoints have as [in, out]."""
+    return lambda tensor: [_swapped(tensor.entry, tensor.named(inside))]
 
 
 def each_expert(inside: str) -> Rule:
     """A stack of experts as single matrices; ``{}`` is the expert."""
 
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        count = found.entry.shape[0]
-        if len(found.entry.shape) != 3 or count != found.header.count("expert_count"):
-            yield found.entry  # it is refused under its own name
-            return
-        for index in range(count):
-            yield one_of(found.entry, found.named(inside.format(index)), index)
+    def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        count = tensor.entry.shape[0]
+        if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
+            return [tensor.entry]  # it is refused under its own name
+        return [_expert(tensor.entry, tensor.named(inside.format(index)), index) for index in range(count)]
 
     return rule
 
 
 def gate_up(experts: str, *, in_turn: bool) -> Rule:
-    """gpt-oss has the columns of gate and up in turn, Llama 4 those of up behind those of gate; matrices [in, out]."""
+    """Gate and up as one tensor: gpt-oss has their columns in turn, Llama 4 up's behind gate's; matrices [in, out]."""
 
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        up = found.beside("ffn_up_exps")
-        if up is None or up.shape != found.entry.shape or len(up.shape) < 2:
-            yield found.entry
-            return
-        name = f"{found.prefix}{experts}.gate_up_proj"
-        if found.suffix == "bias":
-            yield joined(found.entry, up, f"{name}_bias", in_turn=in_turn)
-        else:
-            yield swapped(joined(found.entry, up, name, in_turn=in_turn), name)
+    def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        up = tensor.beside("ffn_up_exps")
+        if up is None or up.shape != tensor.entry.shape or len(up.shape) < 2:
+            return [tensor.entry]
+        name = f"{tensor.prefix}{experts}.gate_up_proj"
+        if tensor.suffix == "bias":
+            return [_joined(tensor.entry, up, f"{name}_bias", in_turn=in_turn)]
+        return [_swapped(_joined(tensor.entry, up, name, in_turn=in_turn), name)]
 
     return rule
 
 
 def down(experts: str) -> Rule:
-    def rule(found: Found) -> Iterator[TensorEntry]:
-        name = f"{found.prefix}{experts}.down_proj"
-        if found.suffix == "bias":
-            yield replace(found.entry, name=f"{name}_bias")
-        else:
-            yield swapped(found.entry, name)
+    """Down of all experts as one tensor; matrices [in, out]."""
+
+    def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        name = f"{tensor.prefix}{experts}.down_proj"
+        is_bias = tensor.suffix == "bias"
+        return [replace(tensor.entry, name=f"{name}_bias") if is_bias else _swapped(tensor.entry, name)]
 
     return rule
 
 
-def latent_keys(found: Found) -> Iterator[TensorEntry]:
-    values = found.beside("attn_v_b")
-    fits = values is not None and len(values.shape) == len(found.entry.shape) == 3
-    if values is None or not fits or (values.shape[0], values.shape[2]) != found.entry.shape[:2]:
-        yield found.entry
-        return
-    yield expanded_keys_and_values(found.entry, values, found.named("self_attn.kv_b_proj"))
+def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
+    """DeepSeek's kv_b_proj [heads x (nope + value), rank], which llama.cpp splits and whose first part it transposes.
+
+    Into keys [heads, rank, nope], which this rule is for, and values [heads, value, rank].
+    """
+    keys, values = tensor.entry, tensor.beside("attn_v_b")
+    fits = values is not None and len(values.shape) == len(keys.shape) == 3
+    if values is None or not fits or (values.shape[0], values.shape[2]) != keys.shape[:2]:
+        return [keys]
+    heads, rank, nope = keys.shape
+    shape = (heads * (nope + values.shape[1]), rank)
+
+    def read(rows: Stretch) -> Array:
+        both = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
+        return np.concatenate(both, axis=1).reshape(shape)[rows]
+
+    stored_bytes = keys.stored_bytes + values.stored_bytes
+    return [replace(keys, name=tensor.named("self_attn.kv_b_proj"), shape=shape, stored_bytes=stored_bytes, rows=read)]
 
 
-def nothing(found: Found) -> Iterator[TensorEntry]:
-    """Taken with its neighbour."""
-    yield from ()
+def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
+    """No entry: the rule of a neighbour takes the tensor too."""
+    return ()
+
+
+def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
+    """Rows whose rotated pairs are neighbours, with the pairs across the halves of each head."""
+    entry, name = tensor.entry, tensor.named(inside)
+    size, odd = divmod(entry.shape[0], heads)
+    if odd or size % 2:
+        return replace(entry, name=name)  # its shape is refused when it is asked for
+
+    def read(rows: Stretch) -> Array:
+        order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
+        return entry.rows(order[rows])
+
+    return replace(entry, name=name, rows=read)
+
+
+def _swapped(entry: TensorEntry, name: str) -> TensorEntry:
+    """A matrix with its axes swapped; of a stack of matrices, each."""
+    if len(entry.shape) == 3:
+        shape = (entry.shape[0], entry.shape[2], entry.shape[1])
+        return replace(entry, name=name, rows=lambda rows: entry.rows(rows).swapaxes(1, 2), shape=shape)
+    if len(entry.shape) != 2:
+        return replace(entry, name=name)
+    return replace(entry, name=name, rows=lambda rows: entry.rows(slice(None)).T[rows], shape=entry.shape[::-1])
+
+
+def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
+    """A tensor of a stack."""
+    return replace(
+        entry,
+        name=name,
+        shape=entry.shape[1:],
+        stored_bytes=entry.stored_bytes // entry.shape[0],
+        rows=lambda rows: entry.array((index,))[rows],
+    )
+
+
+def _joined(one: TensorEntry, other: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
+    """Two stacks of the same shape as one, whose second axis takes from both ``in_turn`` or one after the other."""
+    shape = (one.shape[0], 2 * one.shape[1], *one.shape[2:])
+
+    def read(rows: Stretch) -> Array:
+        both = np.stack([one.rows(rows), other.rows(rows)], axis=2 if in_turn else 1)
+        return both.reshape(both.shape[0], *shape[1:])
+
+    return replace(one, name=name, shape=shape, stored_bytes=one.stored_bytes + other.stored_bytes, rows=read)

@@ -1,18 +1,20 @@
 """The tokenizer of a GGUF's vocabulary, run by the tokenizers library as transformers does.
 
-Source: transformers, integrations/gguf/gguf_tokenizer_mapping.py; for what a file leaves unsaid llama.cpp's
-src/llama-vocab.cpp.
+The vocabulary is read as arrays of checked sizes (keys ``tokenizer.*``: docs/gguf.md of github.com/ggml-org/ggml), then
+made into a tokenizer (transformers, integrations/gguf/gguf_tokenizer_mapping.py; for what a file leaves unsaid
+llama.cpp's src/llama-vocab.cpp).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from wse.errors import BadModel, UnknownName
+from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.split_patterns import SPLITS
-from wse.models.gguf.vocabulary import PREFIX, GgufVocabulary, read_vocabulary
 from wse.models.spec import ModelSpec
 from wse.models.tokenizers.chat_template import ChatTemplate
 from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, built, is_byte
@@ -25,6 +27,84 @@ from wse.models.tokenizers.piece_library import (
     spell_spaces,
     unique_ids,
 )
+
+PREFIX: Final = "tokenizer.ggml."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GgufVocabulary:
+    """The tokens of a file, as it states them.
+
+    Attributes:
+        model: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and others.
+        pre: How text is cut up before BPE; None where the file does not say.
+        tokens: The tokens by id; as many as ids.
+        scores: As many floats; None where there are none.
+        types: As many kinds of tokens (1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte); or None.
+        merges: Pairs of tokens with a space between, in the order of their rank; or None.
+        special_ids: Ids by their names in the file, such as bos, eos, unknown, padding, eot.
+        flags: What is true or false of the tokenizer, such as add_bos_token and add_space_prefix.
+        chat_template: Jinja text, or None.
+    """
+
+    model: str
+    pre: str | None
+    tokens: list[str]
+    scores: list[float] | None
+    types: list[int] | None
+    merges: list[str] | None
+    special_ids: dict[str, int]
+    flags: dict[str, bool]
+    chat_template: str | None
+
+
+def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
+    """The vocabulary, None where the file has no tokens.
+
+    Raises:
+        BadModel: arrays have other elements or other lengths than they must, or an id is none of the tokens.
+    """
+    tokens = _elements(gguf, "tokens", str)
+    if not tokens:
+        return None
+    config = ConfigReader(gguf.path, gguf.metadata)
+    own = {key.removeprefix(PREFIX): value for key, value in gguf.metadata.items() if key.startswith(PREFIX)}
+    template = config.any("tokenizer.chat_template")
+    scores = _elements(gguf, "scores", float, len(tokens))
+    types = _elements(gguf, "token_type", int, len(tokens))
+    ids = [name.removesuffix("_token_id") for name in own if name.endswith("_token_id")]
+    return GgufVocabulary(
+        model=_text(config, "model") or "",
+        pre=_text(config, "pre"),
+        tokens=tokens,
+        scores=scores,
+        types=types,
+        merges=_elements(gguf, "merges", str),
+        special_ids={name: config.integer(f"{PREFIX}{name}_token_id", 0, len(tokens) - 1) for name in ids},
+        flags={name: value for name, value in own.items() if isinstance(value, bool)},
+        chat_template=template if isinstance(template, str) else None,
+    )
+
+
+def _text(config: ConfigReader, name: str) -> str | None:
+    value = config.any(PREFIX + name)
+    if value is not None and not isinstance(value, str):
+        config.refuse(PREFIX + name, value, "give a text")
+    return value
+
+
+def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
+    elements = gguf.elements(PREFIX + name)
+    if elements is None:
+        return None
+    if elements and type(elements[0]) is not kind:
+        msg = f"{gguf.path}: {PREFIX}{name} must be an array of {kind.__name__}; fetch the file again"
+        raise BadModel(msg)
+    if length is not None and len(elements) != length:
+        msg = f"{gguf.path}: {PREFIX}{name} has {len(elements):,} elements for {length:,} tokens; fetch the file again"
+        raise BadModel(msg)
+    return elements
+
 
 PIECES, BYTE_LEVEL = "llama", "gpt2"
 UNSTATED_SPLIT: Final = "default"

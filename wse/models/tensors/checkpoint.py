@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,7 @@ from wse.errors import BadModel, WseBug
 from wse.models.configs.config import family_of
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_entry import FLOATS, TensorEntry
-from wse.models.tensors.tensor_rows import TensorRows
+from wse.models.tensors.tensor_entry import FLOATS, Array, MappedFile, TensorEntry
 
 MOST_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
@@ -145,3 +144,33 @@ def _equal(one: TensorEntry, other: TensorEntry) -> bool:
         return False
     stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, one.shape[0], COMPARED_ROWS))
     return all(np.array_equal(one.rows(rows), other.rows(rows)) for rows in stretches)
+
+
+class TensorRows:
+    """A tensor that gives ``rows[first:last]`` as an array: float32, or the file's type where it holds plain numbers.
+
+    Only what belongs to these rows is read and decoded, and nothing is kept. The pages of the files that were read
+    before are let go first, so that no more of a file is in memory than what one stretch takes.
+    """
+
+    def __init__(self, wanted: WantedTensor, entries: Mapping[str, TensorEntry], files: Collection[MappedFile]) -> None:
+        self._pieces = [(piece, entries[piece.file_name]) for piece in wanted.pieces]
+        shapes = [piece.shape for piece, _ in self._pieces]
+        self._counts = [shape[0] for shape in shapes]
+        self._files = files
+        self.shape = (sum(self._counts), *shapes[0][1:])
+
+    def __getitem__(self, rows: slice) -> Array:
+        """The rows of a slice without a step."""
+        for file in self._files:
+            file.let_go()
+        first, last, _ = rows.indices(self.shape[0])
+        found, at = [], 0
+        for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
+            begin, end = max(first - at, 0), min(last - at, count)
+            if begin < end:
+                found.append(piece.cut(entry, slice(begin, end)))
+            at += count
+        if not found:
+            return np.zeros((0, *self.shape[1:]), np.float32)
+        return found[0] if len(found) == 1 else np.concatenate(found)

@@ -2,7 +2,7 @@
 
 fp8     X.weight of F8_E4M3 and X.weight_scale_inv of F32, one scale a block of weight_block_size (DeepSeek-V3,
         arXiv 2412.19437, section 3.3.2): value = number x scale
-mxfp4   X_blocks and X_scales (gpt-oss): see `wse.models.tensors.microscaling`
+mxfp4   X_blocks and X_scales (gpt-oss): see `wse.models.tensors.packed_tensors`
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ import numpy as np
 
 from wse.errors import BadModel
 from wse.models.configs.json_file import parse_object, read_object
-from wse.models.tensors.mapped_file import MappedFile
-from wse.models.tensors.tensor_entry import TensorEntry, mapped_array, plain_entry
+from wse.models.tensors.tensor_entry import MappedFile, TensorEntry, mapped_array, plain_entry
 
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {

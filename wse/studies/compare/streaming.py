@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from wse.models.counts import kv_bytes_per_token
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import is_linear, tensor_bytes, tensor_shapes
+from wse.models.tensors.model_tensors import is_linear, kv_bytes_per_token, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
