@@ -59,15 +59,15 @@ class WantedTensor:
     pieces: tuple[Piece, ...]
 
 
-def no_harm(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
+def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
     """Names of tensors that carry nothing trained: tables of rotary positions, and what matches the patterns."""
     pattern = re.compile("|".join((r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", *patterns)))
     return lambda spec: pattern
 
 
-def no_harm_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """A rule like `no_harm`, also for the layer behind the last, which predicts a second token ahead."""
-    return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{no_harm()(spec).pattern}")
+def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
+    """A rule like `harmless_names`, also for the layer behind the last, which predicts a second token ahead."""
+    return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,5 +89,5 @@ class Family:
     read: Callable[[ConfigReader, str, str], ModelSpec]
     tensors: Callable[[ModelSpec, Collection[str]], Iterator[WantedTensor]]
     harmless_keys: frozenset[str] = frozenset()
-    harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = no_harm()  # noqa: RUF009 (a function)
+    harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = harmless_names()  # noqa: RUF009 (a function)
     tied_copy: str = "lm_head.weight"

@@ -58,13 +58,13 @@ def load_model(where: str | Path) -> LoadedModel:
 
 def _folder(path: Path, config: Path) -> LoadedModel:
     from wse.models.tensors.checkpoint import Checkpoint
-    from wse.models.tensors.packed_tensors import unpacked
+    from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
     from wse.models.tensors.tensor_entry import FLOATS
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
     read_config(config)  # its faults come first
-    entries = unpacked(open_model_files(path), read_weight_packing(config))
+    entries = unpack(open_model_files(path), read_weight_packing(config))
     stored = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
     spec = read_config(config, unstated_dtype=stored)
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)

@@ -164,8 +164,3 @@ class ModelSpec:
     def cache_features(self) -> int:
         """Features that a token adds to the cache of one layer: its keys and values, of which latent ones are both."""
         return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size
-
-    @property
-    def value_size(self) -> int:
-        """Features of a value in the cache."""
-        return self.head_size if self.latent is None else self.latent.kv_rank

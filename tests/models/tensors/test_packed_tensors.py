@@ -15,7 +15,7 @@ from tests.models.helpers import refusal, tiny_tensors, write_config, write_mode
 from wse.errors import BadModel
 from wse.models.configs.config import read_config, read_weight_packing
 from wse.models.load import load_model
-from wse.models.tensors.packed_tensors import unpacked
+from wse.models.tensors.packed_tensors import unpack
 from wse.models.tensors.packing import Packing
 from wse.models.tensors.safetensors_file import open_safetensors
 from wse.models.tensors.tensor_entry import TensorEntry
@@ -25,7 +25,7 @@ SIZES = st.integers(1, 9)
 
 
 def held(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict[str, TensorEntry]:
-    return unpacked(open_safetensors(write_safetensors(path, tensors)), packing)
+    return unpack(open_safetensors(write_safetensors(path, tensors)), packing)
 
 
 @settings(max_examples=50, deadline=None)

@@ -68,5 +68,5 @@ def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(256)) * 64)
     file = MappedFile(path)
     view = file.bytes[5:]
-    file.let_go()
+    file.release_pages()
     assert view.tobytes() == path.read_bytes()[5:]

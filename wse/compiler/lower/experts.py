@@ -14,7 +14,7 @@ from typing import Any
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import at_experts, combine, dispatch
 from wse.compiler.lower.feed_forward import activate
-from wse.compiler.lower.in_place import with_experts
+from wse.compiler.lower.in_place import expert_product
 from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, Num, SymBuffer
@@ -93,7 +93,7 @@ def _inward(c: Context, op: Op) -> None:
     listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
     for half in range(2):
         out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * per_col * F)
-        with_experts(
+        expert_product(
             c,
             "expert_in",
             w,
@@ -132,7 +132,7 @@ def _outward(c: Context, op: Op) -> SymBuffer:
     out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
     listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": per_col, "weighed": weighed}
     hidden = c.temp("expert_hidden", P * F, "act")
-    with_experts(
+    expert_product(
         c, "expert_out", At(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
     )
     for (vector,) in op.vectors:

@@ -48,7 +48,7 @@ def in_place(
         c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
 
-def with_experts(c: Context, kernel: str, w: At, K: int, N: int, **operands: Any) -> None:
+def expert_product(c: Context, kernel: str, w: At, K: int, N: int, **operands: Any) -> None:
     """``expert_in`` or ``expert_out``, or its form for codes, with the experts that begin at ``w`` in a tile.
 
     An expert is K rows of N neighbours there.

@@ -61,7 +61,7 @@ class Heads:
     size: int
 
 
-def only(config: ConfigReader, *architectures: str) -> None:
+def require_class(config: ConfigReader, *architectures: str) -> None:
     """Refuse a config whose ``architectures`` names another class than these."""
     stated = config.any("architectures")
     if stated not in (None, [], *([name] for name in architectures)):

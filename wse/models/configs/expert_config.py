@@ -26,7 +26,7 @@ def read_experts(config: ConfigReader, width: str) -> Experts:
     )
 
 
-def with_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer, ...]:
+def add_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer, ...]:
     """The layers with experts where ``chosen``."""
     return tuple(
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
@@ -34,7 +34,7 @@ def with_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer
     )
 
 
-def behind_dense(config: ConfigReader, count: int, unstated: int) -> list[bool]:
+def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list[bool]:
     """Whether each of ``count`` layers has experts: all but the first ``first_k_dense_replace``."""
     config.require("moe_layer_freq", (1,), "every layer behind the dense ones has experts; supported: 1")
     dense = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated)

@@ -40,7 +40,7 @@ def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int |
     return tuple(Layer(window=window if kind == SLIDING else None) for kind in kinds)
 
 
-def alike_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
+def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
     """``count`` layers that all have this window, or none; layer_types may only say the same."""
     kind = FULL if window is None else SLIDING
     stated = config.any("layer_types")
@@ -49,7 +49,7 @@ def alike_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
     return (Layer(window=window),) * count
 
 
-def alternating(count: int) -> list[str]:
+def alternating_kinds(count: int) -> list[str]:
     """A sliding window in every other layer, the first among them."""
     return [FULL if index % 2 else SLIDING for index in range(count)]
 

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, only, read_decoder
-from wse.models.configs.expert_config import behind_dense, read_sigmoid_experts, with_experts
-from wse.models.configs.layer_kinds import alike_layers
+from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
+from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts
+from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor, no_harm_beyond
+from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
 from wse.models.spec import Latent, ModelSpec
 from wse.models.tensors.tensor_names import (
     LAYERS,
@@ -21,7 +21,7 @@ from wse.models.tensors.tensor_names import (
     SIGMOID_NAMES,
     Shape,
     expert_pieces,
-    of_every_head,
+    rows_of_heads,
     split_halves,
     wanted_tensors,
 )
@@ -31,13 +31,13 @@ UNSTATED_DENSE: Final = 3
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a DeepSeek-V3 config."""
-    only(config, "DeepseekV3ForCausalLM")
+    require_class(config, "DeepseekV3ForCausalLM")
     heads = config.integer("num_attention_heads", 1, MOST_HEADS)
     latent = _latent(config)
     _require_derived(config, heads, latent)
     rope = read_rope(config, latent.rope_size)
     count = layer_count(config)
-    chosen = behind_dense(config, count, UNSTATED_DENSE)
+    chosen = layers_with_experts(config, count, UNSTATED_DENSE)
     spec = read_decoder(
         config,
         name,
@@ -45,7 +45,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="deepseek_v3",
         heads=Heads(count=heads, kv_count=1, size=latent.kv_rank + latent.rope_size),
         rope=rope,
-        layers=with_experts(alike_layers(config, count, None), chosen),
+        layers=add_experts(equal_layers(config, count, None), chosen),
     )
     experts = read_sigmoid_experts(config, groups=8, chosen_groups=4, scale=2.5)
     biased = config.flag("attention_bias", default=False)
@@ -93,12 +93,12 @@ def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
     query = "q_b_proj" if latent.q_rank else "q_proj"
     turned = split_halves(rope)
     rows = {  # of the file's matrix of so many rows
-        "q_nope": (query, heads * (nope + rope), of_every_head(heads, nope + rope, np.arange(nope))),
-        "q_rope": (query, heads * (nope + rope), of_every_head(heads, nope + rope, nope + turned)),
+        "q_nope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, np.arange(nope))),
+        "q_rope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, nope + turned)),
         "kv_a": ("kv_a_proj_with_mqa", latent.kv_rank + rope, np.arange(latent.kv_rank)),
         "k_rope": ("kv_a_proj_with_mqa", latent.kv_rank + rope, latent.kv_rank + turned),
-        "k_b": ("kv_b_proj", heads * (nope + value), of_every_head(heads, nope + value, np.arange(nope))),
-        "v_b": ("kv_b_proj", heads * (nope + value), of_every_head(heads, nope + value, nope + np.arange(value))),
+        "k_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, np.arange(nope))),
+        "v_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, nope + np.arange(value))),
     }
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
@@ -124,5 +124,5 @@ FAMILY: Final = Family(
     read=read,
     tensors=tensors,
     harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
-    harmless_tensors=no_harm_beyond,
+    harmless_tensors=harmless_names_beyond,
 )

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.layer_kinds import alternating, read_window, windowed_layers
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, WantedTensor
 from wse.models.spec import ModelSpec
@@ -21,7 +21,7 @@ ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Gemma 2 config. Gains are stored less one, embeddings grow by the root of the hidden size."""
-    only(config, "Gemma2ForCausalLM")
+    require_class(config, "Gemma2ForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     window = read_window(config, UNSTATED_WINDOW)
     spec = read_decoder(
@@ -31,7 +31,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="gemma2",
         heads=heads,
         rope=read_rope(config, heads.size),
-        layers=windowed_layers(config, alternating(layer_count(config)), window),
+        layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
         activations=ACTIVATIONS,
         activation_key="hidden_activation",
         tied=True,

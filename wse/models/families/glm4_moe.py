@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.expert_config import behind_dense, read_sigmoid_experts, with_experts
-from wse.models.configs.layer_kinds import alike_layers
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts
+from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor, no_harm_beyond
+from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import LAYERS, NAMES, SIGMOID_NAMES, Shape, expert_pieces, wanted_tensors
 
@@ -21,10 +21,10 @@ UNSTATED_DENSE: Final = 1
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a GLM-4-MoE config. Biases are those of queries, keys and values alone."""
-    only(config, "Glm4MoeForCausalLM")
+    require_class(config, "Glm4MoeForCausalLM")
     heads = read_heads(config, kv_count=True)
     count = layer_count(config)
-    chosen = behind_dense(config, count, UNSTATED_DENSE)
+    chosen = layers_with_experts(config, count, UNSTATED_DENSE)
     spec = read_decoder(
         config,
         name,
@@ -32,7 +32,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="glm4_moe",
         heads=heads,
         rope=read_rope(config, heads.size, share=UNSTATED_SHARE),
-        layers=with_experts(alike_layers(config, count, None), chosen),
+        layers=add_experts(equal_layers(config, count, None), chosen),
     )
     experts = read_sigmoid_experts(config, groups=1, chosen_groups=1, scale=1.0)
     return replace(
@@ -58,5 +58,5 @@ FAMILY: Final = Family(
     read=read,
     tensors=tensors,
     harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers"}),
-    harmless_tensors=no_harm_beyond,
+    harmless_tensors=harmless_names_beyond,
 )

@@ -11,12 +11,12 @@ from wse.models.configs.decoder_config import (
     MOST_HEADS,
     MOST_LAYERS,
     WIDEST,
-    only,
     read_bos,
     read_dtype,
+    require_class,
 )
 from wse.models.configs.rope_config import LONGEST_CONTEXT
-from wse.models.family import Family, Piece, WantedTensor, no_harm
+from wse.models.family import Family, Piece, WantedTensor, harmless_names
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.tensor_names import Shape, wanted_tensors
 
@@ -25,7 +25,7 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a GPT-2 config, which has names of its own for most keys."""
-    only(config, "GPT2LMHeadModel")
+    require_class(config, "GPT2LMHeadModel")
     hidden_size = config.integer("n_embd", 1, WIDEST)
     heads = config.integer("n_head", 1, MOST_HEADS)
     if hidden_size % heads:
@@ -104,5 +104,5 @@ FAMILY: Final = Family(
             *("summary_type", "summary_use_proj", "reorder_and_upcast_attn"),
         }
     ),
-    harmless_tensors=no_harm(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
+    harmless_tensors=harmless_names(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
 )

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.expert_config import read_experts, with_experts
-from wse.models.configs.layer_kinds import alternating, read_window, windowed_layers
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
@@ -33,10 +33,10 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a gpt-oss config. The softmax over the chosen scores is that over all of them, normalised."""
-    only(config, "GptOssForCausalLM")
+    require_class(config, "GptOssForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     count = layer_count(config)
-    layers = windowed_layers(config, alternating(count), read_window(config, UNSTATED_WINDOW))
+    layers = windowed_layers(config, alternating_kinds(count), read_window(config, UNSTATED_WINDOW))
     spec = read_decoder(
         config,
         name,
@@ -44,7 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="gpt_oss",
         heads=heads,
         rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated=UNSTATED_SCALING),
-        layers=with_experts(layers, [True] * count),
+        layers=add_experts(layers, [True] * count),
     )
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
     config.require("swiglu_limit", (7.0, 7), "supported: 7.0")

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.layer_kinds import alike_layers
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
@@ -19,7 +19,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Llama config; `BadModel` for anything that this family's mathematics does not cover."""
-    only(config, "LlamaForCausalLM", "LLaMAForCausalLM")
+    require_class(config, "LlamaForCausalLM", "LLaMAForCausalLM")
     heads = read_heads(config)
     spec = read_decoder(
         config,
@@ -28,7 +28,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="llama",
         heads=heads,
         rope=read_rope(config, heads.size),
-        layers=alike_layers(config, layer_count(config), None),
+        layers=equal_layers(config, layer_count(config), None),
     )
     config.require("rope_interleaved", (False,), "rotary pairs must be split halves; supported: false")
     config.require("sliding_window", (), "a sliding window is not supported in this family; supported: null")

@@ -12,17 +12,17 @@ from wse.models.configs.decoder_config import (
     MOST_LAYERS,
     finish,
     layer_count,
-    only,
     read_decoder,
     read_dtype,
     read_heads,
+    require_class,
 )
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, layer_kinds
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
-from wse.models.family import Family, Piece, WantedTensor, no_harm
+from wse.models.family import Family, Piece, WantedTensor, harmless_names
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensors.tensor_names import NAMES, Shape, of_every_head, split_halves, stacked_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import NAMES, Shape, rows_of_heads, split_halves, stacked_pieces, wanted_tensors
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128
@@ -33,7 +33,7 @@ UNSTATED_INTERVAL: Final = 4
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Llama 4 config: of its ``text_config`` where images are part of the model."""
-    only(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
+    require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
     text = config.table("text_config")
     if text is None:
         return _read_text(config, name, unstated_dtype)
@@ -49,7 +49,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    only(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
+    require_class(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
     config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     layers = _layers(config)
@@ -132,7 +132,7 @@ def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
         if projection in ("q", "k") and spec.layers[layer].rotary:
             part = "weight" if name == projection else "bias"
             file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
-            rows = of_every_head(shape[0] // spec.head_size, spec.head_size, turned)
+            rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, turned)
             return (Piece(file_name=file_name, file_shape=shape, rows=rows),)
         return stacked_pieces(name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True)
 
@@ -149,5 +149,5 @@ FAMILY: Final = Family(
             *("boi_token_id", "eoi_token_id", "image_token_id", "bos_token_id", "vision_feature_layer"),
         }
     ),
-    harmless_tensors=no_harm(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
+    harmless_tensors=harmless_names(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
 )

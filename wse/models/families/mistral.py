@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
@@ -17,7 +17,7 @@ UNSTATED_WINDOW: Final = 4096
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Mistral config."""
-    only(config, "MistralForCausalLM")
+    require_class(config, "MistralForCausalLM")
     heads = read_heads(config, kv_count=True)
     return read_decoder(
         config,
@@ -26,7 +26,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="mistral",
         heads=heads,
         rope=read_rope(config, heads.size),
-        layers=alike_layers(config, layer_count(config), read_window(config, UNSTATED_WINDOW)),
+        layers=equal_layers(config, layer_count(config), read_window(config, UNSTATED_WINDOW)),
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.expert_config import read_experts, with_experts
-from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
@@ -21,9 +21,9 @@ OLD, NEW = "block_sparse_moe", "mlp"
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Mixtral config. Dividing by the sum of the chosen scores is their softmax."""
-    only(config, "MixtralForCausalLM")
+    require_class(config, "MixtralForCausalLM")
     heads = read_heads(config, kv_count=True)
-    layers = alike_layers(config, layer_count(config), read_window(config))
+    layers = equal_layers(config, layer_count(config), read_window(config))
     spec = read_decoder(
         config,
         name,
@@ -31,7 +31,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="mixtral",
         heads=heads,
         rope=read_rope(config, heads.size, base=UNSTATED_BASE),
-        layers=with_experts(layers, [True] * len(layers)),
+        layers=add_experts(layers, [True] * len(layers)),
     )
     return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
-from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import ModelSpec
@@ -19,7 +19,7 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Phi-3 config."""
-    only(config, "Phi3ForCausalLM")
+    require_class(config, "Phi3ForCausalLM")
     heads = read_heads(config)
     for key in ("attention_bias", "mlp_bias", "lm_head_bias"):
         config.require(key, (False,), "this family has no biases; supported: false")
@@ -32,7 +32,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="phi3",
         heads=heads,
         rope=read_rope(config, heads.size, share=1.0, kinds=SCALINGS),
-        layers=alike_layers(config, layer_count(config), read_window(config)),
+        layers=equal_layers(config, layer_count(config), read_window(config)),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import qwen_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
@@ -16,7 +16,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Qwen2 config. No key says that there are biases."""
-    only(config, "Qwen2ForCausalLM")
+    require_class(config, "Qwen2ForCausalLM")
     heads = read_heads(config, kv_count=True)
     spec = read_decoder(
         config,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, only, read_decoder, read_heads
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import qwen_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
@@ -18,7 +18,7 @@ UNSTATED_HEAD_SIZE: Final = 128
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Qwen3 config."""
-    only(config, "Qwen3ForCausalLM")
+    require_class(config, "Qwen3ForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     spec = read_decoder(
         config,

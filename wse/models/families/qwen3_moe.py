@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, only, read_decoder, read_heads
-from wse.models.configs.expert_config import read_experts, with_experts
-from wse.models.configs.layer_kinds import alike_layers, read_window
+from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
 from wse.models.spec import Layer, ModelSpec
@@ -18,7 +18,7 @@ from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, expert_pieces,
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a Qwen3-MoE config."""
-    only(config, "Qwen3MoeForCausalLM")
+    require_class(config, "Qwen3MoeForCausalLM")
     heads = read_heads(config, kv_count=True)
     count = layer_count(config)
     dense = config.integers("mlp_only_layers", 0, count - 1) or ()
@@ -31,7 +31,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="qwen3_moe",
         heads=heads,
         rope=read_rope(config, heads.size),
-        layers=with_experts(_layers(config, count), chosen),
+        layers=add_experts(_layers(config, count), chosen),
     )
     experts = replace(
         read_experts(config, "moe_intermediate_size"), normalised=config.flag("norm_topk_prob", default=False)
@@ -56,7 +56,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     used = config.flag("use_sliding_window", default=False)
     if used and not config.stated("sliding_window"):
         config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
-    return alike_layers(config, count, window if used else None)
+    return equal_layers(config, count, window if used else None)
 
 
 def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:

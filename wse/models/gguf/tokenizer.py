@@ -17,7 +17,7 @@ from wse.models.gguf.file import GgufFile
 from wse.models.gguf.split_patterns import SPLITS
 from wse.models.spec import ModelSpec
 from wse.models.tokenizers.chat_template import ChatTemplate
-from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, built, is_byte
+from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, build, is_byte
 from wse.models.tokenizers.piece_library import (
     SPACE,
     Kind,
@@ -137,10 +137,10 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
         if split is None:
             raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=where)
         begins = split.begins
-        library = built(lambda: _byte_level(v, where), where)
+        library = build(lambda: _byte_level(v, where), where)
     elif v.model == PIECES:
         begins = True
-        library = built(lambda: _spelled(v, architecture, where), where)
+        library = build(lambda: _spelled(v, architecture, where), where)
     else:
         raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=where)
     wants = (("bos", v.flags.get("add_bos_token", begins)), ("eos", v.flags.get("add_eos_token", False)))

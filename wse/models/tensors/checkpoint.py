@@ -163,7 +163,7 @@ class TensorRows:
     def __getitem__(self, rows: slice) -> Array:
         """The rows of a slice without a step."""
         for file in self._files:
-            file.let_go()
+            file.release_pages()
         first, last, _ = rows.indices(self.shape[0])
         found, at = [], 0
         for (piece, entry), count in zip(self._pieces, self._counts, strict=True):

@@ -67,7 +67,7 @@ BLOCKS, SCALES = "_blocks", "_scales"
 FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belongs to them"
 
 
-def unpacked(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
+def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
     """The tensors of a file, with one entry of decoded values for each packed matrix.
 
     Raises:

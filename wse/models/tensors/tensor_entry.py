@@ -41,7 +41,7 @@ class MappedFile:
         self.path = path
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Take the pages touched so far off this process; whoever reads them again gets them from the file."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)

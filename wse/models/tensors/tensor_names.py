@@ -78,7 +78,7 @@ def split_halves(size: int) -> NDArray[np.intp]:
     return np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])
 
 
-def of_every_head(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """The ``rows`` of each of ``heads`` heads of ``size`` rows."""
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 

@@ -57,7 +57,7 @@ class LibraryTokenizer:
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """See `Tokenizer.encode`."""
         whole = checked_text(text)
-        ids: list[int] = built(
+        ids: list[int] = build(
             lambda: self._library.encode(self._rewrite(whole), add_special_tokens=not bare).ids, self._where
         )
         return ids if bare else [*self._before, *ids, *self._behind]
@@ -125,7 +125,7 @@ def is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def built(make: Callable[[], Any], where: str) -> Any:
+def build(make: Callable[[], Any], where: str) -> Any:
     """The object that ``make`` returns; `BadModel` where the tokenizers library refuses its arguments."""
     try:
         return make()

@@ -12,7 +12,7 @@ from typing import Final
 from wse.errors import BadModel
 from wse.files import read_file
 from wse.models.spec import ModelSpec
-from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, built
+from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, build
 from wse.models.tokenizers.llama2c_tokenizer import Llama2cTokenizer
 from wse.models.tokenizers.piece_library import (
     add_tokens,
@@ -47,7 +47,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
     if SUBWORD_PREFIX.search(data):  # the library ends the process over merges that lack it
         msg = f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
         raise BadModel(msg)
-    library = built(lambda: _parsed(data), str(path))
+    library = build(lambda: _parsed(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)
     add_tokens(library, config, str(path))
@@ -73,8 +73,8 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
         BadModel: the file is damaged, asks for what is not supported, or has another vocabulary than ``spec``'s.
     """
     model, where = read_sentencepiece(path), str(path)
-    library = built(lambda: _library(model, config, where), where)
-    normalizer = built(lambda: _normalizer(model), where)
+    library = build(lambda: _library(model, config, where), where)
+    normalizer = build(lambda: _normalizer(model), where)
     mark_pieces(library, model.pieces.texts, model.pieces.kinds)
     add_tokens(library, config, where)
     begin = _mark(library, config.mark("bos_token"), model.bos_id) if config.add_bos_token else []

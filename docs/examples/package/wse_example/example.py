@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads
-from wse.models.configs.layer_kinds import alike_layers
+from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The spec of a config whose queries, keys and values have biases if ``biased`` says so."""
     heads = read_heads(config)
-    layers = alike_layers(config, layer_count(config), None)
+    layers = equal_layers(config, layer_count(config), None)
     rope = read_rope(config, heads.size)
     spec = read_decoder(config, name, unstated_dtype, family="example", heads=heads, rope=rope, layers=layers)
     return replace(spec, qkv_bias=config.flag("biased", default=False))
