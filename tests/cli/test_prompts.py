@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Wse, files_below
-from wse.request import prompt_file as prompts
+from wse.request import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")

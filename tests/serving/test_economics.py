@@ -13,9 +13,16 @@ from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadWafer, UnknownName
 from wse.hardware.load import known_wafers, load_wafer
 from wse.hardware.number import GRADES, numeric_fields, unit_of, weakest
-from wse.serving.cost import system_cost, usd_per_million_tokens
+from wse.serving.cost import (
+    Activity,
+    activity_energy,
+    activity_joules,
+    joules_per_token,
+    system_cost,
+    system_energy,
+    usd_per_million_tokens,
+)
 from wse.serving.economics import Economics, load_economics
-from wse.serving.energy import Activity, activity_energy, activity_joules, joules_per_token, system_energy
 
 UNITS = {
     "wafer_power_w": "W",

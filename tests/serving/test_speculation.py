@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
-from wse.serving.acceptance import Acceptance, acceptance_of, measured, typical
-from wse.serving.speculation import best_draft, speed_up
+from wse.serving.speculation import Acceptance, acceptance_of, best_draft, measured, speed_up, typical
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:

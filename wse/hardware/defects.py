@@ -52,7 +52,7 @@ class Defects:
     """Defects: PEs and links that are dead on wafers of one kind.
 
     Attributes:
-        given: The file or the rate, as given.
+        option: The file or the rate, as ``--defects`` has it.
         rows, cols: Of the whole wafer.
         rate: Probability of each PE; None where a file lists them.
         seed: Of what is drawn.
@@ -60,7 +60,7 @@ class Defects:
             south of it.
     """
 
-    given: str
+    option: str
     rows: int
     cols: int
     rate: float | None
@@ -84,7 +84,7 @@ def check_seed(seed: int) -> None:
         raise BadDefects(message)
 
 
-def read_defects(given: str, seed: int, wafer: WaferSpec) -> Defects:
+def read_defects(option: str, seed: int, wafer: WaferSpec) -> Defects:
     """The defects of ``FILE|RATE`` on wafers of a kind.
 
     Raises:
@@ -94,14 +94,14 @@ def read_defects(given: str, seed: int, wafer: WaferSpec) -> Defects:
     check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
     try:
-        rate = float(given)
+        rate = float(option)
     except ValueError:
-        listed = _listed(Path(given), wafer)
-        return Defects(given=given, rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
+        listed = _listed(Path(option), wafer)
+        return Defects(option=option, rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
     if not math.isfinite(rate) or not 0 <= rate < 1:
-        message = f"--defects {given}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
+        message = f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
         raise BadDefects(message)
-    return Defects(given=given, rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
+    return Defects(option=option, rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
 
 
 def _listed(path: Path, wafer: WaferSpec) -> I64:

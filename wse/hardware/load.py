@@ -63,8 +63,8 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
     """
     where = str(name_or_path)
     texts, numbers = _read(_WAFER, where)
-    given: dict[str, Any] = {key: number.value for key, number in _replaced(_WAFER, where, numbers, values).items()}
-    wafer = WaferSpec(**texts, **given)
+    fields: dict[str, Any] = {key: number.value for key, number in _replaced(_WAFER, where, numbers, values).items()}
+    wafer = WaferSpec(**texts, **fields)
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
@@ -138,12 +138,12 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
     if kind is _WAFER:
         texts["generation"] = _generation(path, table.pop("generation", texts.get("generation")))
         texts["announced"] = _announced(path, table.pop("announced", texts.get("announced", False)))
-    for key, given in table.items():
+    for key, stated in table.items():
         if key not in wanted:
             raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
-        by_generation = kind is _SOFTWARE and isinstance(given, dict) and not given.keys().isdisjoint(GENERATIONS)
-        for name_, each in _by_generation(path, key, given).items() if by_generation else [(key, given)]:
-            numbers[name_] = read_number(path, name_, each, wanted[key], default_source)
+        by_generation = kind is _SOFTWARE and isinstance(stated, dict) and not stated.keys().isdisjoint(GENERATIONS)
+        for name_, value in _by_generation(path, key, stated).items() if by_generation else [(key, stated)]:
+            numbers[name_] = read_number(path, name_, value, wanted[key], default_source)
         if not by_generation:
             numbers = {k: number for k, number in numbers.items() if not k.startswith(f"{key}.")}
     missing = [key for key in wanted if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
@@ -168,30 +168,30 @@ def _replaced(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: 
     return {key: number for key, number in numbers.items() if key.partition(".")[0] not in others} | others
 
 
-def _generation(path: Path, given: Any) -> str:
+def _generation(path: Path, stated: Any) -> str:
     """Whose software costs apply to a wafer."""
-    if given is None:
+    if stated is None:
         msg = f'{path}: has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
         raise BadWafer(msg)
-    if not isinstance(given, str) or given not in GENERATIONS:
-        raise UnknownName("generation", str(given), GENERATIONS, where=str(path))
-    return given
+    if not isinstance(stated, str) or stated not in GENERATIONS:
+        raise UnknownName("generation", str(stated), GENERATIONS, where=str(path))
+    return stated
 
 
-def _announced(path: Path, given: Any) -> bool:
+def _announced(path: Path, stated: Any) -> bool:
     """Whether nobody has measured a wafer."""
-    if not isinstance(given, bool):
-        msg = f"{path}: announced = {short(given)}: give true (nobody has measured such a wafer) or false"
+    if not isinstance(stated, bool):
+        msg = f"{path}: announced = {short(stated)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
-    return given
+    return stated
 
 
-def _by_generation(path: Path, key: str, given: dict[str, Any]) -> dict[str, Any]:
+def _by_generation(path: Path, key: str, table: dict[str, Any]) -> dict[str, Any]:
     """What a number's table gives for each generation, by the name that provenance has for it."""
-    for generation in given:
+    for generation in table:
         if generation not in GENERATIONS:
             raise UnknownName("generation", generation, GENERATIONS, where=f"{path}: {key}")
-    return {f"{key}.{generation}": each for generation, each in given.items()}
+    return {f"{key}.{generation}": value for generation, value in table.items()}
 
 
 def _is_path(where: str) -> bool:

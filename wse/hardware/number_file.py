@@ -41,7 +41,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise BadWafer(msg) from error
 
 
-def read_number(path: Path | str, name: str, given: Any, type_: type, default_source: str) -> Source:
+def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> Source:
     """A checked number of a file; a whole number is welcome where a float is expected, not the reverse.
 
     ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
@@ -53,11 +53,11 @@ def read_number(path: Path | str, name: str, given: Any, type_: type, default_so
     key = name.partition(".")[0]
     place, unit = f"{path}: {name}", unit_of(key)
     try:
-        entry = _Entry.model_validate(given if isinstance(given, dict) else {"value": given})
+        entry = _Entry.model_validate(stated if isinstance(stated, dict) else {"value": stated})
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
         at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
-        at = f" {at}" if isinstance(given, dict) and at else ""
+        at = f" {at}" if isinstance(stated, dict) and at else ""
         msg = (
             f"{place} ={at} {short(fault['input'])}: {fault['msg']}; "
             f"give a number in {unit}, or a table with value, unit, grade, source, range"

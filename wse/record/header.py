@@ -58,4 +58,4 @@ def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
     if prepared.defects is None:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]
-    return {"defects": encodable(prepared.defects.given), "defects_seed": prepared.defects.seed, "mesh": mesh}
+    return {"defects": encodable(prepared.defects.option), "defects_seed": prepared.defects.seed, "mesh": mesh}

@@ -1,4 +1,4 @@
-"""Basis: what every request for a placement names, loaded and checked."""
+"""Basis: the model, wafers, software and types that every request for a placement names, loaded and checked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """What a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
+    """The things that a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
 
     whole: WaferSpec
     mesh: WaferSpec | None
@@ -111,7 +111,7 @@ def load_basis(request: PlacementRequest) -> Basis:
 def placement_options(
     request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
 ) -> Options:
-    """What is asked of the compiler, ``more`` among it, on as many wafers as are asked for or the model takes."""
+    """Options of the compiler, ``more`` among them, for as many wafers as are asked for or the model takes."""
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,

@@ -1,4 +1,4 @@
-"""What ``wse compare MODEL`` is asked for, checked: wafers, mappings and links that are set side by side."""
+"""CompareRequest: the options of ``wse compare``, checked: wafers, mappings and links that are set side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the mesh that programs see lies on wafers with dead PEs and links.
+"""Meshes that programs see on wafers with dead PEs and links.
 
 All wafers of a system show programs the same rows and columns: as many as the wafer that can show fewest.
 """
@@ -30,7 +30,7 @@ def largest_live(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
     rows, cols = usable_shape(fabrics)
     if rows == 0:
         message = (
-            f"--defects {defects.given}: leaves no mesh of live PEs on {wafers} x {wafer.mesh_rows}x{wafer.mesh_cols} "
+            f"--defects {defects.option}: leaves no mesh of live PEs on {wafers} x {wafer.mesh_rows}x{wafer.mesh_cols} "
             f"PEs of {wafer.name}; give fewer dead PEs, or a larger mesh"
         )
         raise BadDefects(message)

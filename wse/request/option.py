@@ -127,10 +127,10 @@ def request_field(name: str, hint: Any, default: Any, *, inside: str = "") -> Re
     option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
     if get_origin(hint) is not Annotated or option is None:
         return None
-    held = get_args(hint)[0]
-    union = held if get_origin(held) in (Union, UnionType) else None
-    types = [t for t in get_args(union) or (held,) if t is not NoneType]
-    return RequestField(name=name, hint=held, type=types[0], default=default, option=option, inside=inside)
+    inner = get_args(hint)[0]
+    union = inner if get_origin(inner) in (Union, UnionType) else None
+    types = [t for t in get_args(union) or (inner,) if t is not NoneType]
+    return RequestField(name=name, hint=inner, type=types[0], default=default, option=option, inside=inside)
 
 
 @cache

@@ -135,7 +135,7 @@ class PlacementRequest:
         return f"--context {context}"
 
     def fewer_users(self, users: int) -> str:
-        """How to ask for fewer users, each of whom brings a prompt."""
+        """The remedy of fewer users, each of whom brings a prompt."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

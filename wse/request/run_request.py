@@ -160,7 +160,7 @@ class RunRequest(CompileRequest):
 
     @property
     def sampling(self) -> Sampling:
-        """How the next token is chosen."""
+        """The choice of the next token."""
         from wse.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

@@ -52,15 +52,15 @@ def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economic
     return Economics(**{key: source.value for key, source in sources.items()}, sources=sources)
 
 
-def spread(value: Callable[[Economics], float], given: Economics, used: Iterable[str], unit: str) -> Source:
+def spread(value: Callable[[Economics], float], economics: Economics, used: Iterable[str], unit: str) -> Source:
     """A value that rises with each of the numbers ``used``, with its range, weakest grade and their sources.
 
     The range comes of all numbers at the lower, or all at the upper end of theirs.
     """
-    numbers = {name: given.sources[name] for name in used}
-    at_low, at_high = (_at_end(given, numbers, end) for end in (0, 1))
+    numbers = {name: economics.sources[name] for name in used}
+    at_low, at_high = (_at_end(economics, numbers, end) for end in (0, 1))
     return Source(
-        value=value(given),
+        value=value(economics),
         unit=unit,
         grade=weakest(number.grade for number in numbers.values()),
         source="; ".join(f"{name} {number.value:g} {number.unit}: {number.source}" for name, number in numbers.items()),
@@ -68,19 +68,19 @@ def spread(value: Callable[[Economics], float], given: Economics, used: Iterable
     )
 
 
-def _at_end(given: Economics, numbers: Mapping[str, Source], end: int) -> Economics:
+def _at_end(economics: Economics, numbers: Mapping[str, Source], end: int) -> Economics:
     """The assumptions with each of ``numbers`` at the lower (0) or upper (1) end of its range."""
     values: dict[str, Any] = {name: number.range[end] for name, number in numbers.items() if number.range}
-    return replace(given, **values)
+    return replace(economics, **values)
 
 
 def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, Source]:
     """The numbers of one file that hold for a wafer."""
     wanted, numbers = numeric_fields(Economics), {}
-    for key, given in read_toml(path).items():
+    for key, stated in read_toml(path).items():
         if key not in wanted:
             raise UnknownName("key", key, wanted, where=str(path))
-        name, chosen = _chosen(path, key, given, wafer)
+        name, chosen = _chosen(path, key, stated, wafer)
         if chosen is not None:
             numbers[key] = read_number(path, name, chosen, wanted[key], default_source)
     return numbers

@@ -84,8 +84,8 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
     which = np.array([number.setdefault(route, len(number)) for route in routes])
     now, over = np.zeros(len(routes)), 0.0
     for visits in zip_longest(*number):  # those of one server
-        there = np.array([visit is not None for visit in visits])[which]  # chunks only get longer
-        _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, which[there]]
+        present = np.array([visit is not None for visit in visits])[which]  # chunks only get longer
+        _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, which[present]]
         before = busy.cumsum() - busy
         now = np.maximum.accumulate(now[-len(busy) :] - before) + before + busy + latency
         over = max(over, float(now.max()))

@@ -3,15 +3,24 @@
 A draft proposes some tokens; one pass of the model accepts those up to the first that it would not have chosen, and
 gives one token of its own. Source: Leviathan, Kalman, Matias, Fast inference from transformers via speculative
 decoding, ICML 2023, arXiv 2211.17192.
+
+How many tokens a pass yields by the length of its draft is measured, or typical. A longer draft is never accepted
+less, so past its last measured length a curve stays where it is; between two measured lengths it is straight, which no
+curve of falling gains is below.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
 
 from wse.errors import BadInput
-from wse.serving.acceptance import Acceptance
+from wse.hardware.number import Grade, weakest
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
@@ -47,5 +56,85 @@ def best_draft(
     """
     lengths = range(1, max(curve.draft_tokens) + 1)
     tried = [(speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1)), n) for n in lengths]
-    gain, length = max(tried, key=lambda each: (each[0], -each[1]))
+    gain, length = max(tried, key=lambda gain_and_length: (gain_and_length[0], -gain_and_length[1]))
     return (length, gain) if gain > 1 else (0, 1.0)
+
+
+_BUNDLED: Final = Path(__file__).parents[1] / "data" / "acceptance.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Tokens per pass, the pass's own among them, for each of ``draft_tokens`` proposed ones, in rising order.
+
+    ``model`` and ``head`` (the draft head) are what it was measured on.
+    """
+
+    model: str
+    head: str
+    draft_tokens: tuple[int, ...]
+    tokens_per_pass: tuple[float, ...]
+    grade: Grade
+    source: str
+
+    def at(self, draft_tokens: int) -> float:
+        """Tokens per pass with drafts of a length; 1 without a draft.
+
+        Raises:
+            BadInput: the length is below 0.
+        """
+        if draft_tokens < 0:
+            message = f"draft of {draft_tokens} tokens: give a number of at least 0"
+            raise BadInput(message)
+        return _on_line((0, *self.draft_tokens), (1.0, *self.tokens_per_pass), draft_tokens)
+
+
+@cache
+def measured() -> tuple[Acceptance, ...]:
+    """The bundled curves."""
+    rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
+    sizes = ("draft_tokens", "tokens_per_pass")
+    return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
+
+
+def typical(curves: Sequence[Acceptance]) -> Acceptance:
+    """The geometric mean of ``curves`` at each length that one of them was measured at.
+
+    Tokens per pass divide times, and of factors the geometric mean is the one that treats a gain and its inverse alike
+    (Fleming and Wallace, CACM 29(3), 1986). It is a guess for a model of which nothing was measured, so its grade is
+    that of an estimate.
+    """
+    lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
+    means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
+    named = ", ".join(f"{curve.model} {curve.head}" for curve in curves)
+    return Acceptance(
+        model="typical",
+        head="any",
+        draft_tokens=lengths,
+        tokens_per_pass=means,
+        grade=weakest(("I", *(curve.grade for curve in curves))),
+        source=f"geometric mean of {named}",
+    )
+
+
+def acceptance_of(model: str) -> Acceptance:
+    """The curve measured on ``model`` if there is one, else the typical one.
+
+    Names are compared without case, spaces and signs.
+    """
+    own = [curve for curve in measured() if _plain(curve.model) == _plain(model)]
+    return own[0] if own else typical(measured())
+
+
+def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
+    """The value at ``length`` of the line through (lengths, values), and the last value beyond them."""
+    for (low, before), (high, after) in zip(
+        zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
+    ):
+        if length <= high:
+            return before + (after - before) * (length - low) / (high - low)
+    return values[-1]
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())

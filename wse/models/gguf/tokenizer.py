@@ -183,7 +183,7 @@ def _byte_level(v: GgufVocabulary, where: str) -> Library:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     split = SPLITS[v.pre or UNSTATED_SPLIT]
-    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in v.merges or ())]
+    merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in v.merges or ())]
     library = Tokenizer(models.BPE(vocab=unique_ids(v.tokens, where), merges=merges, ignore_merges=split.whole_words))
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [

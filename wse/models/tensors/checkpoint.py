@@ -42,15 +42,15 @@ class Checkpoint:
         family = family_of(spec.family)
         self._wanted = {wanted.name: wanted for wanted in family.tensors(spec, entries.keys())}
         self._used: dict[str, TensorEntry] = {}
-        found: dict[str, _Fault] = {}  # by name in the file
+        fault_of: dict[str, _Fault] = {}  # by name in the file
         for wanted in self._wanted.values():
             for piece in wanted.pieces:
                 if piece.file_name in entries:
                     self._used[piece.file_name] = entries[piece.file_name]
                 fault = _fault(wanted, piece, entries)
                 if fault is not None:
-                    found.setdefault(piece.file_name, fault)
-        faults = [*found.values(), *self._unexpected(entries, family, sound=not found)]
+                    fault_of.setdefault(piece.file_name, fault)
+        faults = [*fault_of.values(), *self._unexpected(entries, family, sound=not fault_of)]
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)
@@ -165,12 +165,12 @@ class TensorRows:
         for file in self._files:
             file.release_pages()
         first, last, _ = rows.indices(self.shape[0])
-        found, at = [], 0
+        pieces, at = [], 0
         for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
             begin, end = max(first - at, 0), min(last - at, count)
             if begin < end:
-                found.append(piece.cut(entry, slice(begin, end)))
+                pieces.append(piece.cut(entry, slice(begin, end)))
             at += count
-        if not found:
+        if not pieces:
             return np.zeros((0, *self.shape[1:]), np.float32)
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

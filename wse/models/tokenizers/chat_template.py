@@ -44,14 +44,16 @@ class ChatTemplate:
             raise BadModel(msg)
         asked = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-P", str(RENDERER)],
                 input=json.dumps(asked).encode(),
                 capture_output=True,
                 timeout=WALL_S,
                 check=False,
             )
-            answer = json.loads(done.stdout) if done.returncode == 0 else {"error": "it needs too much time or memory"}
+            answer = (
+                json.loads(process.stdout) if process.returncode == 0 else {"error": "it needs too much time or memory"}
+            )
         except subprocess.TimeoutExpired:
             answer = {"error": f"it takes more than {WALL_S} s"}
         if "text" in answer:

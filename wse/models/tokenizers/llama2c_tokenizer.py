@@ -113,30 +113,30 @@ class Llama2cTokenizer:
         alive: list[int | None] = [*ids]
         heap: list[tuple[float, int, int, int, int]] = []
 
-        def offer(left: int) -> None:
-            right = following[left] if left >= 0 else len(ids)
-            if right >= len(ids):
+        def offer(first: int) -> None:
+            second = following[first] if first >= 0 else len(ids)
+            if second >= len(ids):
                 return
-            a, b = alive[left], alive[right]
+            a, b = alive[first], alive[second]
             assert a is not None
             assert b is not None
             joint = self._ids.get(self._pieces[a] + self._pieces[b])
             if joint is not None and self._scores[joint] > LOWEST_SCORE:
-                heapq.heappush(heap, (-self._scores[joint], left, a, b, joint))
+                heapq.heappush(heap, (-self._scores[joint], first, a, b, joint))
 
-        for left in range(len(ids)):
-            offer(left)
+        for first in range(len(ids)):
+            offer(first)
         while heap:
-            _, left, a, b, joint = heapq.heappop(heap)
-            right = following[left]
-            if alive[left] != a or right >= len(ids) or alive[right] != b:
+            _, first, a, b, joint = heapq.heappop(heap)
+            second = following[first]
+            if alive[first] != a or second >= len(ids) or alive[second] != b:
                 continue
-            alive[left], alive[right] = joint, None
-            following[left] = following[right]
-            if following[left] < len(ids):
-                preceding[following[left]] = left
-            offer(left)
-            offer(preceding[left])
+            alive[first], alive[second] = joint, None
+            following[first] = following[second]
+            if following[first] < len(ids):
+                preceding[following[first]] = first
+            offer(first)
+            offer(preceding[first])
         return [i for i in alive if i is not None]
 
 

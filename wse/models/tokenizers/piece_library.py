@@ -62,7 +62,7 @@ def merging_library(pieces: Pieces, where: str) -> Library:
     return Tokenizer(
         models.BPE(
             vocab=ids,
-            merges=[(left, right) for *_, left, right in merges],
+            merges=[(first, second) for *_, first, second in merges],
             unk_token=pieces.texts[pieces.unknown_id],
             fuse_unk=True,
             byte_fallback=pieces.has_bytes,

@@ -19,8 +19,7 @@ from wse.compiler.search.search import Compilation
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
 from wse.request.basis import Placeable
-from wse.serving.acceptance import Acceptance
-from wse.serving.speculation import best_draft
+from wse.serving.speculation import Acceptance, best_draft
 from wse.studies.results.phases import DecodeResult
 
 COST_GRADE: Final[Grade] = "I"

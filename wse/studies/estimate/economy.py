@@ -14,9 +14,8 @@ from wse.fabric.clock import PhaseTotals
 from wse.fabric.model import Fabric, TokenClass
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
-from wse.serving.cost import system_cost
+from wse.serving.cost import Activity, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import Economics
-from wse.serving.energy import Activity, activity_energy, activity_joules, system_energy
 
 Range = tuple[float, float]
 EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]

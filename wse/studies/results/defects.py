@@ -58,7 +58,7 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
     dead = sum(int(mesh.fabric.dead.sum()) for mesh in meshes)
     unreachable = sum(int(mesh.fabric.unreachable.sum()) for mesh in meshes)
     return DefectsResult(
-        given=defects.given,
+        given=defects.option,
         seed=None if defects.rate is None else defects.seed,
         fabric_rows=rows,
         fabric_cols=cols,

@@ -21,7 +21,7 @@ from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.serving.acceptance import acceptance_of
+from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import best
 from wse.studies.estimate.drafting import drafted
 from wse.studies.estimate.estimate import estimate_of
