@@ -1,17 +1,26 @@
-"""Tables as HTML, for pages and notebooks: every text escaped, numbers at the right, the best of a column marked."""
+"""Tables as HTML, for notebooks: every text escaped, numbers at the right, the best of a column marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from wse.report.table import Column, Row, Table, value_of
 
+_STYLE: Final = """
+.wse table { border-collapse: collapse; margin: 0 0 1.2em; border: none; }
+.wse caption { caption-side: top; text-align: left; font-weight: bold; color: inherit; padding: 0.2em 0; }
+.wse caption small { font-weight: normal; opacity: 0.7; margin-left: 0.7em; }
+.wse th, .wse td { text-align: left; padding: 0.1em 1em 0.1em 0; border: none; white-space: pre; background: none; }
+.wse th { border-bottom: 1px solid; font-weight: normal; opacity: 0.7; }
+.wse .number { text-align: right; }
+"""
+
 
 def tables_as_html(tables: Sequence[Table]) -> str:
-    """Tables below each other, each under its title."""
-    return "\n".join(table_as_html(table) for table in tables)
+    """Tables below each other, each under its title, in colours of the notebook."""
+    return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
 
 
 def table_as_html(table: Table) -> str:

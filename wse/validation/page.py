@@ -10,12 +10,13 @@ from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count, several, shown
 from wse.validation.measured.measurements import TABLES
-from wse.validation.plot import with_a_place, write_plot
+from wse.validation.plot import figure_of, with_a_place
 from wse.validation.result import Errors, GroupErrors, ModelCapacity, Validation, ValidationRow
 from wse.validation.table import number, plain, signed, what
 from wse.validation.text import CALIBRATED, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
+PLOT_DPI: Final = 130
 
 
 def write_page(validation: Validation, path: Path) -> None:
@@ -24,9 +25,11 @@ def write_page(validation: Validation, path: Path) -> None:
     Raises:
         BadInput: one of the two cannot be written.
     """
+    from wse.report.figure import png_of
+
     plot = path.with_suffix(".png")
     write_output("--page", path, _page(validation, plot.name).encode())
-    write_plot(validation, plot)
+    write_output("--page", plot, png_of(figure_of(validation), PLOT_DPI))
 
 
 def _page(validation: Validation, plot: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from wse.errors import BadInput
 from wse.validation.result import GroupErrors, Validation, ValidationRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_GROUPS: Final = 13
 BAND: Final = 0.1  # the lines beside the diagonal
@@ -32,21 +33,15 @@ def with_a_place(rows: Sequence[ValidationRow]) -> list[ValidationRow]:
     return [row for row in rows if row.predicted and row.measured]
 
 
-def write_plot(validation: Validation, path: Path) -> None:
-    """Write the plot of a report as PNG.
-
-    Raises:
-        BadInput: the file cannot be written.
-    """
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
+def figure_of(validation: Validation) -> Figure:
+    """Predicted over measured, and errors over measured, with a colour and a mark for each source and kernel."""
+    from wse.report.figure import NotebookFigure
 
     placed = with_a_place(validation.rows)
     groups = [g for g in validation.summary.by_source_and_kernel if g.predicted]
     groups.sort(key=lambda g: -g.predicted)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 7.5), layout="constrained")
+    figure = NotebookFigure(figsize=(12, 7.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
     for number, group in enumerate(groups[:MOST_GROUPS]):
         rows = [row for row in placed if _is_of(row, group)]
         label = f"{group_name(group)} ({group.predicted}, median {group.median_abs_error_pct or 0:.1f} %)"
@@ -59,13 +54,7 @@ def write_plot(validation: Validation, path: Path) -> None:
     _against(left, ends)
     _errors(right, ends)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False)
-    try:
-        figure.savefig(path, dpi=130, metadata={"Software": None})
-    except OSError as error:
-        msg = f"{path}: cannot be written ({error.strerror}); give another name to --page"
-        raise BadInput(msg) from error
-    finally:
-        plt.close(figure)
+    return figure
 
 
 def _against(axes: Any, ends: tuple[float, float]) -> None:

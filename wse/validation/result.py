@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from wse.report.result import Doc, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +124,9 @@ class Validation(Result):
     capacity: Annotated[
         tuple[ModelCapacity, ...] | None, Doc("Wafers by software, of models for which a row states wafers.")
     ] = None
+
+    def plot(self) -> Figure:
+        """Predicted over measured values, and errors, with a colour and a mark for each source and kernel."""
+        from wse.validation.plot import figure_of
+
+        return figure_of(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,24 +28,19 @@ WIDE: Final = 20
 
 def as_png(result: CompareResult) -> bytes:
     """The plot of a comparison as a PNG image."""
+    from wse.report.figure import png_of
+
     return png_of(figure_of(result))
-
-
-def png_of(figure: Figure) -> bytes:
-    """A figure as a PNG image."""
-    image = io.BytesIO()
-    figure.savefig(image, dpi=110, format="png", metadata={"Software": None})
-    return image.getvalue()
 
 
 def figure_of(result: CompareResult) -> Figure:
     """The rows that can be as three panels over wafers: one user, all users, dollars."""
-    from matplotlib.figure import Figure
+    from wse.report.figure import NotebookFigure
 
     rows = result.possible
     mappings = list(dict.fromkeys(row.mapping for row in rows))
     links = list(dict.fromkeys(link_text(row) for row in rows if link_text(row)))
-    figure = Figure(figsize=(14, 5), layout="constrained")
+    figure = NotebookFigure(figsize=(14, 5), layout="constrained")
     panels = figure.subplots(1, len(PANELS))
     for axes, (key, label) in zip(panels, PANELS, strict=True):
         for number, mapping in enumerate(mappings):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wse.inspect.query.changes import Change
 from wse.inspect.query.compare import TracesResult
-from wse.studies.compare.plot import COLOURS, png_of
+from wse.studies.compare.plot import COLOURS
 
 BARS: Final = ("cause", "op")
 LONGEST_NAME: Final = 30
@@ -15,10 +15,10 @@ LONGEST_NAME: Final = 30
 
 def as_png(result: TracesResult) -> bytes:
     """For each phase, cycles by cause and by op of both runs, where they differ: a PNG image."""
-    from matplotlib.figure import Figure
+    from wse.report.figure import NotebookFigure, png_of
 
     phases = list(result.changes)
-    figure = Figure(figsize=(13, 4.2 * len(phases)))
+    figure = NotebookFigure(figsize=(13, 4.2 * len(phases)))
     panels = figure.subplots(len(phases), len(BARS), squeeze=False)
     for line, phase in zip(panels, phases, strict=True):
         for axes, kind in zip(line, BARS, strict=True):

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
     """A bar of cycles for each row, by cause."""
-    from matplotlib.figure import Figure
+    from wse.report.figure import NotebookFigure
 
-    figure = Figure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
+    figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
     axes: Any = figure.subplots()
     left = [0.0] * len(rows)
     for cause in get_args(Cause):
@@ -26,6 +26,7 @@ def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
             left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("cycles")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.set_title(title)
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
