@@ -10,11 +10,13 @@ from wse.report.table import Column, Row, Table, value_of
 
 _STYLE: Final = """
 .wse table { border-collapse: collapse; margin: 0 0 1.2em; border: none; }
-.wse caption { caption-side: top; text-align: left; font-weight: bold; color: inherit; padding: 0.2em 0; }
+.wse caption { caption-side: top; text-align: left; font-weight: bold; color: inherit; padding: 0.2em 0;
+  white-space: nowrap; }
 .wse caption small { font-weight: normal; opacity: 0.7; margin-left: 0.7em; }
 .wse th, .wse td { text-align: left; padding: 0.1em 1em 0.1em 0; border: none; white-space: pre; background: none; }
 .wse th { border-bottom: 1px solid; font-weight: normal; opacity: 0.7; }
 .wse .number { text-align: right; }
+.wse .prose { white-space: normal; max-width: 60em; }
 """
 
 
@@ -24,7 +26,7 @@ def tables_as_html(tables: Sequence[Table]) -> str:
 
 
 def table_as_html(table: Table) -> str:
-    """A table as one ``<table>`` element; ``data-value`` of a cell is what a page sorts numbers by."""
+    """A table as one ``<table>`` element."""
     caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
     titled = any(column.title for column in table.columns)
     head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
@@ -39,7 +41,7 @@ def _note(note: str) -> str:
 
 def _heading(column: Column) -> str:
     doc = f' title="{escape(column.doc)}"' if column.doc else ""
-    return f'<th scope="col"{_kind(column.numeric)}{doc}>{escape(column.title)}</th>'
+    return f'<th scope="col"{_kind(column)}{doc}>{escape(column.title)}</th>'
 
 
 def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
@@ -48,12 +50,11 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
 
 def _cell(column: Column, row: Row, best: Any) -> str:
     value = value_of(row, column.key)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    sort = f' data-value="{value!r}"' if number else ""
     text = escape(str(column.text(row)))
     marked = f"<b>{text}</b>" if best is not None and value == best else text
-    return f"<td{_kind(column.numeric)}{sort}>{marked}</td>"
+    return f"<td{_kind(column)}>{marked}</td>"
 
 
-def _kind(numeric: bool) -> str:  # noqa: FBT001
-    return ' class="number"' if numeric else ""
+def _kind(column: Column) -> str:
+    """The class of a column's cells."""
+    return ' class="number"' if column.numeric else ' class="prose"' if column.folds else ""

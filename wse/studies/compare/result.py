@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.report.comparison_row import ComparisonRow
+from wse.report.html_table import tables_as_html
 from wse.report.result import Doc, Result
 from wse.report.table import Table
 
@@ -55,6 +56,12 @@ class CompareResult(Result):
         from wse.studies.compare.tables import best_table, detail_tables
 
         return (best_table(self), *detail_tables(self.possible))
+
+    def _repr_html_(self) -> str:
+        """The verdict and the best rows."""
+        from wse.studies.compare.tables import best_table, verdict_table
+
+        return tables_as_html((verdict_table(self), best_table(self)))
 
     def plot(self) -> Figure:
         """Tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""

@@ -176,6 +176,12 @@ TRAFFIC: Final = (
 )
 
 
+def verdict_table(result: CompareResult) -> Table:
+    """The verdict, a sentence a row."""
+    sentences = [{"sentence": sentence} for sentence in result.verdict]
+    return Table(columns=(Column(key="sentence", folds=True),), rows=sentences, title="Verdict")
+
+
 def best_table(result: CompareResult) -> Table:
     """The best rows of each number of wafers, and of each link where links were asked for."""
     link = (LINK,) if result.links_asked else ()
