@@ -1,6 +1,6 @@
 """The kernels by name, each compiled for one core and for all of them.
 
-``compiled(name)`` gives both; a caller picks the parallel one when a step is worth waking the other cores.
+``compiled(name)`` gives both; ``for_work`` picks the parallel one when a step is worth waking the other cores.
 """
 
 from __future__ import annotations
@@ -50,11 +50,19 @@ TIMING = _kernels(wavelet)
 """Kernels that count cycles."""
 
 
+WORTH_WAKING = 1_000_000
+"""Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
+
+
 class Compiled(NamedTuple):
     """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types."""
 
     serial: Callable[..., None]
     parallel: Callable[..., None]
+
+    def for_work(self, operations: int) -> Callable[..., None]:
+        """The build for a call of so many element operations."""
+        return self.parallel if operations > WORTH_WAKING else self.serial
 
 
 @cache

@@ -7,9 +7,8 @@ import numpy as np
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
+from wse.wavelet.machine import F32, Machine
 from wse.wavelet.run import Result, run
-from wse.wavelet.tables import F32
 from wse_mappings.schedule import LineSchedule
 
 WSE2 = load_wafer("wse2")

@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.execute.calls import Call, launch
 from wse.execute.moves import Moves
-from wse.execute.outputs import Outputs
-from wse.execute.routing import Routing
-from wse.execute.streams import Streams
+from wse.execute.outputs import Outputs, Routing
+from wse.execute.streams import Call, Streams
 from wse.isa.instructions import KERNELS, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
+from wse_kernels.library import compiled
 
 ROUTER: Final = kernel_named("router_choose")
 """The kernel that leaves the ids of the chosen experts."""
@@ -81,7 +80,7 @@ class Binder:
         arena = self._arenas[stage]
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
-        function = launch(kernel.name, kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
+        function = compiled(kernel.name).for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
         call = (function, (*self._views[stage], self._control[user], a))
         return [call, self._routed(arena, phase, step, a)] if kernel is ROUTER else [call]
 

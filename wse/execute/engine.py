@@ -10,10 +10,8 @@ import numpy.typing as npt
 from wse.errors import BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder
-from wse.execute.calls import Call
-from wse.execute.outputs import Outputs, Values
-from wse.execute.routing import Routing
-from wse.execute.streams import Draw, Streams
+from wse.execute.outputs import Outputs, Routing, Values
+from wse.execute.streams import Call, Draw, Streams
 from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec

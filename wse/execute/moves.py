@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.execute.calls import Call, launch
-from wse.execute.routing import Routing
-from wse.execute.streams import Streams
+from wse.execute.outputs import Routing
+from wse.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS
 from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
+from wse_kernels.library import compiled
 
 I64 = npt.NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Moves:
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
         arguments = (self._view(transfer), arena.links, self._control[user], np.array(operands, np.int64))
-        return launch("cache_shift", n * arena.rows * arena.cols), arguments
+        return compiled("cache_shift").for_work(n * arena.rows * arena.cols), arguments
 
     def _translation(self, transfer: Transfer, messages: Translation) -> Call:
         """Kernel ``hand_over``; it counts words on a mesh alone."""
@@ -87,7 +87,7 @@ class Moves:
         )
         target_view = self._views[messages.target_stage][transfer.site.view]
         arguments = (self._view(transfer), target_view, self._streams.links[source.wafer], operands)
-        return launch("hand_over", 0), arguments
+        return compiled("hand_over").serial, arguments
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
@@ -97,7 +97,7 @@ class Moves:
         work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (self._view(transfer), arena.links, schedule.messages, schedule.first, variant, operands)
-        return launch(name, work), arguments
+        return compiled(name).for_work(work), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -113,7 +113,7 @@ class Moves:
             *(view, arena.view("float32"), arena.links),
             *(schedule.messages, schedule.first, variant, operands),
         )
-        return launch("along_columns_counted", transfer.elements * arena.blocks * arena.lanes), arguments
+        return compiled("along_columns_counted").for_work(transfer.elements * arena.blocks * arena.lanes), arguments
 
     def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int, words: int) -> I64:
         arena = self._arenas[transfer.site.stage]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from wse.execute.arena import Arena
 from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
+from wse.execute.streams import Call
 from wse.models.graph import op_graph, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
@@ -23,7 +24,6 @@ from wse.program.program import Program
 from wse.program.steps import I32, ROWS
 from wse_mappings.cuts.split import balanced_counts
 
-Call = tuple[Callable[..., None], tuple[Any, ...]]
 Values = npt.NDArray[Any]
 
 
@@ -83,3 +83,19 @@ class Outputs:
 
     def _report(self, op: int, values: Values) -> None:
         self._hear(op, values.copy())  # the next pass reads into the same
+
+
+class Routing:
+    """Choices of experts in the last phase, read from one PE as the routers leave them.
+
+    ``pairs``: by layer, int64 ``[experts]``, how many tokens chose each expert.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: dict[int, npt.NDArray[np.int64]] = {}
+
+    def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
+        """Count the ``count`` ids at ``address`` of the north-west PE; all PEs hold the same."""
+        ids = arena.view("float32")[0, address : address + count, 0]
+        real = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
+        self.pairs[layer] = np.bincount(real, minlength=experts)

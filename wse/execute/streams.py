@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.execute.calls import Call
 from wse.program.program import Program
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.messages import HostWords
 from wse.program.transfers.transfer import Transfer
 
 EAST = 1  # among the directions of link counts
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+"""A function and the arguments that it is called with."""
 
 Draw = Callable[[npt.NDArray[np.float32]], int]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from wse.errors import Deadlock
+from wse.wavelet.flatten import Tables
 from wse.wavelet.machine import Machine
-from wse.wavelet.tables import INTO_PE, Tables
+from wse.wavelet.wiring import INTO_PE
 from wse_kernels import wavelet as k
 
 MOST_NAMED: Final = 8

@@ -5,13 +5,36 @@ Queues are numbered by connected component, so that components run one after ano
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from wse.wavelet.components import components, spans
-from wse.wavelet.machine import Machine
-from wse.wavelet.tables import I32, INTO_PE, Tables
-from wse.wavelet.wiring import I64, NONE, SIDES, Wiring
+from wse.wavelet.machine import I32, Machine
+from wse.wavelet.wiring import I64, INTO_PE, NONE, SIDES, Wiring
 from wse_kernels import wavelet as k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tables:
+    """The kernel's arrays, and what they stand for.
+
+    ``identity`` int32 ``[queue, 3]``: PE, side, colour. ``thread_pe``: the PE of each thread. ``op_order``: the number
+    of each operation in the Machine.
+    """
+
+    queues: I32
+    routes: I32
+    links: I32
+    members: I32
+    routers: I32
+    threads: I32
+    thread_pe: I32
+    ops: I32
+    times: I32
+    spans: I32
+    identity: I32
+    op_order: I32
 
 
 def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:

@@ -20,9 +20,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
+from wse.wavelet.machine import F32, I32, STEP, Machine, Operation, Port, Position
 from wse.wavelet.plan import Flow, Plan, plan_line, plan_plane
-from wse.wavelet.tables import F32, I32
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 

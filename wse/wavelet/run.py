@@ -12,9 +12,8 @@ import numpy.typing as npt
 from wse.errors import BadInput
 from wse.hardware.spec import burst_words
 from wse.wavelet.deadlock import check_finished
-from wse.wavelet.flatten import tables
-from wse.wavelet.machine import STEP, Machine, Port
-from wse.wavelet.tables import F32, I32, Tables
+from wse.wavelet.flatten import Tables, tables
+from wse.wavelet.machine import F32, I32, STEP, Machine, Port
 from wse_kernels import wavelet as k
 from wse_kernels.library import compiled
 

@@ -20,9 +20,8 @@ from wse.program.steps import ROWS
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
+from wse.wavelet.machine import I32, Machine
 from wse.wavelet.run import run
-from wse.wavelet.tables import I32
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream

@@ -29,10 +29,9 @@ from wse.program.steps import Kind
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
-from wse.wavelet.machine import Port
+from wse.wavelet.machine import I32, Port
 from wse.wavelet.size import around
 from wse.wavelet.step_runs import Ran, StepRuns
-from wse.wavelet.tables import I32
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 

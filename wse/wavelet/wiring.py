@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadInput
-from wse.wavelet.machine import Machine, Operated, Port
-from wse.wavelet.tables import FROM_PE, I32, INTO_PE
+from wse.wavelet.machine import I32, Machine, Operated, Port
 from wse_mappings.schedule import Arrival
 
 I64 = npt.NDArray[np.int64]
 
 SIDES: Final = 6
+INTO_PE: Final = 5  # a queue's side beside the five ports: behind the ramp, in the compute element
+FROM_PE: Final = 5  # a link's port beside the five of the router: from compute element to router
 LARGEST_QUEUES: Final = 2_000_000  # 128 bytes each
 NONE: Final = -1
 

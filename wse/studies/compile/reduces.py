@@ -15,10 +15,9 @@ from typing import Annotated, Final, Literal, NamedTuple
 import numpy as np
 
 from wse.fabric.expert_costs import evenly
-from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
+from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, line_reduces, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.line.patterns import line_reduces
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from wse.fabric.line.patterns import patterns
+from wse.fabric.line.closed_forms import patterns
 from wse_mappings.patterns.sampling import Case, Sizes
 
 
