@@ -42,7 +42,7 @@ def test_more_layers_are_no_new_steps() -> None:
 def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
-    monkeypatch.setattr(model, "step_classes", lambda steps, *_: np.arange(len(steps)))
+    monkeypatch.setattr(model, "step_classes", lambda steps, shapes=None: np.arange(len(steps)))
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):
         for name in ("start", "by_cause", "words", "hops", "bytes", "links"):

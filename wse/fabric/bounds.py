@@ -10,6 +10,7 @@ the steps of several users read counts for each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -75,7 +76,7 @@ class PhaseBounds:
         unhindered = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-        self._reach: dict[tuple[LineSchedule, bool], I64] = {}
+        self._reaches = cache(_reaches)
 
     def of(self, phase: Phase, slots: int, classes: I64) -> F64:
         """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
@@ -137,8 +138,11 @@ class PhaseBounds:
     def _pattern_links(self, messages: LineMessages, turns: int) -> int:
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
-        if (pattern, in_place) not in self._reach:
-            used = set(np.unique(pattern.variants).tolist())
-            links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
-            self._reach[pattern, in_place] = np.array(links, np.int64)
-        return int(self._reach[pattern, in_place][rounds].max(axis=1).sum())
+        return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
+
+
+def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
+    """int64 ``[variants]``: the reach of every variant that some line carries out, 0 for the others."""
+    used = set(np.unique(pattern.variants).tolist())
+    links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
+    return np.array(links, np.int64)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from wse.fabric.causes import Cycles
+from wse.fabric.line.line_time import LineTime
 from wse.fabric.links.link_map import I64, WORDS
 from wse.fabric.links.traffic import NOTHING, Moved, Traffic
 from wse.fabric.phase_cost import PhaseCost
@@ -30,18 +30,10 @@ EVEN: Final[Pairs] = {}
 """Layers that are missing are taken to choose as evenly as they can."""
 
 
-class _Cost(NamedTuple):
-    """Cycles of one step, and its contention as in PhaseCost."""
-
-    cycles: Cycles
-    contention_cycles: float = 0.0
-    streams: int = 1
-
-
 class _Kind(NamedTuple):
     """A class of steps of one stage, for one choice of experts: what each costs and moves, and between which wafers."""
 
-    cost: _Cost
+    cost: LineTime
     moved: Moved | None
     crossings: tuple[WaferPair, ...] | None
     steps: list[int]
@@ -60,7 +52,7 @@ class RoutedCosts:
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
-        self._known: dict[tuple[Steps, int, int], _Cost] = {}
+        self._known: dict[tuple[Steps, int, int], LineTime] = {}
 
     def added(self, cost: PhaseCost, phase: Phase, classes: I64, slots: int, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
@@ -123,24 +115,21 @@ class RoutedCosts:
 
     def _between(
         self, phase: Phase, step: int, step_class: int, slots: int, chosen: frozenset[int], crossings: int
-    ) -> _Cost:
+    ) -> LineTime:
         """What a step between wafers costs, which follows from the number of its crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
-            self._known[key] = _Cost(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())
+            self._known[key] = LineTime(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())
         return self._known[key]
 
-    def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> _Cost:
+    def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> LineTime:
         """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             one = phase.of_pairs(step, pairs)
             cycles = self._steps.cycles(one, 0, slots, 0).whole()
-            known = _Cost(cycles=cycles)
-            if self._steps.moves(one, 0):
-                time = self._steps.at_once(one, [0], slots, 0)
-                known = _Cost(cycles=cycles, contention_cycles=time.contention_cycles, streams=time.streams)
-            self._known[key] = known
+            on_line = self._steps.at_once(one, [0], slots, 0) if self._steps.moves(one, 0) else LineTime(cycles=cycles)
+            self._known[key] = replace(on_line, cycles=cycles)
         return self._known[key]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,6 @@ from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Steps
 from wse.program.transfers.kinds import by_counters
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.logical_mesh import LogicalMesh
@@ -56,11 +56,10 @@ class Fabric:
         self.traffic = Traffic(program, self.routes)
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
-        self._classes: dict[Steps, I64] = {}
-        self._shape_classes: dict[Steps, I64] = {}
         rects = [stage.rect for stage in program.stages]
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
-        self._shapes = np.array([shapes.index(shape) for shape in shapes], np.int64)
+        shape_numbers = np.array([shapes.index(shape) for shape in shapes], np.int64)
+        self._classes, self._shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
         self._corners = np.array(
             [
                 (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0)
@@ -120,9 +119,7 @@ class Fabric:
 
     def classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same."""
-        if phase.steps not in self._classes:
-            self._classes[phase.steps] = step_classes(phase.steps)
-        return self._classes[phase.steps]
+        return self._classes(phase.steps)
 
     def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
@@ -176,9 +173,7 @@ class Fabric:
 
     def shape_classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
-        if phase.steps not in self._shape_classes:
-            self._shape_classes[phase.steps] = step_classes(phase.steps, self._shapes)
-        return self._shape_classes[phase.steps]
+        return self._shape_classes(phase.steps)
 
     def _moved(self, phase: Phase, slots: int, classes: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_steps import LineSteps
 from wse.fabric.line.line_time import LineTime
+from wse.fabric.line.pattern_times import LinePattern, pattern_times
+from wse.fabric.line.rounds import Rounds, rounds_of
 from wse.fabric.links.link_map import I64, most_words_anywhere
+from wse.fabric.links.routes import LongestLine
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
@@ -20,6 +23,7 @@ from wse.program.program import Program
 from wse.program.steps import COLUMNS, HOST, ROWS, Kind
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
+from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
@@ -33,11 +37,16 @@ class StepCosts:
         self._line = LineCosts.of(
             wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles
         )
-        self._lines = LineSteps(program, traffic, self._line)
+        self._times = pattern_times(self._line)
+        self._rounds = cache(self._rounds_of)
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step sends words over links along the lines of a region."""
-        return self._lines.moves(phase, step)
+        if phase.steps.kind[step] == Kind.COMPUTE:
+            return False
+        transfer = self._traffic.transfer(phase, step, 0)
+        on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
+        return on_mesh and isinstance(transfer.messages, LineMessages)
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all after the first, unless a pattern changes with the round."""
@@ -47,8 +56,8 @@ class StepCosts:
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
     def at_once(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
-        """Whole cycles of moving steps that start together, or of one."""
-        time = self._lines.time(phase, steps, slots, turn)
+        """Whole cycles of moving steps that start at the same time, or of one."""
+        time = self._times.time([self._slowest(phase, step, slots, turn) for step in steps])
         if phase.steps.overlap[steps[0]] < 0:
             return replace(time, cycles=self._launched().then(time.cycles).whole())
         way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
@@ -89,13 +98,29 @@ class StepCosts:
         pattern = messages.schedule
         if not len(pattern.messages):
             return NO_CYCLES  # a line of one PE
-        elements = self._traffic.transfer(phase, step, slots, turn).elements
+        transfer = self._traffic.transfer(phase, step, slots, turn)
+        add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
         if not pattern.travels:
-            return self._task().plus(compute=self._pe.vector(elements, self._pe.acc))
+            return self._task().plus(compute=add_cycles)
         if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.stored):
             return self.at_once(phase, [step], slots, turn).cycles
-        rounds = self._lines.rounds(phase, step, slots, turn, self._pe.vector(elements, self._pe.acc))
+        line = self._traffic.routes.line(transfer.site.stage, messages.axis)
+        rounds = self._rounds(pattern, transfer.words, add_cycles, line)
         return self._launched().then(rounds.first if turn == 0 else rounds.period)
+
+    def _rounds_of(self, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
+        """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
+        carried, places = (words * line.streams, line.places) if line else (words, None)
+        return rounds_of(pattern, carried, add_cycles, self._line, places)
+
+    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> LinePattern:
+        """The line of a step that takes longest when the step is alone."""
+        transfer = self._traffic.transfer(phase, step, slots, turn)
+        pattern, axis = transfer.site.schedule, transfer.site.axis
+        line = self._traffic.routes.line(transfer.site.stage, axis)
+        variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
+        lines = [LinePattern(pattern, variant, transfer.words, axis, line) for variant in variants]
+        return max(lines, key=lambda one: self._times.time([one]).cycles) if len(lines) > 1 else lines[0]
 
     def _shift(self, transfer: Transfer) -> Cycles:
         """Cycles of a shift of rows: one hop, however many rows take part."""

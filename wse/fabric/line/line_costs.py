@@ -66,7 +66,7 @@ class LineCosts:
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     def tails(self, words: I64) -> I64:
-        """The same of several streams."""
+        """Cycles from the first word to the last of several streams, int64 ``[n]``."""
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property

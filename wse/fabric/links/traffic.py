@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -39,8 +40,7 @@ class Traffic:
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
-        self._unit: dict[tuple[LineSchedule, int, int], I64] = {}
-        self._carried: dict[tuple[LineSchedule, int, int, range], int] = {}
+        self._unit_rectangles, self._carried = cache(_unit_rectangles), cache(_carried)
 
     def transfer(
         self, phase: Phase, step: int, slots: int, turn: int = 0, chosen: frozenset[int] | None = None
@@ -108,12 +108,8 @@ class Traffic:
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
-        if (pattern, turns, unit) not in self._unit:
-            self._unit[pattern, turns, unit] = line_rectangles(line_loads(pattern, turns, unit))
-        if (pattern, turns, unit, lines) not in self._carried:
-            self._carried[pattern, turns, unit, lines] = _carried(pattern, unit, turns, lines)
-        rectangles = laid(self._unit[pattern, turns, unit], stage.rect, axis, times, lines)
-        return self._moved(times * self._carried[pattern, turns, unit, lines], stage, rectangles)
+        rectangles = laid(self._unit_rectangles(pattern, turns, unit), stage.rect, axis, times, lines)
+        return self._moved(times * self._carried(pattern, unit, turns, lines), stage, rectangles)
 
     def _over_edges(self, transfer: Transfer) -> Moved:
         """A transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
@@ -154,6 +150,11 @@ def _on(wafer: int, rectangles: I64) -> I64:
     """The rectangles on a wafer, whose planes are its own."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
+
+
+def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
+    """The links that a pattern loads over all turns, as rectangles of a map of its own."""
+    return line_rectangles(line_loads(pattern, turns, words))
 
 
 def _carried(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
