@@ -151,7 +151,7 @@ class Lines:
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, colour, lambda _, side: Port(side))
         self._operations(plan, numbers, _Cut(words, 1, source, target), colour)
-        return colour + plan.channels
+        return colour + plan.colours
 
     def _grid(self) -> I32:
         machine = self.machine
@@ -172,14 +172,14 @@ class Lines:
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
-            messages, channel, part = schedule.of_variant(variant)
-            plan, same = plan_line(messages, channel, part, stored=schedule.stored), numbers[variants == variant]
+            messages, colours, part = schedule.of_variant(variant)
+            plan, same = plan_line(messages, colours, part, stored=schedule.stored), numbers[variants == variant]
             if source != target:
                 copied = messages[messages[:, 2] == Arrival.KEEP, 0]
                 self.copies += [(same[:, place], source, target, words) for place in copied.tolist()]
             self._routes(plan, same, colour, partial(self._port, same[0]))
             self._operations(plan, same, _Cut(words, schedule.parts, source, target), colour)
-            free = max(free, colour + plan.channels)
+            free = max(free, colour + plan.colours)
         return free
 
     def _port(self, line: I32, place: int, step: int) -> Port:
@@ -191,7 +191,7 @@ class Lines:
         return next(side for side, step in STEP.items() if step == way)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
-        for (place, channel), turns in plan.turns.items():
+        for (place, pattern_colour), turns in plan.turns.items():
             for i, turn in enumerate(turns):
                 (side, sides), released = turn.config, turn.releases
                 position = Position(
@@ -201,7 +201,7 @@ class Lines:
                     held=turn.held,
                     releases=(colour + released[0], released[1]) if released else None,
                 )
-                self.machine.route(numbers[:, place], colour + channel, position)
+                self.machine.route(numbers[:, place], colour + pattern_colour, position)
 
     def _operations(self, plan: Plan, numbers: I32, cut: _Cut, colour: int) -> None:
         first = self.machine.operations
@@ -216,8 +216,8 @@ class Lines:
                 continue
             address = cut.address(part, cut.source if step.send else cut.target)
             operation = Operation(
-                receive=colour + step.receive.channel if step.receive else -1,
-                send=colour + step.send.channel if step.send else -1,
+                receive=colour + step.receive.colour if step.receive else -1,
+                send=colour + step.send.colour if step.send else -1,
                 arrival=step.receive.arrival if step.receive else Arrival.REPLACE,
                 address=address,
                 words=words,
@@ -242,8 +242,8 @@ class Lines:
         reader = self._last(self.read, address)[pes]
         stored = flow.arrival != Arrival.DROP
         waits = stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
-        operation = Operation(receive=colour + flow.channel, arrival=flow.arrival, address=address, words=words)
-        stores = self.machine.operate(pes, self.main + STORES + flow.channel, operation, np.where(waits, reader, -1))
+        operation = Operation(receive=colour + flow.colour, arrival=flow.arrival, address=address, words=words)
+        stores = self.machine.operate(pes, self.main + STORES + flow.colour, operation, np.where(waits, reader, -1))
         if stored:
             self._last(self.written, address)[pes] = stores
 

@@ -29,7 +29,7 @@ class Flow:
         arrival: What its words do where they are received.
         way: How each place on the way routes it.
         receivers: The places that take its words.
-        channel: Its colour.
+        colour: Its colour.
         part: The part of the words that it carries.
         slot: Where its words are stored, in lengths behind the target address.
     """
@@ -38,7 +38,7 @@ class Flow:
     arrival: Arrival
     way: dict[int, Config]
     receivers: list[int]
-    channel: int
+    colour: int
     part: int = 0
     slot: int = 0
 
@@ -65,47 +65,47 @@ class Turn:
 
 @dataclass(slots=True)
 class Plan:
-    """The streams of a pattern, the operations of its PEs in order, and the turns of each (PE, channel)."""
+    """The streams of a pattern, the operations of its PEs in order, and the turns of each (PE, colour)."""
 
     flows: list[Flow]
     steps: list[Step] = field(default_factory=list)
     turns: dict[tuple[int, int], list[Turn]] = field(default_factory=dict)
-    channels: int = 0
+    colours: int = 0
 
     def marked(self, flow: Flow) -> bool:
         """Whether a switch on its way counts the stream's control bit."""
-        return any(self._counts(pe, flow.channel) for pe in flow.way)
+        return any(self._counts(pe, flow.colour) for pe in flow.way)
 
-    def _counts(self, pe: int, channel: int) -> bool:
-        turns = self.turns[pe, channel]
+    def _counts(self, pe: int, colour: int) -> bool:
+        turns = self.turns[pe, colour]
         return len(turns) > 1 or turns[0].releases is not None
 
 
-def plan_line(messages: I32, channel: I32 | None = None, part: I32 | None = None, *, stored: bool = False) -> Plan:
+def plan_line(messages: I32, colours: I32 | None = None, part: I32 | None = None, *, stored: bool = False) -> Plan:
     """The plan of the messages ``[m, 3]`` of one line; ``stored``: no receive is fused with a send."""
-    flows = _flows(messages, channel, part)
-    if channel is None:
-        _choose_channels(flows)
+    flows = _flows(messages, colours, part)
+    if colours is None:
+        _choose_colours(flows)
     return _plan(flows, fuse=part is None and not stored)
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
     """The plan of a rectangle."""
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
-    return _plan([_tree(stream, schedule.cols, channel) for stream, channel in pairs], fuse=True)
+    return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
 
 
 def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
     plan = Plan(flows)
     for flow in flows:
         for place, config in flow.way.items():
-            turns = plan.turns.setdefault((place, flow.channel), [])
+            turns = plan.turns.setdefault((place, flow.colour), [])
             if not turns or turns[-1].config != config:
                 turns.append(Turn(config, []))
             turns[-1].flows.append(flow)
     plan.steps = _steps(flows, fuse=fuse)
     _hold(plan)
-    plan.channels = max((flow.channel + 1 for flow in flows), default=0)
+    plan.colours = max((flow.colour + 1 for flow in flows), default=0)
     return plan
 
 
@@ -131,17 +131,17 @@ def _hold(plan: Plan) -> None:
     for step in plan.steps:
         if step.receive is None or step.send is None:
             continue
-        receiving = plan.turns[step.place, step.receive.channel]
-        sending = plan.turns[step.place, step.send.channel]
+        receiving = plan.turns[step.place, step.receive.colour]
+        sending = plan.turns[step.place, step.send.colour]
         at = next(i for i, turn in enumerate(receiving) if step.receive in turn.flows)
         by = next(turn for turn in sending if step.send in turn.flows)
         lasts = receiving[at].flows[-1] is step.receive and by.flows[-1] is step.send
         if lasts and at + 1 < len(receiving) and by.releases is None:
             receiving[at].held = True
-            by.releases = (step.receive.channel, at + 1)
+            by.releases = (step.receive.colour, at + 1)
 
 
-def _flows(messages: I32, channel: I32 | None, part: I32 | None) -> list[Flow]:
+def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast that the last message belongs to
     for i, (source, target, arrival) in enumerate(messages.tolist()):
@@ -151,8 +151,8 @@ def _flows(messages: I32, channel: I32 | None, part: I32 | None) -> list[Flow]:
         multicast = [*(multicast if before else ()), target] if arrival == Arrival.MULTICAST else []
         way = _along_line(source, multicast or [target], tap=bool(multicast))
         receivers = [place for place in way if place != source] if multicast else [target]
-        chosen, carried = -1 if channel is None else int(channel[i]), 0 if part is None else int(part[i])
-        flows.append(Flow(source, Arrival(arrival), way, receivers, before.channel if before else chosen, carried))
+        chosen, carried = -1 if colours is None else int(colours[i]), 0 if part is None else int(part[i])
+        flows.append(Flow(source, Arrival(arrival), way, receivers, before.colour if before else chosen, carried))
     return flows
 
 
@@ -168,7 +168,7 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
     return way
 
 
-def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
+def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
     """A stream of a plane, its links from the source outward."""
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
@@ -181,10 +181,10 @@ def _tree(stream: PlaneStream, cols: int, channel: int) -> Flow:
     for place in receivers:
         leaving[place].append(Port.RAMP)
     way = {place: (entered[place], tuple(sorted(leaving[place]))) for place in entered}
-    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, channel, slot=stream.slot)
+    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, colour, slot=stream.slot)
 
 
-def _choose_channels(flows: list[Flow]) -> None:
+def _choose_colours(flows: list[Flow]) -> None:
     """The lowest colour on which no PE of the way is configured otherwise; from low indices on, which needs fewest.
 
     What is combined and what is stored come on different colours, because different threads take them.
@@ -192,7 +192,7 @@ def _choose_channels(flows: list[Flow]) -> None:
     used: dict[tuple[int, int], tuple[Config, bool]] = {}
     for flow in sorted(flows, key=lambda flow: min(flow.way)):
         uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.way.items()}
-        flow.channel = 0
-        while any(used.get((pe, flow.channel), use) != use for pe, use in uses.items()):
-            flow.channel += 1
-        used |= {(pe, flow.channel): use for pe, use in uses.items()}
+        flow.colour = 0
+        while any(used.get((pe, flow.colour), use) != use for pe, use in uses.items()):
+            flow.colour += 1
+        used |= {(pe, flow.colour): use for pe, use in uses.items()}

@@ -64,7 +64,7 @@ def find_conflicts(
             touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(pieces, resource)
         for i, j in np.argwhere(touch).tolist():
             a, b = pieces[i], other[j]
-            in_order = same and a.channel >= 0 and a.channel == b.channel
+            in_order = same and a.colour >= 0 and a.colour == b.colour
             conflict = _conflict(a, b, j, resource, in_order=in_order)
             if conflict:
                 by_piece[i].append(conflict)

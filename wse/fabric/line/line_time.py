@@ -63,16 +63,16 @@ class LineTime:
 Conflicts = Mapping[tuple[int, int], list[list[Conflict]]]
 
 
-def line_cycles(messages: I32, words: int, costs: LineCosts, channel: I32 | None = None) -> Cycles:
+def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None = None) -> Cycles:
     """Cycles of the messages of one line, starting with all PEs free.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
         words: Words of each message.
         costs: Constants.
-        channel: int32 ``[m]``: their colours, where the pattern fixes them.
+        colours: int32 ``[m]``: colours of the messages, where the pattern fixes them.
     """
-    return lines_time([(plan_line(messages, channel), words)], costs, {}).cycles
+    return lines_time([(plan_line(messages, colours), words)], costs, {}).cycles
 
 
 def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Conflicts) -> LineTime:
@@ -205,18 +205,18 @@ class _LineState:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
-        queues, others = {self._channel(stream)} - {-1}, 0
+        queues, others = {self._colour(stream)} - {-1}, 0
         for other in later:
-            channel = self._channel(other)
-            if channel in queues:
+            colour = self._colour(other)
+            if colour in queues:
                 continue  # behind words on the same colour, outside of the PE
-            queues |= {channel} - {-1}
+            queues |= {colour} - {-1}
             others += begin.total - ramp <= other.first.total <= end
         self.streams = max(self.streams, 1 + others)
         return others * min(self.costs.waiting_words, self.words)
 
-    def _channel(self, stream: Stream) -> int:
-        return self.plan.pieces[stream.way[-1].piece].channel
+    def _colour(self, stream: Stream) -> int:
+        return self.plan.pieces[stream.way[-1].piece].colour
 
     def _free(self, pe: int) -> EventTime:
         """When the PE can start another operation."""

@@ -82,8 +82,8 @@ class PatternTimes:
     def _plan(self, transfer: LinePattern) -> LinePlan:
         key = (transfer.schedule, transfer.variant, transfer.line)
         if key not in self._plans:
-            messages, channel, _ = transfer.schedule.of_variant(transfer.variant)
-            self._plans[key] = plan_line(messages, channel, transfer.places)
+            messages, colours, _ = transfer.schedule.of_variant(transfer.variant)
+            self._plans[key] = plan_line(messages, colours, transfer.places)
         return self._plans[key]
 
     def _conflicts_of(self, later: LinePattern, earlier: LinePattern) -> list[list[Conflict]]:

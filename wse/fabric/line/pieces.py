@@ -33,7 +33,7 @@ class Piece:
         sources, targets: Of its messages; more than one where a segment has messages side by side.
         relayed: Whether the PEs between receive and send on, and do not just pass.
         main: Whether the receiver takes them in its main thread, which does one operation after another.
-        channel: The colour that they come on, -1 for one of their own.
+        colour: The colour that they come on, -1 for one of their own.
         places: Of the line's PEs.
         hops: Links of the longest message.
         relays: PEs that receive and send on.
@@ -45,7 +45,7 @@ class Piece:
     targets: tuple[int, ...]
     relayed: bool
     main: bool
-    channel: int
+    colour: int
     places: Places
     hops: int
     relays: int
@@ -66,7 +66,7 @@ def one_message(
     everywhere: bool,
     main: bool,
     leaves: bool = True,
-    channel: int = -1,
+    colour: int = -1,
 ) -> Piece:
     """A piece of one message, whose words go into ``everywhere`` on the way or into the last PE alone.
 
@@ -82,7 +82,7 @@ def one_message(
         out = links if relayed else (source, source)
     spans = (links, NOTHING, into, out) if rises else (NOTHING, links, into, out)
     hops, relays = hops_between(places, source, target), abs(target - source) if relayed else 0
-    return Piece((source,), (target,), relayed, main, channel, places, hops, relays, spans)
+    return Piece((source,), (target,), relayed, main, colour, places, hops, relays, spans)
 
 
 def side_by_side(sources: list[int], targets: list[int], places: Places = None) -> Piece:
@@ -96,7 +96,7 @@ def side_by_side(sources: list[int], targets: list[int], places: Places = None) 
         targets=tuple(targets),
         relayed=False,
         main=False,
-        channel=-1,
+        colour=-1,
         places=places,
         hops=max(hops_between(places, a, b) for a, b in both),
         relays=0,

@@ -50,7 +50,7 @@ class LinePlan:
         return len(self.pieces) - 1
 
 
-def plan_line(messages: I32, channel: I32 | None = None, places: Places = None) -> LinePlan:
+def plan_line(messages: I32, colours: I32 | None = None, places: Places = None) -> LinePlan:
     """The segments of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
 
     ``places`` has the hops of its PEs from the first.
@@ -58,15 +58,15 @@ def plan_line(messages: I32, channel: I32 | None = None, places: Places = None) 
     travels = (messages[:, 2] != Arrival.KEEP) & (messages[:, 0] != messages[:, 1])
     plan = LinePlan()
     if travels.any():
-        colours = np.full(len(messages), -1, np.int32) if channel is None else channel
+        colours = np.full(len(messages), -1, np.int32) if colours is None else colours
         _Planning(messages[travels], colours[travels], places, plan).all()
         plan.conflicts = find_conflicts(plan.pieces, plan.pieces, same=True)
     return plan
 
 
 class _Planning:
-    def __init__(self, wire: I32, channel: I32, places: Places, plan: LinePlan) -> None:
-        self.plan, self.channel, self.places = plan, channel, places
+    def __init__(self, wire: I32, colours: I32, places: Places, plan: LinePlan) -> None:
+        self.plan, self.colours, self.places = plan, colours, places
         self.source, self.target, self.arrival = wire.T
         size = int(max(self.source.max(), self.target.max())) + 1
         self.combines = np.isin(self.arrival, COMBINING)
@@ -115,10 +115,8 @@ class _Planning:
         relays = -1
         if last > i:
             relays = self.plan.add(one_message(source, before, self.places, relayed=True, everywhere=True, main=True))
-        channel = int(self.channel[last])
-        last_piece = one_message(
-            before, target, self.places, relayed=False, everywhere=False, main=main, channel=channel
-        )
+        colour = int(self.colours[last])
+        last_piece = one_message(before, target, self.places, relayed=False, everywhere=False, main=main, colour=colour)
         piece = self.plan.add(last_piece)
         self.plan.segments.append(PathSegment(source, relays, (piece,), target if main else -1))
         return last + 1
