@@ -8,7 +8,7 @@ A compute kernel is written as a function of one block of PEs. Its parameters ar
 3. its operands.
 
 `over_blocks` makes of it the kernel that callers see. What that does is the same loop for all of them, so it is not
-written out; the function is inlined there when it is compiled, and costs no call.
+written out; the function is inline_function there when it is compiled, and costs no call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from wse_kernels._jit import inlined, prange
+from wse_kernels._jit import inline_function, prange
 
 FIRST_OPERAND = 3
 """Words of the operands before the first with a name: first row, rows, blocks a row."""
@@ -44,7 +44,7 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
         "    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):\n"
         f"        one_block({arguments})\n"
     )
-    names: dict[str, Any] = {"__name__": function.__module__, "one_block": inlined(function), "prange": prange}
+    names: dict[str, Any] = {"__name__": function.__module__, "one_block": inline_function(function), "prange": prange}
     exec(compile(source, function.__code__.co_filename, "exec"), names)
     kernel: Callable[..., None] = names[function.__name__]
     return kernel

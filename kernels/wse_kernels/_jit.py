@@ -37,7 +37,7 @@ __all__ = [
     "cgutils",
     "clear_rows",
     "config",
-    "inlined",
+    "inline_function",
     "intrinsic",
     "ir",
     "kernel",
@@ -79,7 +79,7 @@ def parallel_kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
-def inlined(function: Function) -> Function:
+def inline_function(function: Function) -> Function:
     """A function that becomes part of the kernels that call it, as if it were written out there."""
     compiled: Any = njit(inline="always", error_model="numpy", fastmath=False)(function)
     return cast(Function, compiled)
@@ -235,7 +235,7 @@ sum to float32 and then to acc's type. Rows outside a view are not noticed: the 
 """
 
 
-@inlined
+@inline_function
 def clear_rows(view: Any, block: int, e: int, n: int) -> None:
     """view[e + i] = 0, i < n, in all lanes of a block."""
     for i in range(e, e + n):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import inlined, narrow, widen
+from wse_kernels._jit import inline_function, narrow, widen
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
@@ -91,7 +91,7 @@ def attention_exp_by_column(
     )  # fmt: skip
 
 
-@inlined
+@inline_function
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
@@ -110,7 +110,7 @@ def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
 
 
-@inlined
+@inline_function
 def _exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
@@ -137,19 +137,19 @@ def _exp(
                     f32[block, sums + mh, lane] += widen(stored)
 
 
-@inlined
+@inline_function
 def _stretches(ctl, block_col, lanes, capacity):
     """Stretches of lanes whose scores are with the same entries, and lanes of each: all of them, or every column."""
     return (min(lanes, len(ctl) - block_col), 1) if capacity == BY_COLUMN else (1, lanes)
 
 
-@inlined
+@inline_function
 def _position(ctl, row, col, t, oldest, capacity):
     """The position of entry t of the row's cache, or of that of the row with the number of the column."""
     return ctl[col, SLOTS + t] if capacity == BY_COLUMN else ctl[row, SLOTS + (oldest + t) % capacity]
 
 
-@inlined
+@inline_function
 def _first_visible(last, window, chunk):
     """The first position that a token at position ``last`` sees."""
     return max(last - window + 1 if window > 0 else 0, last // chunk * chunk if chunk > 0 else 0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._codes import INT4, unpack_scaled
-from wse_kernels._jit import clear_rows, inlined, multiply_add_rows, narrow, widen
+from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, narrow, widen
 
 
 def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
@@ -189,13 +189,13 @@ def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, held, stride, by_
                     acc[block, row + n, lane] = narrow(widen(old) + added, old)
 
 
-@inlined
+@inline_function
 def _index(f32, block, at, lane, count):
     """The index that a list holds, of so many."""
     return min(max(np.int64(f32[block, at, lane]), 0), count - 1)
 
 
-@inlined
+@inline_function
 def _same_pair(f32, block, pairs, at, used):
     """Whether the lists of all lanes in use are as long and have the same token and expert at ``at``."""
     same = True
@@ -205,7 +205,7 @@ def _same_pair(f32, block, pairs, at, used):
     return same
 
 
-@inlined
+@inline_function
 def _clear(acc, block, lane, row, N):
     """acc[row + n] = 0, n < N, in one lane or, where ``lane`` is negative, in all."""
     for e in range(row, row + N):
@@ -213,7 +213,7 @@ def _clear(acc, block, lane, row, N):
             acc[block, e, other] = narrow(np.float32(0.0), acc[block, e, other])
 
 
-@inlined
+@inline_function
 def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
     """acc[row + n] += act[value] * right[weights + n], n < N, in one lane or, where ``lane`` is negative, in all."""
     if lane < 0:
@@ -225,7 +225,7 @@ def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
             acc[block, row + n, lane] = narrow(widen(old) + product, old)
 
 
-@inlined
+@inline_function
 def _weigh(view, f32, block, row, n, pairs, i, used):
     """view[row + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
     for e in range(row, row + n):

@@ -1,6 +1,6 @@
 """The kernels by name, each compiled for one core and for all of them.
 
-``compiled(name)`` gives both; ``for_work`` picks the parallel one when a step is worth waking the other cores.
+``compiled_kernel(name)`` gives both; ``for_work`` picks the parallel one when a step is worth waking the other cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wse_kernels import (
 from wse_kernels._blocks import over_blocks
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
-__all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled", "make_ready"]
+__all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled_kernel", "make_ready"]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
@@ -66,7 +66,7 @@ class Compiled(NamedTuple):
 
 
 @cache
-def compiled(name: str) -> Compiled:
+def compiled_kernel(name: str) -> Compiled:
     """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
     function = over_blocks(COMPUTE[name]) if name in COMPUTE else (TRANSFER | TIMING)[name]
     return Compiled(serial=kernel(function), parallel=parallel_kernel(function))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._codes import FP8, INT8, scale_rows, unpack_fp8, unpack_int4, unpack_int8
-from wse_kernels._jit import clear_rows, inlined, multiply_add_rows, widen
+from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, widen
 
 
 def matmul(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
@@ -32,7 +32,7 @@ def gemv(block, act, wgt, acc, x, w, out, K, N, k_stride, n_stride):
     _product(block, act, wgt, acc, x, w, out, 1, K, N, k_stride, n_stride, N, 0)
 
 
-@inlined
+@inline_function
 def _product(block, act, right, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     if add == 0:
         for m in range(M):
@@ -56,7 +56,7 @@ def matmul_fp8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows
     _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, FP8)
 
 
-@inlined
+@inline_function
 def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, coding):
     clear_rows(acc, block, out, M * N)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.

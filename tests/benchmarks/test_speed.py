@@ -23,7 +23,7 @@ from tests.benchmarks.conftest import BySize, Say
 from wse.execute.arena import Arena
 from wse.isa.instructions import kernel_named
 from wse.isa.operands import VIEWS
-from wse_kernels.library import compiled
+from wse_kernels.library import compiled_kernel
 
 
 def best_s(call: Callable[[], object], repeats: int) -> float:
@@ -63,7 +63,7 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
         [0, side, arena.blocks_per_row, *(values[name] for name in kernel_named("gemv").views)], np.int64
     )
     arguments = (*views.values(), np.zeros((side, 16), np.int32), operands)
-    gemv = compiled("gemv").parallel
+    gemv = compiled_kernel("gemv").parallel
     gemv_s = best_s(lambda: gemv(*arguments), repeats)
     sums = views["acc"][:, x_bytes // 4 : x_bytes // 4 + n, : min(arena.lanes, side)]
     assert np.allclose(sums, 0.125 * k)

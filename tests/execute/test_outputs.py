@@ -75,7 +75,7 @@ def test_every_op_makes_what_a_plain_decoder_makes(name: str) -> None:
     heard: list[tuple[int, Values]] = []
     draws = [lambda logits: 0] * program.batch if program.sampling == "host" else []
     engine = Engine(
-        program, spec, held.__getitem__, draws, watched=watched, hear=lambda op, values: heard.append((op, values))
+        program, spec, held.__getitem__, draws, watched=watched, on_output=lambda op, values: heard.append((op, values))
     )
     compared: set[str] = set()
 

@@ -20,7 +20,7 @@ from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
-from wse.execute.quantise import packed, quantise
+from wse.execute.quantise import pack_codes, quantise
 from wse.execute.weights import store_weights
 from wse.number_formats import CODINGS
 from wse.program.program import Tile
@@ -129,8 +129,8 @@ def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
 def test_a_byte_holds_two_rows_the_even_one_in_its_low_half() -> None:
     tile = Tile(stage=0, name="w", address=0, view="raw", outer=3, inner=2, parts=(), coding="int4")
     codes = np.array([[[0x1, 0x2], [0x3, 0x4], [0xF, 0x8]]], np.uint8)
-    assert packed(tile, codes).tolist() == [[[0x31, 0x42], [0x0F, 0x08]]]
-    assert packed(tile, codes).size == tile.elements
+    assert pack_codes(tile, codes).tolist() == [[[0x31, 0x42], [0x0F, 0x08]]]
+    assert pack_codes(tile, codes).size == tile.elements
     eight = replace(tile, coding="int8")
-    assert packed(eight, codes) is codes
+    assert pack_codes(eight, codes) is codes
     assert eight.elements == 6

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.execute.sampling import Sampler, Sampling, processed
+from wse.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
@@ -24,7 +24,7 @@ GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))
 
 
 def likelihoods(logits: list[float], seen: list[int], sampling: Sampling) -> np.ndarray[Any, np.dtype[np.float64]]:
-    scores = processed(np.array(logits, np.float32), list(dict.fromkeys(seen)), sampling)
+    scores = adjusted_scores(np.array(logits, np.float32), list(dict.fromkeys(seen)), sampling)
     weights = np.exp(scores)
     return np.asarray(weights / weights.sum())
 

@@ -27,7 +27,7 @@ def test_totals_are_the_sums_over_all_runs() -> None:
     for index in range(3):
         clock.prefill_chunk(index)
     for _ in tokens:
-        clock.decoded()
+        clock.decode_token()
     assert clock.cycles == sum(cost.cycles for cost in prompt + tokens)
     for totals, costs in ((clock.prefill, prompt), (clock.decode, tokens)):
         assert totals.runs == len(costs)

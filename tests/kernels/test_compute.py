@@ -23,7 +23,7 @@ from tests.kernels.helpers import (
     types_of,
 )
 from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
-from wse_kernels.library import COMPUTE, compiled
+from wse_kernels.library import COMPUTE, compiled_kernel
 
 ALL_NARROW = ("float16", "float16")
 """The types that show an element which a kernel forgot to widen or to narrow, whichever view it is of."""
@@ -65,7 +65,7 @@ def check(
     shape = shape_of(kernel, size, rows, cols, rng)
     case = make_case(kernel, shape, rows, cols, used, types, rng)
     want = run_oracle(case)
-    got = run_kernel(case, getattr(compiled(kernel), build), spare=seed % 3)
+    got = run_kernel(case, getattr(compiled_kernel(kernel), build), spare=seed % 3)
     assert differing(case, got, want, allowed_error(case, want)) == []
 
 
@@ -115,7 +115,7 @@ def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed:
     shape = Shape({"x": M * K, "w": K * N, "out": M * N}, plain, {}, np.zeros((1, 8), np.int32))
     case = make_case("matmul", shape, 1, 1, (0, 1), ("float32", "float32"), rng)
     x, w = case.values("x").reshape(M, K), case.values("w").reshape(K, N)
-    got = case.values("out", run_kernel(case, compiled("matmul").serial)).reshape(M, N)
+    got = case.values("out", run_kernel(case, compiled_kernel("matmul").serial)).reshape(M, N)
     bound = 2 * K * EPS["float32"] * (np.abs(x) @ np.abs(w))
     assert (np.abs(got - x @ w) <= bound).all()
 
@@ -159,7 +159,7 @@ def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(
         contents = {"scores": scores.reshape(ring, 1, -1), "v": v.reshape(ring, 1, -1)[origin]}
         shape = Shape(counts, plain | {"round": turn}, contents | state, ctl)
         case = make_case("attention_online", shape, ring, 1, (0, ring), ("float32", "float32"), rng)
-        memory = run_kernel(case, compiled("attention_online").serial)
+        memory = run_kernel(case, compiled_kernel("attention_online").serial)
         state = {name: case.values(name, memory) for name in ("maxima", "sums", "out")}
     got = state["out"].reshape(ring, M, share, F) / state["sums"].reshape(ring, M, share, 1)
     logits = np.einsum("rmhf,tf->rmht", q.reshape(ring, M, share, F), k)

@@ -22,7 +22,7 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse_kernels.library import TRANSFER, compiled
+from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 
 ELEMENTS = [
@@ -58,7 +58,7 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
 
 
 def functions(name: str, element: str) -> list[Callable[..., None]]:
-    made = compiled(name)
+    made = compiled_kernel(name)
     return [made.serial, made.parallel] if element == "float16" else [made.serial]
 
 

@@ -12,7 +12,7 @@ from wse.wavelet.flatten import tables
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse_kernels import wavelet as columns
-from wse_kernels.library import compiled
+from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import wavelet as oracle
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
@@ -66,7 +66,7 @@ def test_kernel_and_oracle_agree(
     memory = np.random.default_rng(seed).integers(-3, 4, rows * cols * 2 * words).astype(np.float32)
     outcomes = []
     rate = machine.wafer.stream_words_per_cycle
-    for function in (compiled("run_wavelets").serial, oracle.run_wavelets):
+    for function in (compiled_kernel("run_wavelets").serial, oracle.run_wavelets):
         table, held, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
         function(
             table.queues,

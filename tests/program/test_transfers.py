@@ -81,7 +81,7 @@ def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
     for transfer in transfers(program):
         if isinstance(transfer.messages, Translation):
             target = program.stages[transfer.messages.target_stage]
-            assert (target.wafer != transfer.site.placed.wafer) == transfer.leaves_wafer
+            assert (target.wafer != transfer.site.placed_stage.wafer) == transfer.leaves_wafer
 
 
 def test_crossings_of_a_phase_name_the_host_where_ids_come_and_go() -> None:

@@ -28,7 +28,7 @@ def ring_of_two() -> Machine:
     return machine
 
 
-def test_a_ring_of_full_queues_is_named() -> None:
+def test_a_ring_of_full_queues_is_describe() -> None:
     with pytest.raises(Deadlock) as caught:
         run(ring_of_two())
     told = str(caught.value)
@@ -38,14 +38,14 @@ def test_a_ring_of_full_queues_is_named() -> None:
     assert "\n" not in told
 
 
-def test_a_receive_that_nobody_feeds_is_named() -> None:
+def test_a_receive_that_nobody_feeds_is_describe() -> None:
     machine = on_rows(chain(3, 1, Arrival.ADD), 4)
     machine.operate(0, 0, Operation(receive=1, words=1))
     with pytest.raises(Deadlock, match=r"PE \(0, 0\) colour 1 .* nobody sends \(1 operations unfinished"):
         run(machine)
 
 
-def test_words_that_nobody_receives_are_named() -> None:
+def test_words_that_nobody_receives_are_describe() -> None:
     machine = on_rows(chain(2, 1, Arrival.ADD), 4)
     machine.operate(1, 0, Operation(send=1, words=2))
     with pytest.raises(Deadlock, match="no operation receives"):

@@ -111,7 +111,7 @@ def test_values_and_link_words_are_those_of_the_messages(
     assert used <= schedule.colours
     memory = small_numbers(machine, other)
     before = memory[0]
-    result = run(machine, lines.copied(memory))
+    result = run(machine, lines.memory_after_copies(memory))
     target = list(before[:, words:]) if moves else None
     if name == "star":
         expected = [*before[:, :words]]

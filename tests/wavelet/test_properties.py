@@ -89,7 +89,7 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
     np.testing.assert_array_equal(words, result.link_words)
     links = sum(
         operation_words(machine, routed.colour) * sum(target != Port.RAMP for target in routed.position.targets)
-        for routed in machine.routed
+        for routed in machine.route_blocks
     )
     assert result.hops == links
 
@@ -121,7 +121,7 @@ def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
 
 
 def operation_words(machine: Machine, colour: int) -> int:
-    return next(each.operation.words for each in machine.operated if each.operation.send == colour)
+    return next(each.operation.words for each in machine.operation_blocks if each.operation.send == colour)
 
 
 def same(one: Result, other: Result) -> None:

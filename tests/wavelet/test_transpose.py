@@ -31,7 +31,7 @@ def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, Result
     for line, path in enumerate(transpose_paths(side)):
         assert lines.path(schedule, path, words, target=words, line=line) <= schedule.colours
     memory = small_numbers(machine, side)
-    result = run(machine, lines.copied(memory))
+    result = run(machine, lines.memory_after_copies(memory))
     np.testing.assert_array_equal(result.memory[..., words:], memory[..., :words].swapaxes(0, 1))
     np.testing.assert_array_equal(result.memory[..., :words], memory[..., :words])
     return machine, result

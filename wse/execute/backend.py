@@ -38,7 +38,7 @@ class Backend(Protocol):
         """Cache slots that a user has in use on the fullest row."""
 
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
-        """Compile what is needed; ``report`` hears (done, all, name) before each kernel."""
+        """Compile what is needed; ``report`` takes (done, all, name) before each kernel."""
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
@@ -62,6 +62,6 @@ class MakeBackend(Protocol):
         *,
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
-        hear: Callable[[int, Values], None] = ...,
+        on_output: Callable[[int, Values], None] = ...,
     ) -> Backend:
         """A backend with the weights of a Program in place."""

@@ -18,7 +18,7 @@ from wse.isa.instructions import KERNELS, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
-from wse_kernels.library import compiled
+from wse_kernels.library import compiled_kernel
 
 ROUTER: Final = kernel_named("router_choose")
 """The kernel that leaves the ids of the chosen experts."""
@@ -80,12 +80,12 @@ class Binder:
         arena = self._arenas[stage]
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
-        function = compiled(kernel.name).for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
+        function = compiled_kernel(kernel.name).for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
         call = (function, (*self._views[stage], self._control[user], a))
-        return [call, self._routed(arena, phase, step, a)] if kernel is ROUTER else [call]
+        return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
 
-    def _routed(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
+    def _read_choice(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
         """What notes the ids that a router's last kernel left."""
-        named = ROUTER.named(a.tolist())
+        named = ROUTER.by_name(a.tolist())
         layer = self._program.op_layers[phase.steps.op[step]]
         return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])

@@ -26,8 +26,8 @@ class Engine:
 
     ``tensor`` gives canonical tensors by name; with ``allow_nonfinite`` they may hold infinities and what is no number.
     ``draws``, one a user, pick the next id from float32 logits ``[vocabulary]`` when the Program samples on the host.
-    Raises ValueError when it does and there are not as many, WseBug when it does not fit. ``hear`` is told what the
-    ``watched`` ops make, by their indices in the Program, as `wse.execute.outputs.Outputs` has it.
+    Raises ValueError when it does and there are not as many, WseBug when it does not fit. ``on_output`` takes the
+    outputs of the ``watched`` ops, by their indices in the Program, as `wse.execute.outputs.Outputs` has it.
 
     Attributes:
         caches: The counters of each user's cache.
@@ -42,7 +42,7 @@ class Engine:
         *,
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
-        hear: Callable[[int, Values], None] = lambda op, values: None,
+        on_output: Callable[[int, Values], None] = lambda op, values: None,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
             message = f"the Program samples on the host: give draws, {program.batch} of them"
@@ -62,7 +62,7 @@ class Engine:
         self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
         self.routing = Routing()
         control = [cache.control for cache in self.caches]
-        outputs = Outputs(program, spec, self.arenas, watched, hear) if watched else None
+        outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
         self._slots = -1
@@ -124,7 +124,7 @@ class Engine:
         return self.tokens
 
     def make_ready(self, report: Callable[[int, int, str], None]) -> None:
-        """Compile the kernels that the phases use; ``report`` hears (done, all, name) before each."""
+        """Compile the kernels that the phases use; ``report`` takes (done, all, name) before each."""
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = CacheBalance.slots_after(phase.cached + phase.tokens, self._rows)

@@ -20,7 +20,7 @@ from wse.program.steps import COLUMNS
 from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
-from wse_kernels.library import compiled
+from wse_kernels.library import compiled_kernel
 
 I64 = npt.NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Moves:
             case Translation() as messages:
                 return self._with_count(transfer, self._translation(transfer, messages))
             case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
-                return [(self._chosen, (phase, step, slots, turn))]
+                return [(self._move_between_chosen, (phase, step, slots, turn))]
             case LineMessages() as messages if phase.steps.per_pair[step].any():
                 return [self._counted_line(phase, step, transfer, messages)]
             case LineMessages() as messages:
@@ -70,11 +70,11 @@ class Moves:
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
         arguments = (self._view(transfer), arena.links, self._control[user], np.array(operands, np.int64))
-        return compiled("cache_shift").for_work(n * arena.rows * arena.cols), arguments
+        return compiled_kernel("cache_shift").for_work(n * arena.rows * arena.cols), arguments
 
     def _translation(self, transfer: Transfer, messages: Translation) -> Call:
         """Kernel ``hand_over``; it counts words on a mesh alone."""
-        source, target = transfer.site.placed, self._program.stages[messages.target_stage]
+        source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
         blocks = self._arenas[transfer.site.stage].blocks_per_row
         operands = np.array(
@@ -87,7 +87,7 @@ class Moves:
         )
         target_view = self._views[messages.target_stage][transfer.site.view]
         arguments = (self._view(transfer), target_view, self._streams.links[source.wafer], operands)
-        return compiled("hand_over").serial, arguments
+        return compiled_kernel("hand_over").serial, arguments
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
@@ -97,7 +97,7 @@ class Moves:
         work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (self._view(transfer), arena.links, schedule.messages, schedule.first, variant, operands)
-        return compiled(name).for_work(work), arguments
+        return compiled_kernel(name).for_work(work), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -113,7 +113,9 @@ class Moves:
             *(view, arena.view("float32"), arena.links),
             *(schedule.messages, schedule.first, variant, operands),
         )
-        return compiled("along_columns_counted").for_work(transfer.elements * arena.blocks * arena.lanes), arguments
+        return compiled_kernel("along_columns_counted").for_work(
+            transfer.elements * arena.blocks * arena.lanes
+        ), arguments
 
     def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int, words: int) -> I64:
         arena = self._arenas[transfer.site.stage]
@@ -125,7 +127,7 @@ class Moves:
             np.int64,
         )
 
-    def _chosen(self, phase: Phase, step: int, slots: int, turn: int) -> None:
+    def _move_between_chosen(self, phase: Phase, step: int, slots: int, turn: int) -> None:
         """Only the messages of wafers with experts that the layer's router has just chosen."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]

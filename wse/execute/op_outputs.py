@@ -103,7 +103,7 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
     step = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
     kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
-    address, views = kernel.named(_operands(phase, step, slots)), kernel.views
+    address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
         Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
@@ -147,7 +147,7 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
         if phase.steps.kind[step] == Kind.COMPUTE and KERNELS[phase.steps.code[step]] is argmax:
-            named = argmax.named(a)
+            named = argmax.by_name(a)
             first, n, address, view = named["first"], named["n"], named["logits"], "acc"
         elif logits[step]:
             sent = transfer_of(program, phase, step, slots)

@@ -28,12 +28,12 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reads what some ops make. ``hear`` is told the index of an op and its values, ``[tokens, ...]``, as it ends.
+    """Reads the outputs of some ops. ``on_output`` takes an op's index and its values, ``[tokens, ...]``, as it ends.
 
     They are ``[tokens, hidden]`` of the residual stream and of what is normalised; ``[tokens, heads, features]`` of
     attention, and of queries, keys and values, whose heads follow each other; ``[tokens, features]`` inside of
     feed-forward blocks; ``[tokens, 2, chosen]`` of ids and weights of experts; ``[tokens, vocabulary]`` of the head.
-    The last norm and the head have the last token of a prompt alone. Values of bfloat16 are told as float32.
+    The last norm and the head have the last token of a prompt alone. Values of bfloat16 come as float32.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class Outputs:
         spec: ModelSpec,
         arenas: list[Arena],
         ops: Collection[int],
-        hear: Callable[[int, Values], None],
+        on_output: Callable[[int, Values], None],
     ) -> None:
-        self._program, self._spec, self._arenas, self._hear = program, spec, arenas, hear
+        self._program, self._spec, self._arenas, self._on_output = program, spec, arenas, on_output
         graph = ops_in_order(op_graph(spec))
         self._ops = {index: graph[index] for index in ops}
 
@@ -82,7 +82,7 @@ class Outputs:
         values[:, part.cut[real]] = by_token[:, real]
 
     def _report(self, op: int, values: Values) -> None:
-        self._hear(op, values.copy())  # the next pass reads into the same
+        self._on_output(op, values.copy())  # the next pass reads into the same
 
 
 class Routing:

@@ -37,7 +37,7 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
         return tensor
     scale_type = number_type(program.element_type("wgt"))
 
-    def coded(name: str) -> Source:
+    def coded_tensor(name: str) -> Source:
         if name == GROUP_NUMBERS:
             return np.arange(MOST_GROUPS, dtype=np.uint8)
         whole = name.rpartition(".")[0]
@@ -46,7 +46,7 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
             return tensor(name)
         return _Part(whole, tensor(whole), coding, scale_type, read, wanted.index(name))
 
-    return coded
+    return coded_tensor
 
 
 class _Part:
@@ -72,7 +72,7 @@ class _Part:
         return result
 
 
-def packed(tile: Tile, codes: Tensor) -> Tensor:
+def pack_codes(tile: Tile, codes: Tensor) -> Tensor:
     """Codes ``[..., rows, columns]`` of a tile as its bytes; what has no coding as it is."""
     if not tile.coding or CODINGS[tile.coding].bits == 8:
         return codes

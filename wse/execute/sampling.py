@@ -59,7 +59,7 @@ class Sampler:
         """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
         if not np.isfinite(logits).all():
             return -1
-        scores = processed(logits, list(self._seen), self._sampling)
+        scores = adjusted_scores(logits, list(self._seen), self._sampling)
         if self._sampling.temperature > 0:
             scores += self._random.gumbel(size=len(scores))
         token = int(scores.argmax())
@@ -67,7 +67,7 @@ class Sampler:
         return token
 
 
-def processed(logits: npt.NDArray[np.float32], seen: list[int], sampling: Sampling) -> Scores:
+def adjusted_scores(logits: npt.NDArray[np.float32], seen: list[int], sampling: Sampling) -> Scores:
     """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.
 
     At temperature 0 the penalised logits. ``seen`` are the ids of prompt and text so far, each once.

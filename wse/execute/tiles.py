@@ -95,13 +95,13 @@ def share(part: TilePart, values: Tensor, first: int, patch: Patch) -> Tensor:
     inner = _inner_of_patch(part, patch)
     size = (patch.last_row - patch.first_row, patch.last_col - patch.first_col)
     if part.outer is None:
-        picked = _picked(values[None], np.zeros((1, 1, 1), np.int32), _less(inner, first))
+        picked = _pick(values[None], np.zeros((1, 1, 1), np.int32), _less(inner, first))
     else:
         outer = _of_patch(part.outer, part.outer_axis, patch)
         if part.transposed:
-            picked = _picked(values.T, outer, _less(inner, first))
+            picked = _pick(values.T, outer, _less(inner, first))
         else:
-            picked = _picked(values, _less(outer, first), inner)
+            picked = _pick(values, _less(outer, first), inner)
     return np.broadcast_to(picked, (*size, *picked.shape[2:]))
 
 
@@ -130,7 +130,7 @@ def _less(index: I32, first: int) -> I32:
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 
-def _picked(source: Tensor, outer: I32, inner: I32) -> Tensor:
+def _pick(source: Tensor, outer: I32, inner: I32) -> Tensor:
     """``source[outer, inner]`` as ``[rows, cols, outer, inner]``; rows or cols are 1 where neither index varies."""
     if min(source.shape) == 0:
         shape = np.broadcast_shapes(outer.shape[:2], inner.shape[:2])
@@ -139,7 +139,7 @@ def _picked(source: Tensor, outer: I32, inner: I32) -> Tensor:
         picked = source[np.maximum(outer, 0)[..., :, None], np.maximum(inner, 0)[..., None, :]]
         real = (outer >= 0)[..., :, None] & (inner >= 0)[..., None, :]
         return picked if real.all() else np.where(real, picked, picked.dtype.type(0))
-    flat = _taken(_taken(source, outer.reshape(-1), axis=0), inner.reshape(-1), axis=1)
+    flat = _take(_take(source, outer.reshape(-1), axis=0), inner.reshape(-1), axis=1)
     if min(outer.min(initial=0), inner.min(initial=0)) < 0:  # then it is a copy
         flat[outer.reshape(-1) < 0] = 0
         flat[:, inner.reshape(-1) < 0] = 0
@@ -148,7 +148,7 @@ def _picked(source: Tensor, outer: I32, inner: I32) -> Tensor:
     return both.reshape(*size, outer.shape[2], inner.shape[2])  # of two factors one is 1: a view
 
 
-def _taken(source: Tensor, index: I32, axis: int) -> Tensor:
+def _take(source: Tensor, index: I32, axis: int) -> Tensor:
     """``source`` at the indices along an axis: a view where they follow each other; anything where one is negative."""
     first = int(index[0]) if len(index) else 0
     if first >= 0 and len(index) and np.array_equal(index, np.arange(first, first + len(index))):

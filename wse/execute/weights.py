@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.errors import BadModel
 from wse.execute.arena import Arena, number_type
-from wse.execute.quantise import packed, with_codes
+from wse.execute.quantise import pack_codes, with_codes
 from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, stretches, strips
 from wse.models.spec import ModelSpec
 from wse.program.program import ORDINALS, Program
@@ -54,7 +54,7 @@ def store_weights(
                     share(part, values, first, strip)
                     for part, values, (first, _) in zip(parts, stretches_read, ranges, strict=True)
                 ]
-                whole = packed(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
+                whole = pack_codes(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
                 arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
 
 
@@ -71,14 +71,14 @@ class _Reader:
         first, last = rows
         step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
         if last - first <= step:
-            return self._converted(name, source, source[first:last])
+            return self._convert(name, source, source[first:last])
         result = np.empty((last - first, *source.shape[1:]), self._type)
         for begin in range(first, last, step):
             end = min(begin + step, last)
-            result[begin - first : end - first] = self._converted(name, source, source[begin:end])
+            result[begin - first : end - first] = self._convert(name, source, source[begin:end])
         return result
 
-    def _converted(self, name: str, source: Source, values: Tensor) -> Tensor:
+    def _convert(self, name: str, source: Source, values: Tensor) -> Tensor:
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is allowed, or is beyond bfloat16

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse.fabric.expert_costs import EVEN, by_column, evenly
+from wse.fabric.expert_costs import EVEN, by_column, fullest_column_step
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
@@ -44,7 +44,7 @@ def phase_counts(
     kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     total = np.zeros(3)
     for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
-        one, at = evenly(program, phase, step)
+        one, at = fullest_column_step(program, phase, step)
         kernel, turns = KERNELS[one.steps.code[at]], phase.steps.turns(step)
         pes = float(one.steps.operands(at, slots)[1]) * program.stages[phase.steps.stage[step]].cols
         if phase.steps.routed[step]:

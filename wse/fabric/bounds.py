@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.expert_costs import EVEN, by_column, evenly
+from wse.fabric.expert_costs import EVEN, by_column, fullest_column_step
 from wse.fabric.group_cost import first_steps
 from wse.fabric.step_cost import most_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -93,18 +93,18 @@ class PhaseBounds:
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:
         turns = phase.steps.turns(step)
         if phase.steps.kind[step] == Kind.COMPUTE:
-            one, at = evenly(self.program, phase, step)
+            one, at = fullest_column_step(self.program, phase, step)
             kernel = KERNELS[one.steps.code[at]]
             calls = [one.steps.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
             work = [(kernel.macs_of(call), kernel.bytes_read(call, self._bytes)) for call in calls]
             macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
-        transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen(phase, step))
+        transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:
             return self._off_wafer(transfer, turns)
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
-    def _chosen(self, phase: Phase, step: int) -> frozenset[int] | None:
+    def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """The wafers that hold experts that tokens choose evenly, of a step that goes by them."""
         if not phase.steps.routed[step]:
             return None
@@ -113,7 +113,7 @@ class PhaseBounds:
     def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
         """Bytes over links between wafers, which all work at once, or over the host's link."""
         wafer = self.wafer
-        if not transfer.crossings or not transfer.awaited:
+        if not transfer.crossings or not transfer.is_awaited:
             return NO_BOUND
         if any(HOST in pair for pair in transfer.crossings):
             seconds = transfer.crossing_bytes / wafer.host_bytes_per_s
@@ -130,7 +130,7 @@ class PhaseBounds:
         if isinstance(messages, Translation):
             if transfer.in_memory:
                 return 0
-            source, target = transfer.site.placed.rect, self.program.stages[messages.target_stage].rect
+            source, target = transfer.site.placed_stage.rect, self.program.stages[messages.target_stage].rect
             right = target.col + messages.target_col - source.col - messages.source_col
             return abs(target.row - source.row) + abs(right)
         return turns  # a row up

@@ -53,7 +53,7 @@ class Cycles(NamedTuple):
         """Return the cycles of ``count`` such stretches one after another."""
         return Cycles(*(value * count for value in self))
 
-    def then(self, other: Cycles) -> Cycles:
+    def followed_by(self, other: Cycles) -> Cycles:
         """Return the cycles of this stretch and then of ``other``."""
         return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
 

@@ -13,7 +13,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
 from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NOTHING, Moved
+from wse.fabric.links.traffic import NOTHING, StepTraffic
 from wse.fabric.model import CacheUse, Fabric, TokenClass
 from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
@@ -103,7 +103,7 @@ class PhaseTotals:
         self._add_links(cost.cost_class, cost.rectangles, runs)
         self._add_links(last.shifts, cost.shifts, runs)
 
-    def add_moved(self, moved: Moved) -> None:
+    def add_moved(self, moved: StepTraffic) -> None:
         """Count traffic that no cost has, that of cache shifts."""
         self.words += moved.words
         self.hops += moved.hops
@@ -151,7 +151,7 @@ class Clock:
             self.lengths[phase.user] += phase.tokens
         return costs
 
-    def decoded(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
+    def decode_token(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
         """Count one decoded token of each user, after so many others of that user where they are given.
 
         Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
@@ -163,11 +163,11 @@ class Clock:
         return key, cost
 
     def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Count so many decoded tokens of each user at once: the sums are those of ``decoded``, one after another."""
+        """Count so many decoded tokens of each user: the sums are those of ``decode_token``, one after another."""
         classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
         for token_class in classes:
             self._add(self.decode, len(self.fabric.program.phases) - 1, token_class.cost, token_class.tokens)
-            self.decode.add_moved(token_class.shifted)
+            self.decode.add_moved(token_class.shift_traffic)
         self.lengths = [length + tokens for length in self.lengths]
         return classes
 
@@ -176,7 +176,7 @@ class Clock:
         totals.add(program, program.phases[index], self._layers, cost, runs)
 
 
-class Timed(NamedTuple):
+class TimedRun(NamedTuple):
     """A clock, and what it counted: the cost of each chunk of the prompts, and of decoded tokens that cost alike.
 
     There are none of the latter where tokens were timed one by one for their routing.

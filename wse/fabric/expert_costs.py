@@ -14,7 +14,7 @@ import numpy as np
 
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.links.link_map import I64, WORDS
-from wse.fabric.links.traffic import NOTHING, Moved, Traffic
+from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
@@ -34,15 +34,15 @@ class _Kind(NamedTuple):
     """A class of steps of one stage, for one choice of experts: what each costs and moves, and between which wafers."""
 
     cost: LineTime
-    moved: Moved | None
+    traffic: StepTraffic | None
     crossings: tuple[WaferPair, ...] | None
     steps: list[int]
 
     def rectangles(self) -> I64:
         """The links that carry words of all these steps, as in PhaseCost."""
-        if self.moved is None:
+        if self.traffic is None:
             return NOTHING
-        rectangles = self.moved.rectangles.copy()
+        rectangles = self.traffic.rectangles.copy()
         rectangles[:, WORDS] *= len(self.steps)
         return rectangles
 
@@ -54,7 +54,7 @@ class RoutedCosts:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
 
-    def added(self, cost: PhaseCost, phase: Phase, classes: I64, slots: int, pairs: Pairs) -> PhaseCost:
+    def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: int, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
         steps = np.flatnonzero(phase.steps.routed)
         if not len(steps):
@@ -81,9 +81,9 @@ class RoutedCosts:
         for kind in kinds.values():
             by_cause[kind.steps] += kind.cost.cycles[1:]
             contention[kind.steps], streams[kind.steps] = kind.cost.contention_cycles, kind.cost.streams
-            if kind.moved is not None:
-                words[kind.steps], hops[kind.steps] = kind.moved.words, kind.moved.hops
-                payload[kind.steps] = kind.moved.bytes
+            if kind.traffic is not None:
+                words[kind.steps], hops[kind.steps] = kind.traffic.words, kind.traffic.hops
+                payload[kind.steps] = kind.traffic.bytes
         return replace(
             cost,
             start=cost.start + later[:-1].cumsum(),
@@ -103,17 +103,19 @@ class RoutedCosts:
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = self._traffic.transfer(phase, step, slots, chosen=chosen).crossings
-            moved = self._traffic.moved(phase, step, slots, chosen)
-            return _Kind(self._between(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, [])
+            moved = self._traffic.step_traffic(phase, step, slots, chosen)
+            return _Kind(
+                self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, []
+            )
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
         return _Kind(
             self._cost(phase, step, step_class, slots, most),
-            self._traffic.moved_by_pairs(phase, step, slots, columns) if moves else None,
+            self._traffic.traffic_by_pairs(phase, step, slots, columns) if moves else None,
             None,
             [],
         )
 
-    def _between(
+    def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: int, chosen: frozenset[int], crossings: int
     ) -> LineTime:
         """What a step between wafers costs, which follows from the number of its crossings."""
@@ -128,7 +130,9 @@ class RoutedCosts:
         if key not in self._known:
             one = phase.of_pairs(step, pairs)
             cycles = self._steps.cycles(one, 0, slots, 0).whole()
-            on_line = self._steps.at_once(one, [0], slots, 0) if self._steps.moves(one, 0) else LineTime(cycles=cycles)
+            on_line = (
+                self._steps.overlap_time(one, [0], slots, 0) if self._steps.moves(one, 0) else LineTime(cycles=cycles)
+            )
             self._known[key] = replace(on_line, cycles=cycles)
         return self._known[key]
 
@@ -141,7 +145,7 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
     return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
 
 
-def evenly(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
+def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
     """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
     if not phase.steps.routed[step]:
         return phase, step

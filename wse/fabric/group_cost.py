@@ -43,7 +43,7 @@ def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first:
         key = tuple(numbers[begin:end])
         if key not in known:
             known[key] = (
-                _nothing(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
+                _no_cost(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
             )
         costs_by_group.append(known[key])
     return GroupCost(*map(np.concatenate, zip(*costs_by_group, strict=True)))
@@ -56,18 +56,18 @@ def first_steps(phase: Phase) -> I64:
     return np.flatnonzero(np.append(True, alone[1:] | ~same))
 
 
-def _nothing(steps: int) -> GroupCost:
+def _no_cost(steps: int) -> GroupCost:
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
-    cost = _nothing(len(group))
+    cost = _no_cost(len(group))
     moving = [i for i, step in enumerate(group) if costs.moves(phase, step)]
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
         times = [costs.cycles(phase, step, slots, turn).whole() for step in group]
         longest = max(range(len(group)), key=lambda i: times[i])
         if moving:
-            overlap = costs.at_once(phase, [group[i] for i in moving], slots, turn)
+            overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
             if len(group) > 1 and overlap.cycles > times[longest]:
                 longest = max(moving, key=lambda i: times[i])
                 times[longest] = overlap.cycles

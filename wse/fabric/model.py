@@ -15,7 +15,7 @@ from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NOTHING, Moved, Traffic
+from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
 from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
@@ -33,13 +33,13 @@ CacheUse = tuple[int, tuple[int, ...]]
 class TokenClass(NamedTuple):
     """Decoded tokens of each user that use as many cache slots and so cost the same.
 
-    ``cost`` is that of one without the traffic of cache shifts, ``shifted`` that of all of their shifts.
+    ``cost`` is that of one without the traffic of cache shifts, ``shift_traffic`` that of all of their shifts.
     """
 
     tokens: int
     slots: int
     cost: PhaseCost
-    shifted: Moved
+    shift_traffic: StepTraffic
 
 
 class Fabric:
@@ -92,22 +92,22 @@ class Fabric:
         steps = by_counters(phase.steps)
         costs = []
         for slots, rows in passing_by_slots.items():
-            moved = Moved(0, 0, 0, NOTHING)
+            traffic = StepTraffic(0, 0, 0, NOTHING)
             if any(rows) and len(steps):
-                by_class, which, rectangles = self._shifted(phase, steps, slots, rows)
+                by_class, which, rectangles = self._shift_traffic(phase, steps, slots, rows)
                 words, hops = by_class[which].sum(axis=0).tolist()
-                moved = Moved(words, hops, 0, rectangles)
+                traffic = StepTraffic(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
-            costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shifted=moved))
+            costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
         return costs
 
-    def shifted(self, slots: int, passing: Sequence[int]) -> I64:
+    def cache_shift_traffic(self, slots: int, passing: Sequence[int]) -> I64:
         """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
         if any(passing) and len(steps):
-            moved, which, _ = self._shifted(phase, steps, slots, passing)
+            moved, which, _ = self._shift_traffic(phase, steps, slots, passing)
             moved_by_step[steps] = moved[which]
         return moved_by_step
 
@@ -128,7 +128,7 @@ class Fabric:
             self._unrouted[key] = self._evaluate(phase, slots)
         if not pairs and key in self._even:
             return self._with_shift(self._even[key], phase, slots, passing)
-        cost = self._routed.added(self._unrouted[key], phase, self.shape_classes(phase), slots, pairs)
+        cost = self._routed.with_routed_steps(self._unrouted[key], phase, self.shape_classes(phase), slots, pairs)
         if not pairs:
             self._even[key] = cost
         return self._with_shift(cost, phase, slots, passing)
@@ -138,15 +138,15 @@ class Fabric:
         steps = by_counters(phase.steps)
         if not any(passing) or len(steps) == 0:
             return cost
-        moved, which, rectangles = self._shifted(phase, steps, slots, passing)
+        moved, which, rectangles = self._shift_traffic(phase, steps, slots, passing)
         words, hops = cost.words.copy(), cost.hops.copy()
         words[steps], hops[steps] = moved[which].T
         return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
 
-    def _shifted(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
+    def _shift_traffic(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
         """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
         kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
-        moved = [self.traffic.shifted(phase, step, slots, passing) for step in kinds.tolist()]
+        moved = [self.traffic.shift_traffic(phase, step, slots, passing) for step in kinds.tolist()]
         return np.array([(m.words, m.hops) for m in moved], np.int64), which, _of_all(moved, counts)
 
     def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
@@ -155,7 +155,7 @@ class Fabric:
         cost = group_costs(self._steps, phase, slots, classes, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
         placed = classes if self.routes.whole else self.classes(phase)
-        words, hops, payload, rectangles = self._moved(phase, slots, placed)
+        words, hops, payload, rectangles = self._step_traffic(phase, slots, placed)
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
@@ -175,24 +175,24 @@ class Fabric:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
         return self._shape_classes(phase.steps)
 
-    def _moved(self, phase: Phase, slots: int, classes: I64) -> tuple[I64, I64, I64, I64]:
+    def _step_traffic(self, phase: Phase, slots: int, classes: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
         counted = np.flatnonzero(~phase.steps.routed)
         kinds, which = np.unique(classes[counted], return_inverse=True)
-        moved = [self.traffic.moved(phase, step, slots) for step in kinds.tolist()]
+        moved = [self.traffic.step_traffic(phase, step, slots) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
         totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64)[which].T
         words, hops, payload = totals
         counts = np.zeros((len(kinds), len(self._corners)), np.int64)
         np.add.at(counts, (which, phase.steps.stage[counted]), 1)
         placed = [
-            self._placed(of_class.rectangles, int(phase.steps.stage[step]), times)
+            self._place(of_class.rectangles, int(phase.steps.stage[step]), times)
             for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
             if len(of_class.rectangles)
         ]
         return words, hops, payload, np.concatenate([NOTHING, *placed])
 
-    def _placed(self, rectangles: I64, stage: int, counts: I64) -> I64:
+    def _place(self, rectangles: I64, stage: int, counts: I64) -> I64:
         """The rectangles of a step of one stage as in all stages that have such steps, as often as each has them."""
         stages = np.flatnonzero(counts)
         placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
@@ -209,7 +209,7 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
 
 
-def _of_all(moved: list[Moved], counts: I64) -> I64:
+def _of_all(moved: list[StepTraffic], counts: I64) -> I64:
     """The rectangles of steps, each of them as often as it occurs."""
     for of_class, times in zip(moved, counts, strict=True):
         of_class.rectangles[:, WORDS] *= times

@@ -55,11 +55,11 @@ class StepCosts:
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
-    def at_once(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
+    def overlap_time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
         """Whole cycles of moving steps that start at the same time, or of one."""
         time = self._times.time([self._slowest(phase, step, slots, turn) for step in steps])
         if phase.steps.overlap[steps[0]] < 0:
-            return replace(time, cycles=self._launched().then(time.cycles).whole())
+            return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
         way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
@@ -70,7 +70,7 @@ class StepCosts:
             launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
             return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn).tolist(), self._pe))
         transfer = self._traffic.transfer(phase, step, slots, turn, chosen)
-        if not transfer.awaited:
+        if not transfer.is_awaited:
             return NO_CYCLES
         messages = transfer.messages
         if isinstance(messages, LineMessages) and not transfer.leaves_wafer:
@@ -103,10 +103,10 @@ class StepCosts:
         if not pattern.travels:
             return self._task().plus(compute=add_cycles)
         if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.stored):
-            return self.at_once(phase, [step], slots, turn).cycles
+            return self.overlap_time(phase, [step], slots, turn).cycles
         line = self._traffic.routes.line(transfer.site.stage, messages.axis)
         rounds = self._rounds(pattern, transfer.words, add_cycles, line)
-        return self._launched().then(rounds.first if turn == 0 else rounds.period)
+        return self._launch().followed_by(rounds.first if turn == 0 else rounds.period)
 
     def _rounds_of(self, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
         """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
@@ -127,7 +127,7 @@ class StepCosts:
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
-        return self._launched().plus(relays=self._ramps, hops=hops)
+        return self._launch().plus(relays=self._ramps, hops=hops)
 
     def _stream(self, transfer: Transfer) -> Cycles:
         """Cycles of words from one region to another, to another wafer, or to and from the host.
@@ -139,9 +139,9 @@ class StepCosts:
         4. The host's link has a rate and round trips of its own.
         """
         if transfer.leaves_wafer and not transfer.crossings:
-            return self._launched()
+            return self._launch()
         stretches, wafer = self._traffic.stretches(transfer), self.wafer
-        cycles = self._launched()  # 1
+        cycles = self._launch()  # 1
         if stretches:
             distance = sum(map(self._traffic.routes.farthest, stretches)) * self._line.hop  # 2
             stream = self._busiest_words(transfer, stretches) / self._line.words_per_cycle
@@ -171,7 +171,7 @@ class StepCosts:
         line = self._traffic.routes.line(stage, ROWS)
         return max(words.values()) * (line.streams if line else 1)
 
-    def _launched(self) -> Cycles:
+    def _launch(self) -> Cycles:
         """Activating the task of a step that sends, and issuing its operation."""
         return self._task().plus(launch=self._issue)
 

@@ -70,7 +70,7 @@ class Kernel:
         """Indices of the operands that are addresses."""
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
-    def named(self, operands: Sequence[int]) -> dict[str, int]:
+    def by_name(self, operands: Sequence[int]) -> dict[str, int]:
         """The operands of a step that runs the kernel, by name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 

@@ -12,7 +12,7 @@ from wse.isa.operands import acc, act, f32, numbers
 from wse.isa.pe_costs import PeCosts
 
 
-def _placed(M: int, H: int, n: int) -> int:
+def _placed_elements(M: int, H: int, n: int) -> int:
     return M * H * n
 
 
@@ -29,7 +29,7 @@ LATENT: Final = (
     Kernel(
         name="place_heads",
         operands=(acc("x", "M Hl n"), f32("heads", "Hl"), acc("out", "M H n", output=True), *numbers("M H Hl n")),
-        work=_placed,
+        work=_placed_elements,
         cycles=_place_heads_cycles,
     ),
     Kernel(
@@ -42,7 +42,7 @@ LATENT: Final = (
             acc("out", "M H n", output=True),
             *numbers("M H Hl K n stride"),
         ),
-        work=_placed,
+        work=_placed_elements,
         cycles=_place_rotated_cycles,
     ),
     Kernel(

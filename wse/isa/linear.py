@@ -73,12 +73,12 @@ def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, 
     """Cycles of a product whose sums are multiplied with scales, which are float32 or become it."""
     scales = 0.0 if c.widen else c.vector(N, c.convert)
     scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
-    return _unpacked(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
+    return _unpacking_cycles(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
 
 
 def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
     """Cycles of a product whose codes are multiplied with scales before."""
-    return _unpacked(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
+    return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
@@ -88,10 +88,10 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
     """
     loops = math.ceil(K / rows) * c.loop
     products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
-    return _unpacked(c, _BY_CODING[coding], K, N + N % 2, rows) + loops + products
+    return _unpacking_cycles(c, _BY_CODING[coding], K, N + N % 2, rows) + loops + products
 
 
-def _unpacked(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
+def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
     """Cycles to unpack a tile, as many rows at once as there is scratch for."""
     codes, turns = K * N, math.ceil(K / rows)
     operations = u.operations + int(c.widen > 0)

@@ -13,7 +13,7 @@ def _queries(M: int, Hq: int, F: int) -> int:
     return M * Hq * F
 
 
-def _projected(M: int, Hq: int, Hk: int, F: int) -> int:
+def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
     return M * (Hq + 2 * Hk) * F
 
 
@@ -41,7 +41,7 @@ ROTARY: Final = (
     Kernel(
         name="rope",
         operands=(
-            acc("x", _projected),
+            acc("x", _projection_elements),
             f32("frequency", _pairs),
             act("q", "M Hq F", output=True),
             act("k", "M Hk F", output=True),
@@ -62,7 +62,7 @@ ROTARY: Final = (
     Kernel(
         name="split_heads",
         operands=(
-            acc("x", _projected),
+            acc("x", _projection_elements),
             act("q", "M Hq F", output=True),
             act("k", "M Hk F", output=True),
             act("v", "M Hk F", output=True),

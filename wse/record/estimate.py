@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.fabric.clock import Clock, Timed
+from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.links.link_map import I64
 from wse.fabric.model import CacheUse, TokenClass
@@ -32,7 +32,9 @@ NO_TOKEN = -1
 """Id of a token that nobody knows."""
 
 
-def write_estimate(path: Path, prepared: Placeable, program: Program, counted: Timed, report: dict[str, Any]) -> None:
+def write_estimate(
+    path: Path, prepared: Placeable, program: Program, counted: TimedRun, report: dict[str, Any]
+) -> None:
     """Write the trace of what was counted; ``report`` is kept in it, with inputs that are the options in the header.
 
     Raises:
@@ -81,7 +83,7 @@ class _Passes:
         waited = self._now - self._ended  # for the prompts of later users
         for each in token_classes:
             uses = [self._use() for _ in range(each.tokens)]
-            shifts = self._fabric.shifted(each.slots, [rows for _, passing in uses for rows in passing])
+            shifts = self._fabric.cache_shift_traffic(each.slots, [rows for _, passing in uses for rows in passing])
             mean, over = np.divmod(shifts, each.tokens)
             cost = replace(each.cost, words=each.cost.words + mean[:, 0], hops=each.cost.hops + mean[:, 1])
             with self._recorder.writer.transaction():

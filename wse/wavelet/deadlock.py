@@ -23,11 +23,13 @@ def check_finished(machine: Machine, table: Tables) -> None:
     waits = _Waits(table)
     cycle = waits.cycle([*(-1 - thread for thread in stuck), *full])
     if cycle:
-        how = f"{_named(machine, table, cycle)} wait for each other in a cycle"
+        how = f"{_describe(machine, table, cycle)} wait for each other in a cycle"
     elif stuck:
-        how = f"{_named(machine, table, [-1 - stuck[0], *waits.of(-1 - stuck[0])])}: waits for words that nobody sends"
+        how = (
+            f"{_describe(machine, table, [-1 - stuck[0], *waits.of(-1 - stuck[0])])}: waits for words that nobody sends"
+        )
     else:
-        how = f"{_named(machine, table, full)}: words arrived that no operation receives"
+        how = f"{_describe(machine, table, full)}: words arrived that no operation receives"
     msg = (
         f"wavelet reference: deadlock: {how} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
         "give the transfers other colours or another order"
@@ -105,7 +107,7 @@ class _Waits:
         return []
 
 
-def _named(machine: Machine, table: Tables, nodes: list[int]) -> str:
+def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
     """PEs and colours of some nodes, each once, the first few."""
     names: dict[str, None] = {}
     for node in nodes:

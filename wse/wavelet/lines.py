@@ -79,7 +79,7 @@ class Lines:
         """No PE has anything to add yet."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
-    def copied(self, memory: F32) -> F32:
+    def memory_after_copies(self, memory: F32) -> F32:
         """``memory`` ``[rows, cols, words]`` as the run begins: local copies, which no wavelet makes, are done."""
         after = memory.copy()
         flat, before = after.reshape(-1, memory.shape[2]), memory.reshape(-1, memory.shape[2])
@@ -221,7 +221,7 @@ class Lines:
                 arrival=step.receive.arrival if step.receive else Arrival.REPLACE,
                 address=address,
                 words=words,
-                mark=step.send is not None and plan.marked(step.send),
+                mark=step.send is not None and plan.carries_control_bit(step.send),
                 gap_cycles=self.gap_cycles + (self.add_cycles if self.adding[pes].any() else 0),
                 delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )

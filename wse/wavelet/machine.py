@@ -83,7 +83,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RouteBlock:
     """A switch position of one colour on some PEs ``[n]``, which follows those that they have."""
 
     pes: I32
@@ -92,7 +92,7 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
-class Operated:
+class OperationBlock:
     """An operation on a thread of some PEs ``[n]``, and the operation ``[n]`` of each that must have ended, or -1."""
 
     pes: I32
@@ -116,8 +116,8 @@ class Machine:
     cols: int
     memory_words: int
     start: I32 | None = None
-    routed: list[Routed] = field(default_factory=list)
-    operated: list[Operated] = field(default_factory=list)
+    route_blocks: list[RouteBlock] = field(default_factory=list)
+    operation_blocks: list[OperationBlock] = field(default_factory=list)
     operations: int = 0
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class Machine:
             where = self.where(int(numbers[0]))
             msg = f"wavelet reference: colour {colour} on {where}; {self.wafer.name} has 0 to {usable - 1}"
             raise BadInput(msg)
-        self.routed.append(Routed(numbers, colour, position))
+        self.route_blocks.append(RouteBlock(numbers, colour, position))
 
     def operate(self, pes: int | I32, thread: int, operation: Operation, after: int | I32 = -1) -> I32:
         """Append an operation to a thread of one PE or of several.
@@ -192,6 +192,6 @@ class Machine:
             )
             raise BadInput(msg)
         waits = np.broadcast_to(np.asarray(after, np.int32), numbers.shape)
-        self.operated.append(Operated(numbers, thread, operation, waits))
+        self.operation_blocks.append(OperationBlock(numbers, thread, operation, waits))
         self.operations += len(numbers)
         return np.arange(self.operations - len(numbers), self.operations, dtype=np.int32)

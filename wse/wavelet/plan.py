@@ -72,7 +72,7 @@ class Plan:
     turns: dict[tuple[int, int], list[Turn]] = field(default_factory=dict)
     colours: int = 0
 
-    def marked(self, flow: Flow) -> bool:
+    def carries_control_bit(self, flow: Flow) -> bool:
         """Whether a switch on its way counts the stream's control bit."""
         return any(self._counts(pe, flow.colour) for pe in flow.way)
 

@@ -15,7 +15,7 @@ from wse.wavelet.deadlock import check_finished
 from wse.wavelet.flatten import Tables, tables
 from wse.wavelet.machine import F32, I32, STEP, Machine, Port
 from wse_kernels import wavelet as k
-from wse_kernels.library import compiled
+from wse_kernels.library import compiled_kernel
 
 I64 = npt.NDArray[np.int64]
 
@@ -88,7 +88,7 @@ def run(
 def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
     """Run the kernel on ``table``, which it changes; gives the visits and the events."""
     burst = burst_words(machine.wafer.stream_words_per_cycle)
-    function = compiled("run_wavelets").serial
+    function = compiled_kernel("run_wavelets").serial
     workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
     events = np.zeros((log, 3), np.int32) if log else NO_EVENTS
 

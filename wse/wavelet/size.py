@@ -31,7 +31,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
             transfer = transfer_of(program, phase, step, 0)
             if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
                 continue
-            box = around(transfer.site.placed.rect, program.stages[transfer.messages.target_stage].rect)
+            box = bounding_rect(transfer.site.placed_stage.rect, program.stages[transfer.messages.target_stage].rect)
             Machine(wafer, box.rows, box.cols, 1)
 
 
@@ -56,7 +56,7 @@ def check_fixed(phase: Phase) -> None:
         raise BadInput(message)
 
 
-def around(one: Rect, other: Rect) -> Rect:
+def bounding_rect(one: Rect, other: Rect) -> Rect:
     """The smallest rectangle that holds both."""
     row, col = min(one.row, other.row), min(one.col, other.col)
     bottom, right = max(one.row + one.rows, other.row + other.rows), max(one.col + one.cols, other.col + other.cols)

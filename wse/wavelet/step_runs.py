@@ -30,7 +30,7 @@ from wse_mappings.patterns.translation import translation
 I64 = npt.NDArray[np.int64]
 
 
-class Ran(NamedTuple):
+class StepRun(NamedTuple):
     """The cycle in which each PE ended, int32 ``[rows, cols]``, 0 where idle; words on links and moves as in Result."""
 
     ends: I32
@@ -58,9 +58,9 @@ class StepRuns:
     pe: PeCosts
     workers: int = 1
     log: bool = False
-    known: dict[tuple[object, ...], Ran] = field(default_factory=dict)
+    known: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
-    def lines(self, transfers: Sequence[Transfer], start: I32) -> Ran:
+    def lines(self, transfers: Sequence[Transfer], start: I32) -> StepRun:
         """Patterns on lines of one region that run at the same time, each with colours and threads of its own."""
         patterns: list[tuple[LineMessages, int, int]] = []
         for transfer in transfers:
@@ -89,7 +89,7 @@ class StepRuns:
             self.known[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
         return self.known[key]
 
-    def cache_shift(self, passing: int, words: int, start: I32) -> Ran:
+    def cache_shift(self, passing: int, words: int, start: I32) -> StepRun:
         """The last ``passing`` rows of a region pass ``words`` words up."""
         key = ("cache shift", passing, words, start.shape, start.tobytes())
         if key not in self.known:
@@ -100,7 +100,7 @@ class StepRuns:
             self.known[key] = self._run(machine)
         return self.known[key]
 
-    def translate(self, source: Rect, target: Rect, words: int, start: I32) -> Ran:
+    def translate(self, source: Rect, target: Rect, words: int, start: I32) -> StepRun:
         """Every PE of ``source`` sends ``words`` words to its place in ``target``."""
         key = ("translation", source, target, words, start.shape, start.tobytes())
         if key not in self.known:
@@ -110,7 +110,7 @@ class StepRuns:
             self.known[key] = self._run(machine)
         return self.known[key]
 
-    def to_edge(self, words: int, start: I32) -> Ran:
+    def to_edge(self, words: int, start: I32) -> StepRun:
         """Every PE sends ``words`` words to the last of its row, which stands for the edge."""
         key = ("edge", words, start.shape, start.tobytes())
         if key not in self.known:
@@ -130,6 +130,6 @@ class StepRuns:
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
-    def _run(self, machine: Machine) -> Ran:
+    def _run(self, machine: Machine) -> StepRun:
         result = run(machine, workers=self.workers, log=self.log)
-        return Ran(result.pe_cycles, result.link_words, result.moves)
+        return StepRun(result.pe_cycles, result.link_words, result.moves)

@@ -30,8 +30,8 @@ from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.wavelet.machine import I32, Port
-from wse.wavelet.size import around
-from wse.wavelet.step_runs import Ran, StepRuns
+from wse.wavelet.size import bounding_rect
+from wse.wavelet.step_runs import StepRun, StepRuns
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 
@@ -135,7 +135,7 @@ class Walk:
         """Patterns on lines that run at the same time, of which ``step`` is the first."""
         overlap = self.phase.steps.overlap[step] >= 0
         start, base = _relative(begin - self.way if overlap else begin + self.issue)
-        self._ended(step, transfers[0].site.stage, base, self.runs.lines(transfers, start))
+        self._note_end(step, transfers[0].site.stage, base, self.runs.lines(transfers, start))
 
     def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
         """A shift of rows, words from region to region, or the part of a crossing that is on a mesh."""
@@ -146,7 +146,7 @@ class Walk:
                 passing = self.passing[turn]
                 if passing:
                     start, base = _relative(issued)
-                    self._ended(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
+                    self._note_end(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
             case Translation() as messages if transfer.leaves_wafer:
                 self._cross(step, transfer, messages, issued)
             case Translation() as messages:
@@ -159,7 +159,7 @@ class Walk:
         """Wavelets on the smallest rectangle that holds both regions."""
         stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect
-        top, left, rows, cols = around(source, target)
+        top, left, rows, cols = bounding_rect(source, target)
         base = int(min(begin.min(), self.free[receiver].min()))
         start = np.zeros((rows, cols), np.int32)
         areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
@@ -192,7 +192,7 @@ class Walk:
             (receiver, slice(cut, None), self.wafer.hop_cycles, col >= cut),
         ):
             moves = ran.moves[on_wafer] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
-            self._ended(step, stage, base - hops, Ran(ran.ends[:, cols], links[:, :, cols], moves))
+            self._note_end(step, stage, base - hops, StepRun(ran.ends[:, cols], links[:, :, cols], moves))
 
     def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> None:
         """Columns of one row to the east edge of their region, on their way to the host."""
@@ -205,9 +205,11 @@ class Walk:
         ends = np.zeros((rect.rows, rect.cols), np.int32)
         ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
         inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
-        self._ended(step, stage, base, Ran(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0, 0], np.int32)))
+        self._note_end(
+            step, stage, base, StepRun(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0, 0], np.int32))
+        )
 
-    def _ended(self, step: int, stage: int, base: int, ran: Ran) -> None:
+    def _note_end(self, step: int, stage: int, base: int, ran: StepRun) -> None:
         """A run on a region, whose cycle 0 was ``base``."""
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
         self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
@@ -228,7 +230,7 @@ class Walk:
 def _works(transfer: Transfer) -> bool:
     """Whether a transfer does anything: a line of one PE does not, and the host takes a token while others are made."""
     messages = transfer.messages
-    return transfer.awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
+    return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadInput
-from wse.wavelet.machine import I32, Machine, Operated, Port
+from wse.wavelet.machine import I32, Machine, OperationBlock, Port
 from wse_mappings.schedule import Arrival
 
 I64 = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Wiring:
 
     def _positions(self) -> None:
         """Switch positions sorted by PE and colour, those of one (PE, colour) in their order."""
-        blocks = self.machine.routed
+        blocks = self.machine.route_blocks
         pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
         key = pe.astype(np.int64) * self.machine.wafer.colours + colour
         order = np.argsort(key, kind="stable")
@@ -156,7 +156,7 @@ class Wiring:
 
     def _operations(self) -> None:
         """Operations in the Machine's order, and the threads that they belong to."""
-        blocks: list[Operated] = self.machine.operated
+        blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
         self.op_after = np.concatenate([np.zeros(0, np.int32), *(block.after for block in blocks)])
@@ -215,7 +215,7 @@ class Wiring:
         first = self.position_queue[np.searchsorted(self.place, self.place)]
         position, target = np.nonzero(self.targets)
         rival = self.users[np.searchsorted(self.users[:, 0], self.users[:, 0]), 1]
-        released = self.released()
+        released = self.released_positions()
         releasing = np.flatnonzero(released >= 0)
         thread = queues + self.op_thread
         sending = np.flatnonzero(self.send >= 0)
@@ -234,7 +234,7 @@ class Wiring:
         ]
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
-    def released(self) -> I64:
+    def released_positions(self) -> I64:
         """The position that each position releases as it ends, or -1."""
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index

@@ -17,7 +17,7 @@ PICO = 1e-12
 def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
     """Rotate the pairs (p, p + R / 2) of every head of q and k by position * frequency[p]; pass the rest through."""
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
-    turned = _turned(pe, ctl, heads, frequency, R, multiplier_pico)
+    turned = _rotate_pairs(pe, ctl, heads, frequency, R, multiplier_pico)
     pe.write("act", q, turned[:, :Hq])
     pe.write("act", k, turned[:, Hq : Hq + Hk])
     pe.write("act", v, heads[:, Hq + Hk :])
@@ -25,11 +25,11 @@ def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
 
 def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico):
     """Rotate the pairs (p, p + R / 2) of every head in place."""
-    turned = _turned(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico)
+    turned = _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico)
     pe.write("act", x, turned)
 
 
-def _turned(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64) -> F32:
+def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64) -> F32:
     half, multiplier = R // 2, np.float32(multiplier_pico * PICO)
     position = (ctl[pe.row, 0] + np.arange(len(heads))).astype(np.float32)
     angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
@@ -67,7 +67,7 @@ def attention_scores(pe, ctl, q, k, out, M, Hk, share, F, T, capacity, add):
     keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
     total = pe.read("acc", out, M, Hk, share, T) if add else np.zeros((M, Hk, share, T), np.float32)
     for f in range(F):
-        total = pe.rounded("acc", total + Q[..., f] * keys[:, None, :, f])
+        total = pe.round_to("acc", total + Q[..., f] * keys[:, None, :, f])
     pe.write("acc", out, total)
 
 
@@ -108,7 +108,7 @@ def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
     visible = visible[:, None, :]
     exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
-    weights = pe.rounded("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+    weights = pe.round_to("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
     total = np.zeros((M, H), np.float32)
     for t in range(T):
         total += weights[..., t]
@@ -122,7 +122,7 @@ def attention_values(pe, ctl, p, v, out, M, Hk, share, F, T, capacity):
     values = pe.read("act", v, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)]
     total = np.zeros((M, Hk, share, F), np.float32)
     for t in range(T):
-        total = pe.rounded("acc", total + weights[..., t, None] * values[t, :, None, :])
+        total = pe.round_to("acc", total + weights[..., t, None] * values[t, :, None, :])
     pe.write("acc", out, total)
 
 
@@ -145,11 +145,11 @@ def attention_online(pe, ctl, scores, v, maxima, sums, out, M, Hk, share, F, T, 
             top = np.where(scaled[m, ..., t] > top, scaled[m, ..., t], top)
         shrink = np.exp(old_top[m] - top)
         total[m] *= shrink
-        mixed[m] = pe.rounded("acc", mixed[m] * shrink[..., None])
+        mixed[m] = pe.round_to("acc", mixed[m] * shrink[..., None])
         for t in np.flatnonzero(visible[m]):
             weight = np.exp(scaled[m, ..., t] - top)
             total[m] += weight
-            mixed[m] = pe.rounded("acc", mixed[m] + weight[..., None] * values[t])
+            mixed[m] = pe.round_to("acc", mixed[m] + weight[..., None] * values[t])
         old_top[m] = top
     pe.write("f32", maxima, old_top)
     pe.write("f32", sums, total)

@@ -15,7 +15,7 @@ GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 
 def residual_add(pe, x, addend, n):
     """act[n] += acc[n], the addend rounded to the activation type first."""
-    pe.write("act", x, pe.read("act", x, n) + pe.rounded("act", pe.read("acc", addend, n)))
+    pe.write("act", x, pe.read("act", x, n) + pe.round_to("act", pe.read("acc", addend, n)))
 
 
 def add(pe, x, addend, n):
@@ -62,14 +62,14 @@ def soft_cap(pe, x, n, scale_pico, cap_pico):
 
 def activate(pe, x, out, M, n, function, gated):
     """act[M, n] = f(gate[M, n]), times up[M, n] where gated, both rounded to the activation type first."""
-    rounded = pe.rounded("act", pe.read("acc", x, M, 1 + gated, n))
-    hidden, up = _activated(rounded[:, 0], function), rounded[:, -1]
+    rounded = pe.round_to("act", pe.read("acc", x, M, 1 + gated, n))
+    hidden, up = _activation(rounded[:, 0], function), rounded[:, -1]
     if function == CLAMPED_SILU:
         up = np.clip(up, np.float32(-7.0), np.float32(7.0)) + np.float32(1.0)
     pe.write("act", out, hidden * up if gated else hidden)
 
 
-def _activated(x: F32, function: np.int64) -> F32:
+def _activation(x: F32, function: np.int64) -> F32:
     if function == GELU_TANH:
         inner = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
         return np.float32(0.5) * x * (1.0 + np.tanh(inner)).astype(np.float32)
@@ -95,7 +95,7 @@ def rms_scale(pe, x, sums, gain, out, M, K, size, eps_atto, offset):
     """act[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
     scaled = pe.read("act", x, M, K) * factor[:, None]
-    scaled = scaled if offset else pe.rounded("act", scaled)
+    scaled = scaled if offset else pe.round_to("act", scaled)
     pe.write("f32", sums, factor)
     pe.write("act", out, (pe.read("wgt", gain, K) + np.float32(offset)) * scaled)
 

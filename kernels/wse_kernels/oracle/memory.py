@@ -83,7 +83,7 @@ class Pe:
         start = address * ELEMENT_BYTES[self.types[view]]
         self.memory[start : start + len(stored)] = stored
 
-    def rounded(self, view: str, values: F32) -> F32:
+    def round_to(self, view: str, values: F32) -> F32:
         """``values`` as they read back after being stored."""
         return widen(narrow(values, self.types[view]), self.types[view]).reshape(values.shape)
 

@@ -32,7 +32,7 @@ def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
     for k in range(K):
         for n in range(N):
             product = X[:, k] * pe.read(right, w + k * k_stride + n * n_stride, 1)
-            total[:, n] = pe.rounded("acc", total[:, n] + product)
+            total[:, n] = pe.round_to("acc", total[:, n] + product)
     for row, sums in zip(rows, total, strict=True):
         pe.write("acc", row, sums)
 
@@ -50,7 +50,7 @@ def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
 
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
     """acc[M, N] = act[M, K] @ (int4[K, N] * scale[group[K], N])."""
-    weights = _unpacked(pe, w, groups, scale, K, N, N, INT4, G)
+    weights = _unpack(pe, w, groups, scale, K, N, N, INT4, G)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
     _leave(pe, codes, weights, rows)
@@ -67,17 +67,17 @@ def _one_scale(pe: Pe, values: F32, x: int, scale: int, codes: int, out: int, M:
 
 def expert_in(pe, x, w, pairs, out, P, M, K, N, held, k_stride, out_stride, weighed, columns):
     """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where asked for."""
-    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
         total = _sums(pe, x + token * K, _rows(pe, w + expert * N, k_stride, K, N), np.zeros(N, np.float32))
         if weighed:
-            total = pe.rounded("acc", total * weight)
+            total = pe.round_to("acc", total * weight)
         pe.write("acc", out + i * out_stride, total)
 
 
 def expert_out(pe, x, w, pairs, out, P, M, K, N, held, weighed, columns):
     """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where asked for."""
     pe.write("acc", out, np.zeros(M * N, np.float32))
-    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
         if weighed:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
         weights = _rows(pe, w + expert * N, held * N, K, N)
@@ -86,7 +86,7 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, held, weighed, columns):
 
 def expert_bias(pe, x, bias, pairs, P, M, N, held, stride, by_token, weighed):
     """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight."""
-    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
         row = x + (token if by_token else i) * stride
         added = pe.read("wgt", bias + expert * N, N) * (weight if weighed else np.float32(1.0))
         pe.write("acc", row, pe.read("acc", row, N) + added)
@@ -115,12 +115,12 @@ def expert_in_quantised(
     rows,
 ):
     """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where asked for."""
-    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
-        weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
+        weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
         _leave(pe, codes, weights, rows)
         if weighed:
-            total = pe.rounded("acc", total * weight)
+            total = pe.round_to("acc", total * weight)
         pe.write("acc", out + i * out_stride, total)
 
 
@@ -129,15 +129,15 @@ def expert_out_quantised(
 ):
     """acc[token, N] = the sum over its pairs of x[pair, K] @ (code x scale)[expert][K, N]; x is weighed in place."""
     pe.write("acc", out, np.zeros(M * N, np.float32))
-    for i, (token, expert, weight) in enumerate(_listed(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
         if weighed:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
-        weights = _unpacked(pe, w + expert * N, groups, scale + expert * N, K, N, held * N, coding, G)
+        weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, held * N, coding, G)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
         _leave(pe, codes, weights, rows)
 
 
-def _listed(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, int, np.float32]]:
+def _pair_list(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, int, np.float32]]:
     """(token, expert, weight) of the pairs in the list, each index at most the last that there is."""
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)
@@ -149,7 +149,7 @@ def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
     return np.stack([pe.read("wgt", w + k * k_stride, N) for k in range(K)])
 
 
-def _unpacked(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
+def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
     """The weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
     halves = 2 if coding == INT4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
@@ -163,13 +163,13 @@ def _unpacked(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride:
         of_row = pe.bytes(groups, K).astype(np.int64)
         nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF).astype(np.float32)
         values = np.where(nibbles > 7, nibbles - 16, nibbles)
-    return pe.rounded("act", values * scales[of_row])
+    return pe.round_to("act", values * scales[of_row])
 
 
 def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
     """total[N] += act[K] @ weights[K, N], k by k."""
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
-        total = pe.rounded("acc", total + value * row)
+        total = pe.round_to("acc", total + value * row)
     return total
 
 

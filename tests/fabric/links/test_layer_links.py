@@ -61,7 +61,7 @@ def runs_of(program: Program) -> dict[tuple[int, int, tuple[int, ...]], int]:
     return runs
 
 
-def laid(program: Program, found: list[LayerLinks], layer: int | None = None) -> I64:
+def pattern_rectangles(program: Program, found: list[LayerLinks], layer: int | None = None) -> I64:
     """Words on all links, of one layer where that is given."""
     total = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
     for part in found:
@@ -84,11 +84,11 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
                 if of_kind(phase.steps, CacheShift)[step]:
-                    moved = [traffic.shifted(phase, step, slots, passing)] if any(passing) else []
+                    moved = [traffic.shift_traffic(phase, step, slots, passing)] if any(passing) else []
                 else:
-                    moved = [traffic.moved(phase, step, slots)]
+                    moved = [traffic.step_traffic(phase, step, slots)]
                 expected += times * sum(fabric.routes.words(each.rectangles) for each in moved)
-        assert np.array_equal(laid(program, found, layer), expected), layer
+        assert np.array_equal(pattern_rectangles(program, found, layer), expected), layer
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -97,7 +97,7 @@ def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
     found = list(layer_links(fabric, runs_of(program), {}))
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     costs += [fabric.decode_cost(length) for length in range(9, 49)]
-    assert np.array_equal(laid(program, found), 2 * sum(cost.links for cost in costs))
+    assert np.array_equal(pattern_rectangles(program, found), 2 * sum(cost.links for cost in costs))
     assert bool(found) == (name != "one PE")
     told = [(layer, part.wafer) for part in found for layer in part.layers]
     assert len(set(told)) == len(told)

@@ -69,7 +69,7 @@ def test_rectangles_of_a_pattern_load_what_walking_gives(
 ) -> None:
     pattern, turns, rect, axis, some = case
     unit = loads.line_rectangles(loads.line_loads(pattern, turns))
-    got = link_map(loads.laid(unit, rect, axis, words, some), 4, 20, 20)
+    got = link_map(loads.pattern_rectangles(unit, rect, axis, words, some), 4, 20, 20)
     up, down = words * walked(pattern, turns)
     expected = np.zeros_like(got)
     area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))

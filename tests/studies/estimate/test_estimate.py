@@ -141,7 +141,7 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
             clock.prefill_chunk(index)
     clocks[0].decode_all(90)
     for _ in range(90):
-        clocks[1].decoded()
+        clocks[1].decode_token()
     together, alone = (clock.decode for clock in clocks)
     assert clocks[0].lengths == clocks[1].lengths
     for name in ("runs", "cycles", "layer_cycles", "words", "hops", "crossed"):

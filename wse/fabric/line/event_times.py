@@ -27,7 +27,7 @@ class EventTime(NamedTuple):
             contention=self.contention,
         )
 
-    def delayed(self, cycles: float) -> EventTime:
+    def delay(self, cycles: float) -> EventTime:
         """The time so much later, because of words of others."""
         return self._replace(total=self.total + cycles, hops=self.hops + cycles, contention=self.contention + cycles)
 
@@ -54,7 +54,7 @@ class Stream(NamedTuple):
     last: EventTime
     way: tuple[PassedPiece, ...]
 
-    def later(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
+    def farther(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
         """Farther by so many cycles, and of software as many for the first word alone, with room for so many words."""
         spent = {"hops": hops, "relays": relays + software}
         return Stream(self.first.after(**spent), self.last.after(**spent), self.farther_back(hops + relays, room))

@@ -42,7 +42,7 @@ class LineCosts:
         )
 
     @property
-    def fused(self) -> int:
+    def relay_latency(self) -> int:
         """Cycles from a word's arrival at a router to its leaving, through a PE that receives and sends on."""
         return 2 * self.ramp + 1
 

@@ -103,7 +103,7 @@ class _LineState:
     ) -> None:
         self.plan, self.words, self.costs, self.others = plan, words, costs, others
         self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.fused, hop_room=costs.hop_room, relay_room=costs.relay_room)
+        self.pace = Pace(hop=costs.hop, relay=costs.relay_latency, hop_room=costs.hop_room, relay_room=costs.relay_room)
         self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
         self.windows: list[Window | None] = [None] * len(plan.pieces)
@@ -120,13 +120,13 @@ class _LineState:
             stream = self._through((segment.relays,), stream)  # 5
             hops, count = pieces[segment.relays].hops, pieces[segment.relays].relays
             room = hops * costs.hop_room + count * costs.relay_room
-            times = {"hops": hops * costs.hop, "relays": count * costs.fused, "software": count * costs.relay}
-            stream = self._by(segment.relays, stream).later(room, **times)
+            times = {"hops": hops * costs.hop, "relays": count * costs.relay_latency, "software": count * costs.relay}
+            stream = self._by(segment.relays, stream).farther(room, **times)
         if segment.target < 0:
             stream = self._through(segment.pieces, stream)
         for number in segment.pieces:
             count = pieces[number].hops
-            arrived = self._by(number, stream).later(count * costs.hop_room, hops=count * costs.hop)
+            arrived = self._by(number, stream).farther(count * costs.hop_room, hops=count * costs.hop)
             if segment.target >= 0:
                 self.waiting.setdefault(segment.target, []).append(arrived)
             else:  # 4
@@ -147,14 +147,14 @@ class _LineState:
         for piece, later in self.later.items():
             before = self.shares.get(piece, {})
             both = {resource: before.get(resource, []) + later.get(resource, []) for resource in {**before, **later}}
-            stored[piece] = stored[piece].delayed(delay_cycles(both)[0] - delay_cycles(before)[0])
+            stored[piece] = stored[piece].delay(delay_cycles(both)[0] - delay_cycles(before)[0])
         return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> Stream:
         """A PE's next send, at its router; what it received before comes first."""
         received = self.waiting.pop(pe, [])
         begin, last = self._operate(pe, received, sends=True)
-        fused, room = self.costs.fused, self.costs.relay_room
+        fused, room = self.costs.relay_latency, self.costs.relay_room
         way = (
             tuple(PassedPiece(piece, ago + fused, had + room) for piece, ago, had in received[-1].way)
             if received
@@ -175,13 +175,13 @@ class _LineState:
             before = begin.total - costs.ramp - ago
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
-                begin, before = begin.delayed(behind), before + behind
+                begin, before = begin.delay(behind), before + behind
             stall = begin.total - ready.total
             self._push_back(stream, begin.total, begin.total + self.tail, stall)  # 6
             delay = self._delay(stream.way, piece, Window(before, before + self.tail, self.words))  # 5
-            taken = self._taken(stream, received[i + 1 :], begin)  # 3
+            taken = self._words_taken(stream, received[i + 1 :], begin)  # 3
             last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
-            last = max(last, begin.after(hops=self.tail).delayed(delay + taken))
+            last = max(last, begin.after(hops=self.tail).delay(delay + taken))
             self._push_back(stream, begin.total, last.total, stall)
             self.free[pe] = last.after(relays=1)
         if not received:
@@ -201,7 +201,7 @@ class _LineState:
             window = Window(first, last - ramp - ago, self.words, gone, room + self.costs.waiting_words)
             self.windows[piece] = window
 
-    def _taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
+    def _words_taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
@@ -228,10 +228,10 @@ class _LineState:
         alone = Window(stream.first.total, stream.last.total, self.words)
         behind = max(self._behind(piece, alone) for piece in pieces)
         if behind > 0:
-            stream = stream._replace(first=stream.first.delayed(behind), last=stream.last.delayed(behind))
+            stream = stream._replace(first=stream.first.delay(behind), last=stream.last.delay(behind))
             alone = Window(stream.first.total, stream.last.total, self.words)
         cycles = max(self._delay(stream.way, piece, alone) for piece in pieces)
-        last = max(stream.last, stream.first.after(hops=self.tail).delayed(cycles))
+        last = max(stream.last, stream.first.after(hops=self.tail).delay(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
         return stream._replace(last=last)

@@ -33,7 +33,7 @@ class LinePattern(NamedTuple):
     line: LongestLine | None = None
 
     @property
-    def carried(self) -> int:
+    def carried_words(self) -> int:
         """Words that a link carries for each message: those of all lines that share it."""
         return self.words * (self.line.streams if self.line else 1)
 
@@ -74,8 +74,8 @@ class PatternTimes:
     def _time(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
-        alone = [LineTime(part_time(t.schedule, t.variant, t.carried, self.costs, t.places)) for t in in_parts]
-        plans = [(self._plan(transfer), transfer.carried) for transfer in whole]
+        alone = [LineTime(part_time(t.schedule, t.variant, t.carried_words, self.costs, t.places)) for t in in_parts]
+        plans = [(self._plan(transfer), transfer.carried_words) for transfer in whole]
         conflicts = {(i, j): self._conflicts_of(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
         return max([lines_time(plans, self.costs, conflicts), *alone], key=lambda time: time.cycles)
 

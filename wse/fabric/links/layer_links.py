@@ -127,7 +127,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     return _Moves(
         regions=[np.array(corner, np.int64) for corner in corners],
         rectangles=[
-            _chosen(fabric, phase, step, pairs, reached)
+            _routed_rectangles(fabric, phase, step, pairs, reached)
             if phase.steps.routed[step]
             else _over_runs(fabric.traffic, phase, step, by_slots if phase.steps.per_slot[step].any() else in_all)
             for step in distinct.tolist()
@@ -136,21 +136,21 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     )
 
 
-def _chosen(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
+def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
     """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
-        return _real(_reaching(fabric, phase, step, reached))
+        return _real(_crossing_rectangles(fabric, phase, step, reached))
     columns = by_column(fabric.program, phase, step, pairs)
-    return _real(fabric.traffic.moved_by_pairs(phase, step, 0, columns).rectangles)
+    return _real(fabric.traffic.traffic_by_pairs(phase, step, 0, columns).rectangles)
 
 
-def _reaching(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
+def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
     """The rectangles of a step between wafers over all runs that chose experts there."""
     none = np.zeros(fabric.program.wafers, np.int64)
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
     parts = [
-        _times(fabric.traffic.moved(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        _times(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
         for wafer in wafers
     ]
     return np.concatenate(parts)
@@ -170,9 +170,13 @@ def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
     if TRANSFERS[phase.steps.code[step]].by_counters:
-        parts = [traffic.shifted(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows]
+        parts = [
+            traffic.shift_traffic(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows
+        ]
     else:
-        parts = [_times(traffic.moved(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()]
+        parts = [
+            _times(traffic.step_traffic(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()
+        ]
     return _real(np.concatenate([NOTHING, *parts]))
 
 

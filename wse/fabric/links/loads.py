@@ -25,20 +25,20 @@ def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
     carried = pattern.carried(words)
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines alike
-        alone = turns * _expanded(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        alone = turns * _expand(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
         return np.broadcast_to(alone, (2, lines, pattern.length))
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
     if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
-        return _expanded(pattern, carried, rounds.reshape(-1), line.reshape(-1), lines)
-    alone = _expanded(pattern, carried, np.arange(variants), np.arange(variants), variants)
+        return _expand(pattern, carried, rounds.reshape(-1), line.reshape(-1), lines)
+    alone = _expand(pattern, carried, np.arange(variants), np.arange(variants), variants)
     counts = np.zeros((lines, variants), np.int64)
     np.add.at(counts, (np.broadcast_to(np.arange(lines), rounds.shape), rounds), 1)
     distinct, which = np.unique(counts, axis=0, return_inverse=True)
     return np.stack([distinct @ alone[0], distinct @ alone[1]])[:, which]
 
 
-def _expanded(
+def _expand(
     pattern: LineSchedule, carried: I64, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> I64:
     """Loads of ``variant[i]`` on ``line[i]`` for all i."""
@@ -74,7 +74,7 @@ def line_rectangles(loads: I64) -> I64:
     return rectangles[rectangles[:, WORDS] > 0]
 
 
-def laid(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
+def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
     """Rectangles of a pattern on some lines of a region, each message of ``words`` words, in planes by direction."""
     low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
     inside = high > low

@@ -122,7 +122,7 @@ class Routes:
         hops = [0]
         for plane, *sides, _ in rectangles.tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
-            row, end_row, col, end_col = _named(direction, *sides)
+            row, end_row, col, end_col = _sides(direction, *sides)
             if row < end_row and col < end_col:
                 before = self.meshes[wafer].hops_before[axis][row : end_row + 1, col : end_col + 1]
                 whole = before[:, -1] - before[:, 0] if axis == 0 else before[-1] - before[0]
@@ -159,13 +159,13 @@ class Routes:
     def _hops_on(self, plane: int, rectangles: I64) -> int:
         """Words times physical links, over rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
-        row, end_row, col, end_col = _named(direction, *rectangles[:, ROW:WORDS].T)
+        row, end_row, col, end_col = _sides(direction, *rectangles[:, ROW:WORDS].T)
         before = self.meshes[wafer].hops_before[0 if direction in (EAST, WEST) else 1]
         links = before[end_row, end_col] - before[row, end_col] - before[end_row, col] + before[row, col]
         return int(links.astype(np.int64) @ rectangles[:, WORDS])
 
 
-def _named(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
+def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
     """The sides of rectangles of links by the PEs that those leave, as sides by their west or north PEs."""
     left, up = int(direction == WEST), int(direction == NORTH)
     return row - up, end_row - up, col - left, end_col - left

@@ -10,7 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.fabric.links.link_map import COL, END_COL, I64, PLANE
-from wse.fabric.links.loads import cache_shift, edge_streams, laid, line_loads, line_rectangles, translation
+from wse.fabric.links.loads import (
+    cache_shift,
+    edge_streams,
+    line_loads,
+    line_rectangles,
+    pattern_rectangles,
+    translation,
+)
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
@@ -23,7 +30,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 NOTHING: Final = np.zeros((0, 6), np.int64)
 
 
-class Moved(NamedTuple):
+class StepTraffic(NamedTuple):
     """Words of a step's messages, the same times the links that each crosses, bytes of a crossing, and the links.
 
     ``rectangles`` int64 ``[n, 6]`` are those of ``link_map``; planes are wafers times directions.
@@ -40,7 +47,7 @@ class Traffic:
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
-        self._unit_rectangles, self._carried = cache(_unit_rectangles), cache(_carried)
+        self._unit_rectangles, self._carried_words = cache(_unit_rectangles), cache(_carried_words)
 
     def transfer(
         self, phase: Phase, step: int, slots: int, turn: int = 0, chosen: frozenset[int] | None = None
@@ -48,13 +55,13 @@ class Traffic:
         """The transfer of a step, as ``kinds.transfer_of`` has it."""
         return transfer_of(self.program, phase, step, slots, turn, chosen)
 
-    def moved(self, phase: Phase, step: int, slots: int, chosen: frozenset[int] | None = None) -> Moved:
-        """The traffic of a step; that of a shift of rows, whose number differs from token to token, is ``shifted``.
+    def step_traffic(self, phase: Phase, step: int, slots: int, chosen: frozenset[int] | None = None) -> StepTraffic:
+        """The traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
 
-        Of a step that goes by the choice of experts that of the wafers ``chosen``.
+        A step that goes by the choice of experts is taken between the wafers ``chosen``.
         """
         if phase.steps.kind[step] == Kind.COMPUTE:
-            return Moved(0, 0, 0, NOTHING)
+            return StepTraffic(0, 0, 0, NOTHING)
         transfer = self.transfer(phase, step, slots, chosen=chosen)
         if transfer.leaves_wafer:
             return self._over_edges(transfer)
@@ -63,11 +70,11 @@ class Traffic:
             return self._line(phase, step, transfer, messages)
         if isinstance(messages, Translation) and not transfer.in_memory:
             rectangles = self.translation(transfer, messages)
-            carried = transfer.words * transfer.site.placed.rect.rows * messages.cols
-            return Moved(carried, self.routes.hops_of(rectangles), 0, rectangles)
-        return Moved(0, 0, 0, NOTHING)
+            carried = transfer.words * transfer.site.placed_stage.rect.rows * messages.cols
+            return StepTraffic(carried, self.routes.hops_of(rectangles), 0, rectangles)
+        return StepTraffic(0, 0, 0, NOTHING)
 
-    def moved_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> Moved:
+    def traffic_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> StepTraffic:
         """The traffic of a pattern along columns that have so many pairs of tokens and experts each."""
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
@@ -77,15 +84,15 @@ class Traffic:
             assert isinstance(transfer.messages, LineMessages)
             parts.append(self._line(one, 0, transfer, transfer.messages, range(start, end)))
         rectangles = np.concatenate([part.rectangles for part in parts])
-        return Moved(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
+        return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
-    def shifted(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> Moved:
+    def shift_traffic(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> StepTraffic:
         """The traffic of shifts of rows, of users or tokens, in each of which the last ``passing`` rows take part."""
         transfer = self.transfer(phase, step, slots)
-        stage = transfer.site.placed
+        stage = transfer.site.placed_stage
         region = stage.rect._replace(cols=stage.cols)
         rectangles = cache_shift(region, passing, transfer.words)
-        return self._moved(transfer.words * sum(passing) * stage.cols, stage, rectangles)
+        return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def stretches(self, transfer: Transfer) -> list[I64]:
         """The rectangles of a transfer's streams, in the order in which words go through them; none in memory."""
@@ -96,22 +103,22 @@ class Traffic:
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
         """The rectangles of words from one region to another of the same wafer."""
-        source, target = transfer.site.placed, self.program.stages[messages.target_stage]
+        source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         columns = (messages.source_col, messages.target_col, messages.cols)
         return _on(source.wafer, translation(source.rect, target.rect, *columns, transfer.words))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None
-    ) -> Moved:
-        stage, turns, words = transfer.site.placed, phase.steps.turns(step), transfer.words
+    ) -> StepTraffic:
+        stage, turns, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)
         unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
-        rectangles = laid(self._unit_rectangles(pattern, turns, unit), stage.rect, axis, times, lines)
-        return self._moved(times * self._carried(pattern, unit, turns, lines), stage, rectangles)
+        rectangles = pattern_rectangles(self._unit_rectangles(pattern, turns, unit), stage.rect, axis, times, lines)
+        return self._region_traffic(times * self._carried_words(pattern, unit, turns, lines), stage, rectangles)
 
-    def _over_edges(self, transfer: Transfer) -> Moved:
+    def _over_edges(self, transfer: Transfer) -> StepTraffic:
         """A transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
 
         Its words are those that leave a wafer.
@@ -119,12 +126,12 @@ class Traffic:
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
         payload = transfer.crossing_bytes * len(transfer.crossings)
-        return Moved(words, self.routes.hops_of(rectangles), payload, rectangles)
+        return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
-    def _moved(self, words: int, stage: Stage, rectangles: I64) -> Moved:
+    def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
         """The rectangles of a region whose columns are counted through all of its wafers."""
         placed = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
-        return Moved(words, self.routes.hops_of(placed), 0, placed)
+        return StepTraffic(words, self.routes.hops_of(placed), 0, placed)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
@@ -157,7 +164,7 @@ def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
     return line_rectangles(line_loads(pattern, turns, words))
 
 
-def _carried(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
+def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
     """Words of the messages that travel, over some lines and all turns."""
     wire = np.where(pattern.messages[:, 2] != Arrival.KEEP, pattern.carried(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)

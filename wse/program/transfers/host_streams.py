@@ -65,7 +65,7 @@ class TokenOut(HostStream):
     carried: ClassVar[HostWords] = HostWords.TOKEN_OUT
 
     @property
-    def awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """False: nobody waits."""
         return False
 
@@ -89,7 +89,7 @@ class LogitsOut(HostStream):
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
         """The row's columns on one wafer, all the way to its edge."""
-        stage = self.site.placed
+        stage = self.site.placed_stage
         return (
             EdgeStream(
                 wafer=self.wafer,

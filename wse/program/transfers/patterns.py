@@ -123,7 +123,7 @@ class BetweenWafers(Transfer):
         return tuple(
             EdgeStream(
                 wafer=wafer,
-                rect=site.placed.rect,
+                rect=site.placed_stage.rect,
                 first_row=site.first_row,
                 rows=site.rows,
                 first_col=col,
@@ -171,5 +171,5 @@ class BetweenWafers(Transfer):
     @property
     def _ends(self) -> list[list[int]]:
         """The wafers that each message of the pattern goes from and to."""
-        stage = self.site.placed
+        stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())

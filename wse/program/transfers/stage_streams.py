@@ -83,7 +83,7 @@ class Crossing(StageStream):
                 leaving=leaving,
             )
             for stage, first_col, leaving in (
-                (self.site.placed, self.source_col, True),
+                (self.site.placed_stage, self.source_col, True),
                 (self.site.program.stages[self.target_stage], self.target_col, False),
             )
         )
@@ -91,7 +91,7 @@ class Crossing(StageStream):
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
         """The sending stage's wafer and the receiving one's."""
-        return ((self.site.placed.wafer, self.site.program.stages[self.target_stage].wafer),)
+        return ((self.site.placed_stage.wafer, self.site.program.stages[self.target_stage].wafer),)
 
     @property
     def crossing_bytes(self) -> int:

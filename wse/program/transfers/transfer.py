@@ -48,7 +48,7 @@ class Site:
     chosen: frozenset[int] | None
 
     @property
-    def placed(self) -> Stage:
+    def placed_stage(self) -> Stage:
         """The stage itself."""
         return self.program.stages[self.stage]
 
@@ -141,7 +141,7 @@ class Transfer:
         return 0.0
 
     @property
-    def awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """Whether the phase waits for it."""
         return True
 

@@ -83,7 +83,7 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple
     row then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    (slots, _), cost = clock.decoded(*prepared.midway)
+    (slots, _), cost = clock.decode_token(*prepared.midway)
     return clock, slots, [*costs, (program.decode, cost)]
 
 

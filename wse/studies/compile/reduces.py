@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 
-from wse.fabric.expert_costs import evenly
+from wse.fabric.expert_costs import fullest_column_step
 from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, line_reduces, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
@@ -121,7 +121,7 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
         stretch = known(pattern)
         if stretch is None:
             continue
-        at, place = evenly(program, phase, step)
+        at, place = fullest_column_step(program, phase, step)
         for turn in range(phase.steps.turns(step)):
             words = traffic.transfer(at, place, slots, turn).words
             steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1

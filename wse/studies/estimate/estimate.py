@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from wse.fabric.clock import Clock, Timed
+from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import Fabric
 from wse.program.program import Program
@@ -94,7 +94,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
 
 
 def result_of(
-    prepared: PreparedEstimate, program: Program, counted: Timed, *, given_routing: bool = False
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
     """The result of cycles that were counted."""
     clock, wafer = counted.clock, prepared.wafer
@@ -156,7 +156,7 @@ class _Decoded:
     cost: CostResult | None = None
 
 
-def _decoded(prepared: PreparedEstimate, program: Program, counted: Timed, grades: Grades) -> _Decoded:
+def _decoded(prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades) -> _Decoded:
     clock, prompts, token_classes = counted
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     if not clock.decode.runs:
@@ -177,15 +177,15 @@ def _decoded(prepared: PreparedEstimate, program: Program, counted: Timed, grade
     )
 
 
-def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> Timed:
+def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
     """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     if routing is None:
-        return Timed(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
+        return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
     prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
     for pairs in routing.decode:
-        clock.decoded(pairs=pairs)
-    return Timed(clock, prompts, [])
+        clock.decode_token(pairs=pairs)
+    return TimedRun(clock, prompts, [])
 
 
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:

@@ -161,7 +161,7 @@ class _Reader:
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
         wafer, transfer = self._fabric.wafer, self._transfer(phase, step)
-        words = most_words_anywhere(self._fabric.traffic.moved(phase, step, 0).rectangles)
+        words = most_words_anywhere(self._fabric.traffic.step_traffic(phase, step, 0).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if transfer.leaves_wafer:
             rate = wafer.host_bytes_per_s if self._from_host(phase, step) else wafer.wafer_link_bytes_per_s

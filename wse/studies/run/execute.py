@@ -88,7 +88,7 @@ def execute(
                 _draws(prepared, program),
                 allow_nonfinite=prepared.request.allow_nonfinite,
                 watched=record,
-                hear=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+                on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
             )
             engine.make_ready(on_ready)
             session = _Session(prepared, program, engine, keeper, on_text)
@@ -166,7 +166,7 @@ class _Session:
         before = self.clock.cycles
         tokens = self.engine.decode()
         pairs = self._routed(DECODE)
-        use, cost = self.clock.decoded(pairs=pairs)
+        use, cost = self.clock.decode_token(pairs=pairs)
         wall = time.perf_counter() - began
         self._passed(len(self.program.phases) - 1, use, cost, pairs, before, wall)
         for user, token in enumerate(tokens):
