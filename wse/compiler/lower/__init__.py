@@ -1,1 +1,1 @@
-"""Lowering of ops to steps, a kind of op a file, with activations replicated or lying on the mesh."""
+"""Lowering of ops to steps, replicated or on the mesh; ``OPS`` of a module has the lowerings of its kinds of op."""

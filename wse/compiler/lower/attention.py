@@ -8,7 +8,7 @@ OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
@@ -227,3 +227,7 @@ def _copied(c: Context, name: str, cache: At, block: Num, most: int) -> Moving:
     copy, spare = (c.temp(f"{name}_moving_{i}", most, "act", "buffers") for i in range(2))
     c.builder.compute("copy", out=copy, x=cache, n=block)
     return moving(copy, spare, block)
+
+
+OPS: Final = {"qkv": qkv, "attention": attention, "output": output}
+"""Lowerings by kind of op."""

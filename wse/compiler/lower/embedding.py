@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, to_all_wafers
@@ -69,3 +70,7 @@ def spread(c: Context, at: At, elements: int, *, only_first_row: bool = False, c
     """Multicast from column ``col``, of each wafer, along every row, or along the first alone."""
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)
+
+
+OPS: Final = {"embedding": embedding}
+"""Lowerings by kind of op."""

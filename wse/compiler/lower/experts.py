@@ -9,7 +9,7 @@ runs them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import at_experts, combine, dispatch
@@ -175,3 +175,7 @@ def _by_pair(c: Context, count: int = 1) -> Num:
 def _pairs(c: Context) -> SymBuffer:
     """The column's list: a count, and three values for each pair."""
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
+
+
+OPS: Final = {"router": router, "experts": experts, "experts_down": experts_down}
+"""Lowerings by kind of op."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.state import Num, SymBuffer
@@ -28,3 +30,7 @@ def down(c: Context, op: Op) -> None:
     """hidden to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=c.spec.ffn_bias)
+
+
+OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}
+"""Lowerings by kind of op."""

@@ -6,6 +6,7 @@ In decode there is one token of each user, and as many next ids.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
@@ -112,3 +113,7 @@ def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> No
                 cols=cols,
                 first=first,
             )
+
+
+OPS: Final = {"head": head}
+"""Lowerings by kind of op."""

@@ -14,6 +14,7 @@ and the residual stream takes that back to the rows without a product.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from wse.compiler.lower.attention import append, attend, rotation
 from wse.compiler.lower.context import Context
@@ -211,3 +212,13 @@ def _cut(c: Context) -> LatentCut:
 def _latent(c: Context) -> Latent:
     assert c.spec.latent is not None
     return c.spec.latent
+
+
+OPS: Final = {
+    "latent_compress": compress,
+    "latent_norm": norm_latent,
+    "latent_query": query,
+    "latent_attention": attention,
+    "latent_output": output,
+}
+"""Lowerings by kind of op."""

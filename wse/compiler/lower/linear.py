@@ -9,6 +9,7 @@ Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
@@ -109,3 +110,7 @@ def product(c: Context, op: Op) -> None:
     """A product alone: vectors cut as the residual stream is, times a matrix, to vectors cut over columns."""
     d, f, M = c.cut.d, c.cut.f, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)
+
+
+OPS: Final = {"product": product}
+"""Lowerings by kind of op."""

@@ -8,6 +8,7 @@ of columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
@@ -72,3 +73,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
             b.compute("rms_scale", x=x, sums=part, gain=gain, out=x, M=n, K=F, offset=offset, **operands)
         else:
             b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)
+
+
+OPS: Final = {"norm": norm, "post_norm": post_norm}
+"""Lowerings by kind of op."""

@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from wse.compiler.lower import latent
-from wse.compiler.lower.attention import attention, output, qkv
+from wse.compiler import lower
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import expert_stage
-from wse.compiler.lower.embedding import embedding
-from wse.compiler.lower.experts import experts, experts_down, router
-from wse.compiler.lower.feed_forward import down, gate_up
 from wse.compiler.lower.hand_over import hand_over, return_ids
-from wse.compiler.lower.head import head, last_token
-from wse.compiler.lower.linear import product
-from wse.compiler.lower.norm import norm, post_norm
+from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.passes.shard import homes_of
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
 
-LOWER: Final[dict[str, Callable[[Context, Op], None]]] = {
-    "embedding": embedding,
-    "norm": norm,
-    "post_norm": post_norm,
-    "qkv": qkv,
-    "attention": attention,
-    "output": output,
-    "gate_up": gate_up,
-    "down": down,
-    "head": head,
-    "product": product,
-    "latent_compress": latent.compress,
-    "latent_norm": latent.norm_latent,
-    "latent_query": latent.query,
-    "latent_attention": latent.attention,
-    "latent_output": latent.output,
-    "router": router,
-    "experts": experts,
-    "experts_down": experts_down,
-    "shared_gate_up": gate_up,
-    "shared_down": down,
-}
-"""The lowering of each op kind."""
+
+def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
+    """OPS of every module of `wse.compiler.lower` that has any."""
+    names = sorted(module.name for module in pkgutil.iter_modules(lower.__path__))
+    modules = [importlib.import_module(f"{lower.__name__}.{name}") for name in names]
+    return {kind: lowering for module in modules for kind, lowering in getattr(module, "OPS", {}).items()}
+
+
+LOWER: Final = _lowerings()
+"""Lowerings by kind of op."""
 
 
 def schedule(state: State) -> State:

@@ -92,7 +92,7 @@ def tiles_in_place(op: Op, cut: Shard) -> list[Tile]:
             return [_matrices(op.weights, hidden, *[ffn] * len(op.weights))]
         case "down" | "shared_down":
             return [_matrices(op.weights, ffn, hidden)]
-        case "attention" | "latent_attention":
+        case _ if not op.weights:
             return []
         case _ if cut.latent is not None:
             return _latent_tiles(op, cut)
