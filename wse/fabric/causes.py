@@ -24,25 +24,9 @@ class Cycles(NamedTuple):
     crossing: float = 0.0
     host: float = 0.0
 
-    def plus(
-        self,
-        hops: float = 0.0,
-        relays: float = 0.0,
-        compute: float = 0.0,
-        launch: float = 0.0,
-        crossing: float = 0.0,
-        host: float = 0.0,
-    ) -> Cycles:
+    def plus(self, **cycles: float) -> Cycles:
         """Return these cycles with others added under the named causes."""
-        return Cycles(
-            self.total + (hops + relays + compute + launch + crossing + host),
-            self.hops + hops,
-            self.relays + relays,
-            self.compute + compute,
-            self.launch + launch,
-            self.crossing + crossing,
-            self.host + host,
-        )
+        return self.followed_by(Cycles(total=sum(cycles.values()), **cycles))
 
     def whole(self) -> Cycles:
         """Round the cycles of every cause up to whole ones."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
-from wse.fabric.links.link_map import I64, PLANE, WORDS, Link
+from wse.fabric.links.link_map import I64, PLANE, Link, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, StepTraffic
 from wse.fabric.model import CacheUse, Fabric, TokenClass
@@ -19,38 +19,6 @@ from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.transfers.kinds import crossings_of
-
-
-class _Sums(NamedTuple):
-    """Sums over the steps of one run."""
-
-    cost: PhaseCost
-    cycles: float
-    layer_cycles: float
-    by_cause: npt.NDArray[np.float64]
-    words: int
-    hops: int
-    crossed: Counter[tuple[int, int]]
-    shifts: bytes  # of the cost, as a key
-
-    @classmethod
-    def of(cls, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost) -> _Sums:
-        """Sum the cost of one run; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
-        crossed = Counter[tuple[int, int]]()
-        for step, all_pairs in crossings_of(program, phase):
-            pairs = cost.crossed.get(step, all_pairs)
-            for ends in pairs:
-                crossed[ends] += int(cost.bytes[step]) // len(pairs)
-        return cls(
-            cost=cost,
-            cycles=cost.cycles,
-            layer_cycles=float(cost.by_cause[in_layers[phase.steps.op]].sum()),
-            by_cause=cost.by_cause.sum(axis=0),
-            words=int(cost.words.sum()),
-            hops=int(cost.hops.sum()),
-            crossed=crossed,
-            shifts=cost.shifts.tobytes(),
-        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -70,12 +38,10 @@ class PhaseTotals:
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _routes: Routes | None = None
     _moved: dict[CostClass | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
-    _last: _Sums | None = None  # chunks of a prompt often cost the same
 
     def rectangles(self) -> I64:
         """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
-        parts = [np.column_stack([part[:, :WORDS], part[:, WORDS] * times]) for part, times in self._moved.values()]
-        return np.concatenate([NOTHING, *parts])
+        return np.concatenate([NOTHING, *(times_words(part, times) for part, times in self._moved.values())])
 
     def busiest_links(self) -> list[Link]:
         """The busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
@@ -88,26 +54,25 @@ class PhaseTotals:
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
         """Count some runs of a phase that cost the same; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
-        if self._last is None or self._last.cost is not cost:
-            self._last = _Sums.of(program, phase, in_layers, cost)
-        last = self._last
         self.runs += runs
-        self.cycles += last.cycles * runs
-        self.layer_cycles += last.layer_cycles * runs
-        self.by_cause += last.by_cause * runs
-        self.words += last.words * runs
-        self.hops += last.hops * runs
-        for ends, payload in last.crossed.items():
-            self.crossed[ends] += payload * runs
+        self.cycles += cost.cycles * runs
+        self.layer_cycles += float(cost.by_cause[in_layers[phase.steps.op]].sum()) * runs
+        self.by_cause += cost.by_cause.sum(axis=0) * runs
+        self.words += int(cost.words.sum()) * runs
+        self.hops += int(cost.hops.sum()) * runs
+        for step, all_pairs in crossings_of(program, phase):
+            pairs = cost.crossed.get(step, all_pairs)
+            for ends in pairs:
+                self.crossed[ends] += int(cost.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes
         self._add_links(cost.cost_class, cost.rectangles, runs)
-        self._add_links(last.shifts, cost.shifts, runs)
+        self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
 
-    def add_moved(self, moved: StepTraffic) -> None:
-        """Count traffic that no cost has, that of cache shifts."""
-        self.words += moved.words
-        self.hops += moved.hops
-        self._add_links(moved.rectangles.tobytes(), moved.rectangles, 1)
+    def add_shifts(self, traffic: StepTraffic) -> None:
+        """Count the traffic of cache shifts that no cost has."""
+        self.words += traffic.words
+        self.hops += traffic.hops
+        self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: CostClass | bytes, rectangles: I64, times: int) -> None:
         self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
@@ -167,7 +132,7 @@ class Clock:
         classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
         for token_class in classes:
             self._add(self.decode, len(self.fabric.program.phases) - 1, token_class.cost, token_class.tokens)
-            self.decode.add_moved(token_class.shift_traffic)
+            self.decode.add_shifts(token_class.shift_traffic)
         self.lengths = [length + tokens for length in self.lengths]
         return classes
 

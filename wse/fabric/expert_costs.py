@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.links.link_map import I64, WORDS
+from wse.fabric.links.link_map import I64, times_words
 from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Steps
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.transfers.kinds import TRANSFERS, transfer_of
 from wse.program.transfers.transfer import WaferPair
 
 Pairs = Mapping[int, I64]
@@ -40,11 +40,7 @@ class _Kind(NamedTuple):
 
     def rectangles(self) -> I64:
         """The links that carry words of all these steps, as in PhaseCost."""
-        if self.traffic is None:
-            return NOTHING
-        rectangles = self.traffic.rectangles.copy()
-        rectangles[:, WORDS] *= len(self.steps)
-        return rectangles
+        return NOTHING if self.traffic is None else times_words(self.traffic.rectangles, len(self.steps))
 
 
 class RoutedCosts:
@@ -102,7 +98,7 @@ class RoutedCosts:
         moves = phase.steps.kind[step] == Kind.TRANSFER
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
-            crossings = self._traffic.transfer(phase, step, slots, chosen=chosen).crossings
+            crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
             moved = self._traffic.step_traffic(phase, step, slots, chosen)
             return _Kind(
                 self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, []

@@ -13,7 +13,7 @@ import numpy as np
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
-from wse.fabric.links.link_map import WORDS
+from wse.fabric.links.link_map import WORDS, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
@@ -211,6 +211,4 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
 
 def _of_all(moved: list[StepTraffic], counts: I64) -> I64:
     """The rectangles of steps, each of them as often as it occurs."""
-    for of_class, times in zip(moved, counts, strict=True):
-        of_class.rectangles[:, WORDS] *= times
-    return np.concatenate([of_class.rectangles for of_class in moved])
+    return np.concatenate([times_words(m.rectangles, times) for m, times in zip(moved, counts.tolist(), strict=True)])

@@ -21,6 +21,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, HOST, ROWS, Kind
+from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
 from wse_mappings.schedule import LineSchedule
@@ -44,7 +45,7 @@ class StepCosts:
         """Whether a step sends words over links along the lines of a region."""
         if phase.steps.kind[step] == Kind.COMPUTE:
             return False
-        transfer = self._traffic.transfer(phase, step, 0)
+        transfer = transfer_of(self.program, phase, step, 0)
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
         return on_mesh and isinstance(transfer.messages, LineMessages)
 
@@ -69,7 +70,7 @@ class StepCosts:
             kernel = KERNELS[phase.steps.code[step]]
             launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
             return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn).tolist(), self._pe))
-        transfer = self._traffic.transfer(phase, step, slots, turn, chosen)
+        transfer = transfer_of(self.program, phase, step, slots, turn, chosen)
         if not transfer.is_awaited:
             return NO_CYCLES
         messages = transfer.messages
@@ -98,7 +99,7 @@ class StepCosts:
         pattern = messages.schedule
         if not len(pattern.messages):
             return NO_CYCLES  # a line of one PE
-        transfer = self._traffic.transfer(phase, step, slots, turn)
+        transfer = transfer_of(self.program, phase, step, slots, turn)
         add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
         if not pattern.travels:
             return self._task().plus(compute=add_cycles)
@@ -115,7 +116,7 @@ class StepCosts:
 
     def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> LinePattern:
         """The line of a step that takes longest when the step is alone."""
-        transfer = self._traffic.transfer(phase, step, slots, turn)
+        transfer = transfer_of(self.program, phase, step, slots, turn)
         pattern, axis = transfer.site.schedule, transfer.site.axis
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])

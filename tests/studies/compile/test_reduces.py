@@ -18,11 +18,10 @@ from wse.cli import main
 from wse.fabric.line.closed_forms import level_cycles, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
@@ -98,7 +97,7 @@ def combining(program: Program) -> list[int]:
 
 def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed: Placed) -> None:
     prepared, program, slots, rows = placed
-    phase, software, traffic = program.decode, prepared.software, Traffic(program)
+    phase, software = program.decode, prepared.software
     cost = Fabric(program, prepared.wafer, software).decode_cost(3)
     charged: Counter[tuple[str, str, int, float]] = Counter()
     for step in combining(program):
@@ -109,7 +108,7 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
             "rows" if phase.steps.axis[step] == ROWS else "columns",
         )
         alone = float(cost.by_cause[step].sum()) - launch - repaints
-        charged[name, along, traffic.transfer(phase, step, slots).words, alone] += 1
+        charged[name, along, transfer_of(program, phase, step, slots).words, alone] += 1
     told: Counter[tuple[str, str, int, float]] = Counter()
     for row in rows:
         told[row["pattern"], row["along"], row["words"], row["cycles"]] += row["steps"]

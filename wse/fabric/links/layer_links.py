@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from wse.fabric.expert_costs import Pairs, by_column
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
@@ -91,7 +91,7 @@ def layer_links(
             in_layer = moves.counts.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
             moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
-            parts += [_times(moves.rectangles[i], int(in_layer[i])) for i in moving]
+            parts += [times_words(moves.rectangles[i], int(in_layer[i])) for i in moving]
         yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
@@ -150,7 +150,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
     parts = [
-        _times(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        times_words(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
         for wafer in wafers
     ]
     return np.concatenate(parts)
@@ -175,7 +175,8 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
         ]
     else:
         parts = [
-            _times(traffic.step_traffic(phase, step, slots).rectangles, times) for slots, (times, _) in uses.items()
+            times_words(traffic.step_traffic(phase, step, slots).rectangles, times)
+            for slots, (times, _) in uses.items()
         ]
     return _real(np.concatenate([NOTHING, *parts]))
 
@@ -184,11 +185,6 @@ def _real(rectangles: I64) -> I64:
     """The rectangles that have links and words."""
     links = (rectangles[:, END_ROW] - rectangles[:, ROW]) * (rectangles[:, END_COL] - rectangles[:, COL])
     return rectangles[(links > 0) & (rectangles[:, WORDS] > 0)]
-
-
-def _times(rectangles: I64, times: int) -> I64:
-    """The rectangles with so many times their words."""
-    return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:

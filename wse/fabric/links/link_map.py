@@ -118,6 +118,11 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     return band[:-1], table.cumsum(axis=1, out=table)
 
 
+def times_words(rectangles: I64, times: int) -> I64:
+    """The rectangles with so many times their words."""
+    return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
+
+
 def hops_of(rectangles: I64) -> int:
     """Words times links, over all rectangles."""
     links = (rectangles[:, END_ROW] - rectangles[:, ROW]) * (rectangles[:, END_COL] - rectangles[:, COL])

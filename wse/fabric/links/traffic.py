@@ -49,12 +49,6 @@ class Traffic:
         self.program, self.routes = program, routes or Routes(program)
         self._unit_rectangles, self._carried_words = cache(_unit_rectangles), cache(_carried_words)
 
-    def transfer(
-        self, phase: Phase, step: int, slots: int, turn: int = 0, chosen: frozenset[int] | None = None
-    ) -> Transfer:
-        """The transfer of a step, as ``kinds.transfer_of`` has it."""
-        return transfer_of(self.program, phase, step, slots, turn, chosen)
-
     def step_traffic(self, phase: Phase, step: int, slots: int, chosen: frozenset[int] | None = None) -> StepTraffic:
         """The traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
 
@@ -62,7 +56,7 @@ class Traffic:
         """
         if phase.steps.kind[step] == Kind.COMPUTE:
             return StepTraffic(0, 0, 0, NOTHING)
-        transfer = self.transfer(phase, step, slots, chosen=chosen)
+        transfer = transfer_of(self.program, phase, step, slots, chosen=chosen)
         if transfer.leaves_wafer:
             return self._over_edges(transfer)
         messages = transfer.messages
@@ -80,7 +74,7 @@ class Traffic:
         parts = []
         for start, end in pairwise(starts):
             one = phase.of_pairs(step, int(columns[start]))
-            transfer = self.transfer(one, 0, slots)
+            transfer = transfer_of(self.program, one, 0, slots)
             assert isinstance(transfer.messages, LineMessages)
             parts.append(self._line(one, 0, transfer, transfer.messages, range(start, end)))
         rectangles = np.concatenate([part.rectangles for part in parts])
@@ -88,7 +82,7 @@ class Traffic:
 
     def shift_traffic(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> StepTraffic:
         """The traffic of shifts of rows, of users or tokens, in each of which the last ``passing`` rows take part."""
-        transfer = self.transfer(phase, step, slots)
+        transfer = transfer_of(self.program, phase, step, slots)
         stage = transfer.site.placed_stage
         region = stage.rect._replace(cols=stage.cols)
         rectangles = cache_shift(region, passing, transfer.words)

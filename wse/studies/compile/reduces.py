@@ -18,11 +18,10 @@ from wse.fabric.expert_costs import fullest_column_step
 from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, line_reduces, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
 from wse_mappings.patterns.auto import Chosen, Operation, auto
@@ -114,7 +113,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
 
 def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
     """What is combined, and in how many steps of a token."""
-    phase, traffic, known = program.decode, Traffic(program), cache(stretch_of)
+    phase, known = program.decode, cache(stretch_of)
     steps: Counter[Line] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
         pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
@@ -123,7 +122,7 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
             continue
         at, place = fullest_column_step(program, phase, step)
         for turn in range(phase.steps.turns(step)):
-            words = traffic.transfer(at, place, slots, turn).words
+            words = transfer_of(program, at, place, slots, turn).words
             steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
     return steps
 

@@ -23,7 +23,7 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Steps
-from wse.program.transfers.kinds import transfer_steps
+from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
 from wse.serving.route import Route, Visit
@@ -146,7 +146,7 @@ class _Reader:
         return self._from_host(phase, step)
 
     def _transfer(self, phase: Phase, step: int) -> Transfer:
-        return self._fabric.traffic.transfer(phase, step, 0)
+        return transfer_of(self._fabric.program, phase, step, 0)
 
     def _from_host(self, phase: Phase, step: int) -> bool:
         return any(sender == HOST for sender, _ in self._transfer(phase, step).crossings)
