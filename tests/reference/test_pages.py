@@ -13,6 +13,7 @@ import wse
 from wse import api, errors
 from wse.reference.json_keys import COMMANDS
 from wse.reference.pages import PAGES
+from wse.reference.stub import stub
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -25,6 +26,11 @@ def test_a_page_is_current(name: str) -> None:
 def test_all_pages_are_written_and_no_other_is_there(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "wse.reference", tmp_path], check=True)
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in FOLDER.iterdir()} == set(PAGES)
+
+
+def test_the_stub_is_current() -> None:
+    written = Path(wse.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    assert written == stub(), "run: python -m wse.reference.stub wse/__init__.pyi"
 
 
 def test_the_library_has_its_functions_results_and_errors_on_a_page() -> None:

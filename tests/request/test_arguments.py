@@ -47,7 +47,8 @@ def bake(request: Cake, oven: str, *, on_done: Any = None) -> Cake:
 def test_the_signature_has_every_option_and_the_own_arguments() -> None:
     text = str(inspect.signature(bake, eval_str=False))
     assert text == (
-        "(oven: 'str', kind: str, *, eggs: int | None = None, oven_time: tuple[float, ...] | None = None, "
+        "(oven: 'str', kind: str, *, eggs: int | str | None = None, "
+        "oven_time: collections.abc.Sequence[float] | str | None = None, "
         "fast_oven: bool = False, sugar: float = 0.5, "
         "layers: collections.abc.Sequence[int] | collections.abc.Sequence[collections.abc.Sequence[int]] | None"
         " = None, on_done: 'Any' = None) -> 'Cake'"

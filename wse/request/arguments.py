@@ -13,9 +13,10 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import reduce, wraps
 from inspect import Parameter, Signature
 from numbers import Integral, Real
+from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
@@ -71,6 +72,14 @@ def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[...
 def argument_name(field: RequestField) -> str:
     """The name of the argument that an option is."""
     return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
+
+
+def argument_type(field: RequestField) -> Any:
+    """The type of what an argument takes: any sequence for a tuple, and a text where the command line reads one."""
+    parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in _union(field.hint)]  # type: ignore[misc]
+    if field.is_text and str not in parts:
+        parts.append(str)
+    return reduce(or_, sorted(parts, key=lambda part: part is NoneType))
 
 
 def argument_value(field: RequestField, given: Any) -> Any:
@@ -137,7 +146,7 @@ def _parameters(fields: Mapping[str, RequestField], own: Sequence[Parameter]) ->
             name,
             Parameter.POSITIONAL_OR_KEYWORD if field.option.positional else named,
             default=Parameter.empty if field.option.required else field.default,
-            annotation=field.hint,
+            annotation=argument_type(field),
         )
         for name, field in fields.items()
     ]

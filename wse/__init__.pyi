@@ -1,0 +1,158 @@
+# Written by `python -m wse.reference.stub wse/__init__.pyi`. Do not edit.
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wse.api import OnProgress
+from wse.inspect.query.compare import TracesResult
+from wse.studies.compare.result import CompareResult
+from wse.studies.compile.result import CompileResult
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.run.result import RunResult
+from wse.studies.sweep.sweep import SweepResult
+from wse.validation.agreement.result import Agreement
+from wse.validation.result import Validation
+from wse_traces.read import Trace
+
+__version__: str
+__all__ = [
+    "__version__",
+    "compare",
+    "compile",
+    "estimate",
+    "open_trace",
+    "run",
+    "sweep",
+    "validate",
+]
+
+def run(
+    model: str = "story",
+    *,
+    wafer: str = "wse2",
+    mesh: str | None = None,
+    wafers: int | str | None = 1,
+    mapping: str = "region",
+    region: str | None = None,
+    experts: str = "spread",
+    software: str = "tuned",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | None = None,
+    defects_seed: int = 0,
+    prompt: str | Sequence[str] | None = None,
+    prompt_ids: Sequence[int] | Sequence[Sequence[int]] | str | None = None,
+    prompts: str | Path | None = None,
+    new_tokens: int | None = None,
+    chat: bool = False,
+    system: str | None = None,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    seed: int = 0,
+    logits: bool = False,
+    allow_nonfinite: bool = False,
+    trace: str | Path | None = "wse-run.h5",
+    trace_policy: str = "stop",
+    record: str | None = None,
+    wavelets: bool = False,
+    on_text: Callable[[str], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
+    on_progress: OnProgress | None = None,
+) -> RunResult: ...
+def estimate(
+    model: str,
+    *,
+    wafer: str = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str = "region",
+    region: str | None = None,
+    experts: str = "spread",
+    software: str = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | None = None,
+    defects_seed: int = 0,
+    prompt_len: int = 1024,
+    new_tokens: int = 1024,
+    batch: int = 1,
+    capacity: str = "refuse",
+    economics: str | None = None,
+    sensitivity: bool = False,
+    trace: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> EstimateResult: ...
+def compile(
+    model: str,
+    *,
+    wafer: str = "wse2",
+    mesh: str | None = None,
+    wafers: int | str | None = 1,
+    mapping: str = "region",
+    region: str | None = None,
+    experts: str = "spread",
+    software: str = "tuned",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | None = None,
+    defects_seed: int = 0,
+    prompt: str | Sequence[str] | None = None,
+    prompt_ids: Sequence[int] | Sequence[Sequence[int]] | str | None = None,
+    prompts: str | Path | None = None,
+    new_tokens: int | None = None,
+) -> CompileResult: ...
+def compare(
+    model: str | Path,
+    other: str | Path | None = None,
+    *,
+    wafer: str = "wse3",
+    mesh: str | None = None,
+    region: str | None = None,
+    experts: str = "spread",
+    software: str = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | None = None,
+    defects_seed: int = 0,
+    prompt_len: int = 1024,
+    new_tokens: int = 1024,
+    batch: int = 1,
+    economics: str | None = None,
+    wafers: Sequence[int] | str | None = None,
+    mapping: Sequence[str] | str | None = None,
+    link_bandwidth: Sequence[float] | str | None = None,
+    link_latency: Sequence[float] | str | None = None,
+    streams: int | None = None,
+    question: str | None = None,
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> CompareResult | TracesResult: ...
+def sweep(
+    source: Mapping[str, Any] | str | Path,
+    sets: Sequence[str] = (),
+    *,
+    output: str | Path = "wse-sweep.csv",
+    jobs: int | None = None,
+    restart: bool = False,
+    on_progress: OnProgress | None = None,
+) -> SweepResult: ...
+def validate(
+    *files: str | Path,
+    capacity: str = "report",
+    against: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> Validation | Agreement: ...
+def open_trace(
+    path: str | Path,
+) -> Trace: ...
