@@ -36,8 +36,8 @@ class Mutation(NamedTuple):
 MUTATIONS: Final = (
     Mutation(
         "kernels/wse_kernels/linear.py",
-        "out, x + k, w + k * k_stride, N, n_stride)",
-        "out, x, w + k * k_stride, N, n_stride)",
+        "e, x + m * K + k, w + k * k_stride, N, n_stride)",
+        "e, x + m * K, w + k * k_stride, N, n_stride)",
         "tests/kernels/test_compute.py -k equals_oracle[gemv-",
     ),
     Mutation(
