@@ -27,7 +27,7 @@ from wse_kernels import (
 from wse_kernels._blocks import over_blocks
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
-__all__ = ["COMPUTE", "TIMING", "TRANSFER", "Compiled", "compiled_kernel", "make_ready"]
+__all__ = ["COMPUTE", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "make_ready"]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
@@ -54,7 +54,7 @@ WORTH_WAKING = 1_000_000
 """Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
 
 
-class Compiled(NamedTuple):
+class CompiledKernel(NamedTuple):
     """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types."""
 
     serial: Callable[..., None]
@@ -66,7 +66,7 @@ class Compiled(NamedTuple):
 
 
 @cache
-def compiled_kernel(name: str) -> Compiled:
+def compiled_kernel(name: str) -> CompiledKernel:
     """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
     function = over_blocks(COMPUTE[name]) if name in COMPUTE else (TRANSFER | TIMING)[name]
-    return Compiled(serial=kernel(function), parallel=parallel_kernel(function))
+    return CompiledKernel(serial=kernel(function), parallel=parallel_kernel(function))

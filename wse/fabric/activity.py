@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse.fabric.expert_costs import EVEN, by_column, fullest_column_step
+from wse.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
@@ -44,14 +43,12 @@ def phase_counts(
     kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     total = np.zeros(3)
     for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
-        one, at = fullest_column_step(program, phase, step)
-        kernel, turns = KERNELS[one.steps.code[at]], phase.steps.turns(step)
-        pes = float(one.steps.operands(at, slots)[1]) * program.stages[phase.steps.stage[step]].cols
+        kernel, calls = kernel_calls(program, phase, step, slots)
+        pes = float(calls[0][0][1]) * program.stages[phase.steps.stage[step]].cols
         if phase.steps.routed[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
-        for turn, repeat in ((0, 1), (1, turns - 1)) if turns > 1 else ((0, 1),):
-            call = one.steps.operands(at, slots, turn).tolist()
+        for call, repeat in calls:
             operations = kernel.cycles_of(call, slower) - kernel.cycles_of(call, costs)
             counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
             total += np.array(counts) * (pes * repeat * times)

@@ -16,11 +16,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.expert_costs import EVEN, by_column, fullest_column_step
+from wse.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.fabric.group_cost import first_steps
 from wse.fabric.step_cost import most_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
 from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
@@ -93,11 +92,9 @@ class PhaseBounds:
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:
         turns = phase.steps.turns(step)
         if phase.steps.kind[step] == Kind.COMPUTE:
-            one, at = fullest_column_step(self.program, phase, step)
-            kernel = KERNELS[one.steps.code[at]]
-            calls = [one.steps.operands(at, slots, turn).tolist() for turn in range(min(turns, 2))]
-            work = [(kernel.macs_of(call), kernel.bytes_read(call, self._bytes)) for call in calls]
-            macs, read = (work[0][i] + work[-1][i] * (turns - 1) for i in range(2))
+            kernel, calls = kernel_calls(self.program, phase, step, slots)
+            macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
+            read = sum(kernel.bytes_read(call, self._bytes) * repeat for call, repeat in calls)
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
         transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:

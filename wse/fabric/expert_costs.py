@@ -17,6 +17,8 @@ from wse.fabric.links.link_map import I64, times_words
 from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
+from wse.isa.instructions import KERNELS
+from wse.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Steps
@@ -146,3 +148,16 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     if not phase.steps.routed[step]:
         return phase, step
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
+
+
+def kernel_calls(program: Program, phase: Phase, step: int, slots: int) -> tuple[Kernel, list[tuple[list[int], int]]]:
+    """The kernel of a compute step and its calls on the fullest column: operands, and the turns that have them.
+
+    Turns after the first cost the same.
+    """
+    one, at = fullest_column_step(program, phase, step)
+    turns = phase.steps.turns(step)
+    calls = [(one.steps.operands(at, slots).tolist(), 1)]
+    if turns > 1:
+        calls.append((one.steps.operands(at, slots, 1).tolist(), turns - 1))
+    return KERNELS[one.steps.code[at]], calls
