@@ -34,6 +34,7 @@ Columns = dict[str, Array]
 
 LIMIT_BYTES = 1 << 30
 _REPORT_BYTES = 1 << 24  # of JSON, which takes some twenty times as much when parsed
+_NAMES = {"op": "graph/ops/name", "name": "strings/names"}  # what tables of names hold
 _OBJECT_BYTES = 80  # a short bytes or str, and its place in a list
 
 
@@ -108,6 +109,28 @@ class TraceFile:
     def texts(self, path: str) -> list[str]:
         """A column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
         return [bytes(text).decode(errors="replace") for text in self.column(path)]
+
+    def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
+        """Rows of a table as plain values by column, all or those at the indices ``rows``.
+
+        Codes, ops and names are in words, empty where there is none; texts are decoded as by ``texts``.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v2/story.h5").records("edge", np.array([1]))
+        [{'src': 'embedding', 'dst': 'layers.0.output'}]
+        """
+        columns = {name: column if rows is None else column[rows] for name, column in self.table(table).items()}
+        values = [self._in_words(field, columns[field.name]) for field in self._fields(table)]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def _in_words(self, field: Field, values: Array) -> list[Any]:
+        """The values of a column, with names in place of codes and of indices of ops and names."""
+        if values.dtype.kind == "S":
+            return [bytes(text).decode(errors="replace") for text in values]
+        names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
+        if names is None:
+            return list(values.tolist())
+        return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
 
     def token_bytes(self) -> list[bytes]:
         """The bytes of each token."""

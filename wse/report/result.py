@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
 
 from wse.report.html_table import tables_as_html
 from wse.report.table import Table
@@ -40,6 +40,12 @@ class Result:
         kind: type = type(self)
         nulls = _nulls(kind)
         return {name.removesuffix("_"): plain(value) for name, value in values if value is not None or name in nulls}
+
+    @classmethod
+    def from_record(cls, values: Mapping[str, Any], **more: Any) -> Self:
+        """The result with the ``values`` that are under keys of its own, and ``more``."""
+        keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
+        return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **more})
 
     def extended(self, kind: type[R], **more: Any) -> R:
         """The result as one of a ``kind`` that has its fields and ``more``."""

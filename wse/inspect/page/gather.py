@@ -1,14 +1,14 @@
-"""All that the page shows of one trace: read once, checked, and small enough."""
+"""The data of the page: all that it shows of one trace, read once, checked, and small enough."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput
-from wse.inspect.page.experts import expert_data
+from wse.errors import BadInput, BadTrace
+from wse.inspect.expert_load import tokens_by_layer
 from wse.inspect.page.memory import memory_data
-from wse.inspect.page.packing import Pack
+from wse.inspect.page.pack import Pack
 from wse.inspect.page.planes import layer_data, plane_data
 from wse.inspect.page.timeline import timeline_data
 from wse.inspect.page.work import work_data
@@ -19,6 +19,8 @@ from wse.report.as_json import Report
 from wse_traces.read import Trace
 
 MOST_TRACES: Final = 2
+MOST_EXPERTS: Final = 1 << 16
+"""Experts of one layer at most; the largest models have some hundred."""
 
 
 def check_names(names: list[str]) -> list[Path]:
@@ -38,7 +40,7 @@ def check_names(names: list[str]) -> list[Path]:
 
 
 def view_trace(path: Path, pack: Pack) -> Report:
-    """One trace as the page shows it; every array is what ``pack`` makes of it, None where it has no room.
+    """Read a trace as the page shows it; every array is what ``pack`` makes of it, None where it has no room.
 
     Args:
         path: A file that ``wse run`` or ``wse estimate`` wrote, complete or not.
@@ -47,45 +49,51 @@ def view_trace(path: Path, pack: Pack) -> Report:
     Raises:
         BadTrace: there is no such file, or it is no trace, or damaged.
     """
-    with trace_at(path) as trace:
-        return _data(trace, pack)
-
-
-def _data(trace: Trace, pack: Pack) -> Report:
     notes: list[str] = []
-    if not trace.complete:
-        notes.append("The run goes on or was stopped: this is what it had written up to its last flush.")
-    return {
-        **_header(trace),
-        **memory_data(trace, notes),
-        **work_data(trace, pack, notes),
-        **timeline_data(trace, pack, notes),
-        **plane_data(trace, pack, notes),
-        **layer_data(trace, pack, notes),
-        "experts": expert_data(trace),
-        "crossing_bytes": int(trace.column("crossings/bytes").sum()),
-        "notes": notes,
-    }
+    with trace_at(path) as trace:
+        if not trace.complete:
+            notes.append("The run goes on or was stopped: this is what it had written up to its last flush.")
+        return {
+            **_header(trace),
+            **memory_data(trace, notes),
+            **work_data(trace, pack, notes),
+            **timeline_data(trace, pack, notes),
+            **plane_data(trace, pack, notes),
+            **layer_data(trace, pack, notes),
+            "experts": _experts(trace),
+            "crossing_bytes": int(trace.column("crossings/bytes").sum()),
+            "notes": notes,
+        }
 
 
 def _header(trace: Trace) -> dict[str, Any]:
-    """What names the run; ``mesh``: rows and columns that programs see where PEs are dead."""
+    """The names and sizes of a run; ``mesh``: rows and columns that programs see where PEs are dead."""
     header = trace.header
     mesh = mesh_of(trace)
+    names = ("created_by", "model", "wafer", "mapping", "seed", "program_digest", "wafers", "rows", "cols", "clock_hz")
     return {
         "trace": str(trace.path),
         "name": trace.path.name,
         "complete": trace.complete,
-        "created_by": header.created_by,
-        "model": header.model,
-        "wafer": header.wafer,
-        "mapping": header.mapping,
-        "seed": header.seed,
-        "program_digest": header.program_digest,
-        "wafers": header.wafers,
-        "rows": header.rows,
-        "cols": header.cols,
-        "clock_hz": header.clock_hz,
+        **{name: getattr(header, name) for name in names},
         "options": dict(header.options),
         **({"mesh": mesh} if mesh != (header.rows, header.cols) else {}),
     }
+
+
+def _experts(trace: Trace) -> list[Report]:
+    """The load of experts: ``layer``, ascending, and ``tokens`` by expert, over the run as far as it went.
+
+    Raises:
+        BadTrace: a layer, expert or count cannot be.
+    """
+    table = "expert_load" if trace.rows("expert_load") else "routed"  # the former is written at the end of a run
+    rows = trace.table(table)
+    for name, most in (("layer", 1 << 31), ("expert", MOST_EXPERTS), ("tokens", 1 << 53)):
+        if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < most:
+            path = f"{'routed' if table == 'routed' else 'experts'}/{name}"
+            values = f"values from {rows[name].min()} to {rows[name].max()}"
+            message = f"{trace.path}: {path}: {values}; make the trace again"
+            raise BadTrace(message)
+    loads = tokens_by_layer(rows, int(rows["expert"].max(initial=-1)) + 1)
+    return [{"layer": layer, "tokens": tokens.tolist()} for layer, tokens in loads.items()]

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.page.packing import checked
-from wse.inspect.query.buffers import Buffer, read_buffers, tile_name
+from wse.inspect.page.pack import checked
+from wse.inspect.query.buffers import tile_name
 from wse.report.as_json import Report
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import USES
@@ -40,12 +40,7 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
     _check_inside(trace, stages)
     return {
         "stages": _rows(stages),
-        "buffers": [
-            {"stage": stage, **_buffer(buffer)}
-            for stage, buffer in zip(
-                buffers["stage"].tolist(), read_buffers(trace, buffers, np.arange(len(buffers["stage"]))), strict=True
-            )
-        ],
+        "buffers": [_buffer(record) for record in trace.records("buffer", np.arange(len(buffers["stage"])))],
         "routes": [{**row, "pattern": names[row["pattern"]] if row["pattern"] >= 0 else ""} for row in _rows(routes)],
     }
 
@@ -62,11 +57,12 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
         raise BadTrace(message)
 
 
-def _buffer(buffer: Buffer) -> dict[str, Any]:
+def _buffer(record: dict[str, Any]) -> dict[str, Any]:
     """A buffer as the page has it."""
-    live = [op for op in (buffer.live_from, buffer.live_to) if op]
-    place = {"address": buffer.address, "bytes": buffer.bytes, "dtype": buffer.dtype}
-    return {"name": tile_name(buffer.name), "use": USES.index(buffer.use), **place, "live": live}
+    live = [op for op in (record["live_from"], record["live_to"]) if op]
+    place = {name: record[name] for name in ("address", "bytes", "dtype")}
+    name, use = tile_name(record["name"]), USES.index(record["use"])
+    return {"stage": record["stage"], "name": name, "use": use, **place, "live": live}
 
 
 def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,10 +11,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from wse.errors import BadTrace
+
+Array = npt.NDArray[Any]
+Pack = Callable[[Array], object | None]
+"""Makes of an array what the page holds of it; None where it has no room."""
 
 ROOM_BYTES: Final = 7_400_000
 """Of all packed arrays of a page, in base64: what stays below 8 MB with the rest of it."""
@@ -25,25 +33,25 @@ FEW: Final = 2
 
 
 class Packer:
-    """Packs arrays one after another while there is room."""
+    """A packer of arrays, one after another, while there is room."""
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
         self.blobs: list[str] = []
         self.room_bytes = room_bytes
         self._known: dict[bytes, dict[str, Any]] = {}
 
-    def __call__(self, values: npt.NDArray[Any]) -> dict[str, Any] | None:
-        """What the page knows of an array of whole numbers, its true ``least`` and ``most`` too; None without room."""
+    def __call__(self, values: Array) -> dict[str, Any] | None:
+        """Pack an array of whole numbers: its place, type, shape, least and largest value; None without room."""
         least, most = int(values.min(initial=0)), int(values.max(initial=0))
         dtype = _narrowest(least, most)
         plain = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
         key = hashlib.sha256(f"{dtype}{plain.shape}".encode() + plain.tobytes()).digest()
         if key not in self._known:
             starts = _starts_of_runs(plain)
-            told = plain if starts is None else plain[starts]
-            if dtype != WIDE and len(told) > 1:
-                told = np.concatenate([told[:1], told[1:] - told[:-1]])
-            blob = base64.b64encode(zlib.compress(told.tobytes(), 6)).decode()
+            rows = plain if starts is None else plain[starts]
+            if dtype != WIDE and len(rows) > 1:
+                rows = np.concatenate([rows[:1], rows[1:] - rows[:-1]])
+            blob = base64.b64encode(zlib.compress(rows.tobytes(), 6)).decode()
             if len(blob) > self.room_bytes:
                 return None
             self.room_bytes -= len(blob)
@@ -54,7 +62,7 @@ class Packer:
         return self._known[key]
 
 
-def _starts_of_runs(values: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
+def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
     """The rows that differ from the row before, if they are few; None otherwise."""
     if values.ndim != 2 or len(values) < FEW:
         return None
@@ -67,3 +75,22 @@ def _narrowest(least: int, most: int) -> str:
     if least < 0:
         return "i4" if least >= -(2**31) and most < 2**31 else WIDE
     return next((dtype for dtype in TYPES if most <= np.iinfo(dtype).max), WIDE)
+
+
+def checked(path: Path, where: str, index: Array, rows: int) -> Array:
+    """Check an index of a file, int ``[n]``: -1 or one of ``rows`` rows each; the index.
+
+    Raises:
+        BadTrace: one is not.
+    """
+    if len(index) and not -1 <= index.min() <= index.max() < rows:
+        worst = int(index.max() if index.max() >= rows else index.min())
+        message = f"{path}: {where}: refers to row {worst} of {rows}; the file is damaged, make the trace again"
+        raise BadTrace(message)
+    return index
+
+
+def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
+    """Each column packed; None where one found no room."""
+    packed = {name: pack(np.asarray(column)) for name, column in columns.items()}
+    return None if None in packed.values() else packed

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.page.packing import Array, Pack, checked
+from wse.inspect.page.pack import Array, Pack, checked
 from wse.inspect.query.pe import busy_cycles, link_words, sram_bytes
 from wse.report.as_json import Report
 from wse_traces.read import Trace

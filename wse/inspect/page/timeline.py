@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.page.packing import Array, Pack, checked, packed_columns
+from wse.inspect.page.pack import Array, Pack, checked, packed_columns
 from wse.report.as_json import Report
 from wse_traces.executed import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace

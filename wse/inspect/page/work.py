@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.page.packing import Array, Pack, checked, packed_columns
+from wse.inspect.page.pack import Array, Pack, checked, packed_columns
 from wse.inspect.query.step_sums import StepSums
 from wse.report.as_json import Report
 from wse_traces.groups import distinct_rows

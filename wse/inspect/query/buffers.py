@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.inspect.query.view import name_at
 from wse.report.result import Doc, Result
-from wse_traces.read import Array, Columns, Trace
-from wse_traces.schema import USES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,23 +19,6 @@ class Buffer(Result):
     dtype: Annotated[str, Doc("type of its elements")]
     live_from: Annotated[str, Doc("first op that needs it, empty: always")]
     live_to: Annotated[str, Doc("last op that needs it, empty: always")]
-
-
-def read_buffers(trace: Trace, columns: Columns, rows: Array) -> list[Buffer]:
-    """The buffers of some rows of the table ``columns``."""
-    ops = trace.texts("graph/ops/name")
-    return [
-        Buffer(
-            address=int(columns["address"][row]),
-            bytes=int(columns["bytes"][row]),
-            use=name_at(USES, int(columns["use"][row])),
-            name=bytes(columns["name"][row]).decode(errors="replace"),
-            dtype=bytes(columns["dtype"][row]).decode(errors="replace"),
-            live_from=name_at(ops, int(columns["live_from"][row])),
-            live_to=name_at(ops, int(columns["live_to"][row])),
-        )
-        for row in rows.tolist()
-    ]
 
 
 def tile_name(name: str) -> str:

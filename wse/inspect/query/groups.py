@@ -76,12 +76,9 @@ def read_groups(sums: StepSums, by: str, top: int | None) -> list[Group]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    trace = sums.trace
-    names, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
-    layers = trace.column("graph/ops/layer").tolist()
-    heads = [{"op": name, "kind": kind, "layer": at} for name, kind, at in zip(names, kinds, layers, strict=True)]
+    heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
-    op = np.where((op >= 0) & (op < len(names)), op, len(names))
+    op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
     return _of_steps(sums, op, [*heads, {"op": ""}])
 
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.query.buffers import Buffer, read_buffers
+from wse.inspect.query.buffers import Buffer
 from wse.inspect.query.passes import run_cycles
 from wse.inspect.query.stages import RECTANGLE, covers
-from wse.inspect.query.view import View, name_at
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Columns, Trace
-from wse_traces.schema import DIRECTIONS, LINES, USES
+from wse_traces.schema import DIRECTIONS, USES
 
 _PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 _NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
@@ -186,9 +186,9 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
     uses = dict(zip(USES, by_use.tolist(), strict=True))
     if not len(holding):
         return PeSram(bytes=uses, is_fullest=True, buffers=())
-    columns = trace.table("buffer")
-    rows = np.flatnonzero(np.isin(columns["stage"], _mapped_stages(columns["stage"], stages, holding)))
-    buffers = read_buffers(trace, columns, rows)
+    stage = trace.column("sram/buffers/stage")
+    rows = np.flatnonzero(np.isin(stage, _mapped_stages(stage, stages, holding)))
+    buffers = [Buffer.from_record(record) for record in trace.records("buffer", rows)]
     return PeSram(
         bytes=uses,
         is_fullest=bool((stages["stage_bytes"][holding[0]] == by_use).all()),
@@ -210,16 +210,9 @@ def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Arra
 
 def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
     """Colours that the PE's router is set for, each with the pattern that uses it, by colour."""
-    columns, names = trace.table("route"), trace.texts("strings/names")
-    routes = [
-        PeRoute(
-            colour=int(columns["colour"][at]),
-            pattern=name_at(names, int(columns["pattern"][at])),
-            axis=name_at(LINES, int(columns["axis"][at])),
-            stage=int(columns["stage"][at]),
-        )
-        for at in np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col)).tolist()
-    ]
+    columns = trace.table("route")
+    rows = np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col))
+    routes = [PeRoute.from_record(record) for record in trace.records("route", rows)]
     return sorted(routes, key=lambda route: (route.colour, route.stage, route.pattern))
 
 

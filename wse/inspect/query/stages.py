@@ -27,11 +27,8 @@ class Stage(Result):
 
 
 def read_stages(trace: Trace) -> list[Stage]:
-    """All stages, in the order of their indices."""
-    columns = trace.table("stage")
-    names = ("wafer", *RECTANGLE, "first_layer", "last_layer")
-    rows = zip(*(columns[name].tolist() for name in names), strict=True)
-    return [Stage(**dict(zip(names, row, strict=True))) for row in rows]
+    """Read all stages, in the order of their indices."""
+    return [Stage.from_record(record) for record in trace.records("stage")]
 
 
 def layers_text(first: int, last: int) -> str:
@@ -44,7 +41,7 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Which rectangles hold a PE: bool ``[rectangle]``, of columns ``row``, ``col``, ``rows`` and ``cols``."""
+    """The rectangles that hold a PE: bool ``[rectangle]``, of columns ``row``, ``col``, ``rows`` and ``cols``."""
     first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
     covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
     return covered

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 
 from wse.errors import UnknownName
-from wse.inspect.query.stages import RECTANGLE
 from wse.inspect.query.step_sums import StepSums
 from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
@@ -79,12 +78,11 @@ def read_steps(sums: StepSums, order: str, top: int | None) -> list[Step]:
 
 def _step(steps: Columns, row: int, ops: list[str], names: list[str]) -> Step:
     value = {name: int(column[row]) for name, column in steps.items()}
-    counts = ("layer", "stage", "wafer", "times", "start_cycle", "cycles", "words", "hops", *RECTANGLE)
-    return Step(
+    return Step.from_record(
+        value,
         phase=name_at(PHASES, value["phase"]),
         op=name_at(ops, value["op"]),
         name=name_at(names, value["name"]),
         kind=name_at(KINDS, value["kind"]),
-        **{name: value[name] for name in counts},
         cycles_by={cause: value[f"{cause}_cycles"] for cause in CAUSES},
     )

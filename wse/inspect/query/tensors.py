@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.query.view import View, name_at
+from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorValues(Result):
-    """One tensor; the least, largest and mean value are of its finite elements."""
+    """A tensor; the least, largest and mean value are of its finite elements."""
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
     op: Annotated[str, Doc("op that made it")]
@@ -39,7 +39,7 @@ class TensorsView(View):
 
 
 def read_tensors(trace: Trace) -> list[TensorValues]:
-    """All tensors, in the order in which they were recorded.
+    """Read all tensors, in the order in which they were recorded.
 
     Raises:
         BadTrace: none was recorded.
@@ -49,27 +49,20 @@ def read_tensors(trace: Trace) -> list[TensorValues]:
     if not rows:
         message = f"{trace.path}: has no tensors for --tensors; make some: wse run --record activations --trace FILE"
         raise BadTrace(message)
-    ops = trace.texts("graph/ops/name")
-    passes, op = trace.column("tensors/pass").tolist(), trace.column("tensors/op").tolist()
-    types, sizes = trace.texts("tensors/dtype"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
-    return [
-        _values(row, name_at(ops, op[row]), passes[row], trace.tensor(row), types[row], sizes[row])
-        for row in range(rows)
-    ]
+    records, sizes = trace.records("tensor"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
+    return [_values(row, records[row], trace.tensor(row), sizes[row]) for row in range(rows)]
 
 
-def _values(row: int, op: str, pass_index: int, tensor: Array, dtype: str, size: int) -> TensorValues:
+def _values(row: int, record: dict[str, Any], tensor: Array, size: int) -> TensorValues:
     shape = list(tensor.shape)
     while len(shape) > 1 and shape[0] == 1:
         shape.pop(0)  # the file pads in front
     values = tensor.astype(np.float64)
     finite = values[np.isfinite(values)]
-    return TensorValues(
+    return TensorValues.from_record(
+        record,
         tensor=row,
-        op=op,
-        pass_=pass_index,
         shape=tuple(shape),
-        dtype=dtype,
         bytes=size,
         min=float(finite.min()) if finite.size else None,
         max=float(finite.max()) if finite.size else None,

@@ -14,7 +14,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
-    """One token. Those of a prompt come with their chunk and have no cycles; an estimate has no ids or texts."""
+    """A token. Tokens of a prompt come with their chunk and have no cycles; an estimate has no ids or texts."""
 
     token: Annotated[int, Doc("index of the token in the trace")]
     sequence: Annotated[int, Doc("sequence of the batch that it belongs to")]
@@ -38,24 +38,17 @@ class TokensView(View):
 
 
 def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
-    """Every token in order or, with ``top``, those with the most cycles since the token before them, largest first."""
-    tokens, texts = trace.table("token"), trace.token_texts()
-    rows = range(len(texts))
-    if top is not None:
-        rows = np.argsort(-tokens["cycles"], kind="stable")[:top].tolist()
-    clock_hz = trace.header.clock_hz
+    """Read every token in order or, with ``top``, that many with the most cycles, largest first."""
+    texts, cycles = trace.token_texts(), trace.column("tokens/cycles")
+    rows = np.arange(len(texts)) if top is None else np.argsort(-cycles, kind="stable")[:top]
     return [
-        TokenTime(
+        TokenTime.from_record(
+            record,
             token=row,
-            sequence=int(tokens["sequence"][row]),
-            position=int(tokens["position"][row]),
-            of="prompt" if tokens["is_prompt"][row] else "generated",
-            id=int(tokens["id"][row]) if tokens["id"][row] >= 0 else None,
+            of=record["is_prompt"],
+            id=record["id"] if record["id"] >= 0 else None,
             text=texts[row] or None,
-            pass_=int(tokens["pass"][row]),
-            cycles=int(tokens["cycles"][row]),
-            s=int(tokens["cycles"][row]) / clock_hz,
-            wall_s=float(tokens["wall_s"][row]),
+            s=record["cycles"] / trace.header.clock_hz,
         )
-        for row in rows
+        for row, record in zip(rows.tolist(), trace.records("token", rows), strict=True)
     ]

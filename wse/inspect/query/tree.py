@@ -58,17 +58,15 @@ class KindTotal(NamedTuple):
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
     """The ops in graph order, under the layers that they belong to."""
-    trace = sums.trace
-    names, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
-    layers = trace.column("graph/ops/layer").tolist()
+    records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
     cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
     ops = [
-        OpCycles(op=name, kind=kind, **dict(zip(PHASES, spent, strict=True)))
-        for name, kind, spent in zip(names, kinds, cycles, strict=True)
+        OpCycles(op=record["name"], kind=record["kind"], **dict(zip(PHASES, spent, strict=True)))
+        for record, spent in zip(records, cycles, strict=True)
     ]
     tree = []
-    for layer, rows in groupby(range(len(ops)), key=lambda row: layers[row]):
+    for layer, rows in groupby(range(len(ops)), key=lambda row: records[row]["layer"]):
         inside = tuple(ops[row] for row in rows)
         spent = {phase: sum(getattr(op, phase) for op in inside) for phase in PHASES}
         tree.append(LayerOps(layer=layer, ops=inside, **spent))
