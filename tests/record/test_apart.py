@@ -15,7 +15,7 @@ from wse.studies.compile.choose import compiled
 from wse.studies.run.execute import execute
 from wse_mappings.cuts.expert_groups import OWN
 from wse_traces import open_trace, problems
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 
 
 def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> None:

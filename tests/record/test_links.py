@@ -16,7 +16,7 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter, open_trace, problems
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "one region": {"mesh": "10x10"},

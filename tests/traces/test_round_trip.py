@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 
 pytestmark = pytest.mark.smoke
 

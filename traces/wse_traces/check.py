@@ -1,4 +1,4 @@
-"""What a file must be before anything in it is read: links, types, shapes, filters, sizes."""
+"""Checks of a file before anything in it is read: links, types, shapes, filters, sizes."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
             added = field.table in schema.ADDED_TABLES and rows == 0
             return None, [] if added else [f"{field.path}: missing, or not a dataset of this file"]
         problems = [f"{field.path}: {problem}" for problem in _deviations(dataset, field, header)]
-        found = dataset.shape[0] if dataset.shape else 0
-        if found < rows or (complete and found > rows):
-            problems.append(f"{field.path}: {found} rows, table {field.table!r} has {rows}")
+        length = dataset.shape[0] if dataset.shape else 0
+        if length < rows or (complete and length > rows):
+            problems.append(f"{field.path}: {length} rows, table {field.table!r} has {rows}")
     except READ_ERRORS as error:
         return None, [f"{field.path}: cannot be read ({reason_of(error)})"]
     return dataset, problems
@@ -135,9 +135,9 @@ def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:
     yield from storage_problems(dataset)
     for name, needed in (("unit", field.unit), ("axes", ",".join(field.axes)), ("doc", None)):
         try:
-            found = attribute_of(dataset, name, str)
+            value = attribute_of(dataset, name, str)
         except ValueError as error:
             yield str(error)
             continue
-        if needed is not None and found != needed:
-            yield f"attribute {name!r} is {found!r}, needed: {needed!r}"
+        if needed is not None and value != needed:
+            yield f"attribute {name!r} is {value!r}, needed: {needed!r}"

@@ -29,7 +29,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 def storage_problems(dataset: Any) -> Iterator[str]:
-    """What keeps a dataset from being read by chunks: data elsewhere, chunks of unknown filters or of any size."""
+    """Obstacles to reading a dataset by chunks: data elsewhere, chunks of unknown filters or of any size."""
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
@@ -91,11 +91,11 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
             target.append(slice(first - start, last - start))
             source.append(slice(first - at, last - at))
         try:
-            found = _decoded(data, applied, chunk, dtype, source[0])
+            elements = _decoded(data, applied, chunk, dtype, source[0])
         except ValueError as error:
             message = f"the chunk at {corner}: {error}"
             raise ValueError(message) from error
-        values[tuple(target)] = found[:, *source[1:]]
+        values[tuple(target)] = elements[:, *source[1:]]
     return values
 
 
@@ -125,16 +125,16 @@ def _decoded(
 
 
 def _inflated(data: bytes, limit: int) -> bytes:
-    """What gzip holds, if it is at most ``limit`` bytes and whole."""
+    """The content of gzip, if it is at most ``limit`` bytes and whole."""
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(data, limit + 1)
+        inflated = stream.decompress(data, limit + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if len(found) > limit or not stream.eof:
-        message = f"gzip of more than {limit:,} B" if len(found) > limit else "gzip that is cut off"
+    if len(inflated) > limit or not stream.eof:
+        message = f"gzip of more than {limit:,} B" if len(inflated) > limit else "gzip that is cut off"
         raise ValueError(message)
-    return found
+    return inflated
 
 
 def _summed(data: bytes) -> bytes:
@@ -146,8 +146,12 @@ def _summed(data: bytes) -> bytes:
     body, end = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
     words = np.frombuffer(body + b"\0" * (len(body) % 2), ">u2").astype("<u8")
     first, second = int(words.sum()), int(words @ np.arange(len(words), 0, -1, dtype="<u8"))
-    found = int.from_bytes(end, "little")
-    if len(end) < _SUM_BYTES or first % 65535 != (found & 0xFFFF) % 65535 or second % 65535 != (found >> 16) % 65535:
+    checksum = int.from_bytes(end, "little")
+    if (
+        len(end) < _SUM_BYTES
+        or first % 65535 != (checksum & 0xFFFF) % 65535
+        or second % 65535 != (checksum >> 16) % 65535
+    ):
         message = "its bytes do not add up to their checksum"
         raise ValueError(message)
     return body

@@ -14,7 +14,7 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """One dataset: indexing it with integers and slices reads what they select and nothing else.
+    """A dataset: indexing it with integers and slices reads what they select and nothing else.
 
     ``np.asarray(column)`` and ``column[:]`` read it whole. What the values are is in ``unit``, ``axes``, ``doc``,
     ``labels`` (the names of the codes 0, 1, …), ``refers`` (the table that they are row numbers of), ``axis_labels``.
@@ -42,7 +42,7 @@ class Column:
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """For each axis whose places have names, these names."""
+        """The names of the places of each axis that has any."""
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
     def __len__(self) -> int:

@@ -89,6 +89,6 @@ def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns
     number = np.full(trace.rows("pass"), -1)
     number[passes] = np.arange(len(passes))
     at = number[shifts["pass"]]
-    mine = at >= 0
+    chosen = at >= 0
     for name in ("words", "hops"):
-        np.add.at(columns[name], begins[at[mine]] + shifts["step"][mine], shifts[name][mine])
+        np.add.at(columns[name], begins[at[chosen]] + shifts["step"][chosen], shifts[name][chosen])

@@ -53,35 +53,35 @@ def frame_of(
         names: For a table that indices point into, the name of each of its rows.
         kind: "polars" or "pandas"; by default the one that is installed, polars first.
     """
-    made: dict[str, Any] = {}
+    frame_columns: dict[str, Any] = {}
     chosen, module = library(kind)
     categories = _polars_categories if chosen == "polars" else _pandas_categories
     for name, values in columns.items():
         field = fields.get(name)
         if field is None:
-            made[name] = values
+            frame_columns[name] = values
         elif field.labels:
-            made[name] = categories(module, values, field.labels)
+            frame_columns[name] = categories(module, values, field.labels)
         elif values.dtype.kind == "S":
-            made[name] = [bytes(text).decode(errors="replace") for text in values]
+            frame_columns[name] = [bytes(text).decode(errors="replace") for text in values]
         elif values.ndim == 1:
-            made[name] = values
+            frame_columns[name] = values
             if field.refers in names:
-                made[f"{name}_text"] = categories(module, values, names[field.refers])
+                frame_columns[f"{name}_text"] = categories(module, values, names[field.refers])
         else:
-            made |= _by_place(field, values)
-    return module.DataFrame(made)
+            frame_columns |= _by_place(field, values)
+    return module.DataFrame(frame_columns)
 
 
 def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind | None) -> Frame:
     """A plane, from its row ``first`` on: a row for each element, with its place on every axis and its value."""
     chosen, module = library(kind)
     categories = _polars_categories if chosen == "polars" else _pandas_categories
-    made: dict[str, Any] = {}
+    frame_columns: dict[str, Any] = {}
     for axis, places in zip(field.axes, np.indices(values.shape, "<i4"), strict=True):
         flat = places.ravel() + (first if axis == field.axes[0] else 0)
-        made[axis] = categories(module, flat, AXIS_LABELS[axis]) if axis in AXIS_LABELS else flat
-    return module.DataFrame({**made, field.name: values.ravel()})
+        frame_columns[axis] = categories(module, flat, AXIS_LABELS[axis]) if axis in AXIS_LABELS else flat
+    return module.DataFrame({**frame_columns, field.name: values.ravel()})
 
 
 def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:

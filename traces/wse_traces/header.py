@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """What is known before the first step: root attributes, and the ``run`` group's JSON attributes."""
+    """The facts of a run before its first step: root attributes, and the ``run`` group's JSON attributes."""
 
     created_by: str
     model: str
@@ -27,7 +27,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of the root, or of a group where ``path`` says so."""
+    """An attribute of the root, or of a group where ``path`` says so."""
 
     name: str
     kind: type[object]

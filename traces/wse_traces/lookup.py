@@ -1,4 +1,4 @@
-"""What lies in an HDF5 file itself: its groups, datasets and attributes, found without following a link out of it.
+"""The content of an HDF5 file itself: its groups, datasets and attributes, found without following a link out of it.
 
 HDF5's low-level interface throughout: it opens nothing by itself, and a trace has a hundred datasets.
 """

@@ -1,7 +1,14 @@
-"""Opening a trace's HDF5 file, whether its writer closed it, still runs or was killed."""
+"""Opening a trace's HDF5 file, whether its writer closed it, still runs or was killed.
+
+The file of a writer that runs or was killed is marked as being written, which HDF5 reads only in a mode that waits,
+for ever, for damaged metadata to become whole. So it is read through a view in which the mark is cleared: on disk its
+metadata is consistent at every moment, and what is damaged fails at once.
+"""
 
 from __future__ import annotations
 
+import io
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +18,11 @@ import h5py
 
 from wse_traces.errors import TraceError
 from wse_traces.partial import partial_path
-from wse_traces.unfinished import SIGNATURE, SUPERBLOCK_BYTES, is_unfinished, open_unfinished
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+SUPERBLOCK_BYTES = 48  # of version 3; its last 4 bytes are the checksum of those before
+_FLAGS_AT, _END_AT, _CHECKSUM_AT = 11, 28, 44
+_MASK = 0xFFFFFFFF
 
 
 @contextmanager
@@ -29,8 +40,8 @@ def open_file(path: Path) -> Iterator[Any]:
             if not start.startswith(SIGNATURE):
                 message = f"{path}: not an HDF5 file, so no trace; give a file that wse run --trace wrote"
                 raise TraceError(message)
-            closed = not is_unfinished(start)
-            source = h5py.File(path, "r", locking=False) if closed else open_unfinished(path, start)
+            closed = not _is_unfinished(start)
+            source = h5py.File(path, "r", locking=False) if closed else _open_unfinished(path, start)
             file = stack.enter_context(source)
         except TraceError:
             raise
@@ -39,3 +50,67 @@ def open_file(path: Path) -> Iterator[Any]:
             message = f"{path}: cannot be opened, truncated or damaged ({reason}); make the trace again"
             raise TraceError(message) from error
         yield file
+
+
+def checksum(data: bytes) -> int:
+    """Bob Jenkins' lookup3 hash, the checksum of HDF5's metadata.
+
+    Source: burtleburtle.net/bob/c/lookup3.c, hashlittle with initval 0.
+
+    >>> f"{checksum(b'Four score and seven years ago'):08x}"
+    '17770551'
+    """
+    a = b = c = (0xDEADBEEF + len(data)) & _MASK
+    blocks = max(0, (len(data) - 1) // 12)
+    padded = data.ljust(12 * (blocks + 1), b"\0")
+    words: tuple[int, ...] = struct.unpack(f"<{3 * (blocks + 1)}I", padded)
+    for i in range(0, 3 * blocks, 3):
+        a, b, c = (a + words[i]) & _MASK, (b + words[i + 1]) & _MASK, (c + words[i + 2]) & _MASK
+        for turn in (4, 6, 8, 16, 19, 4):
+            a = (a - c) & _MASK ^ _turned(c, turn)
+            c = (c + b) & _MASK
+            a, b, c = b, c, a
+    if not data:
+        return c
+    a, b, c = (x + w & _MASK for x, w in zip((a, b, c), words[-3:], strict=True))
+    for turn in (14, 11, 25, 16, 4, 14, 24):
+        c = (c ^ b) - _turned(b, turn) & _MASK
+        a, b, c = b, c, a
+    return b
+
+
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MASK
+
+
+class _Released(io.FileIO):
+    """The bytes of a file, with other bytes at its start."""
+
+    start = b""
+
+    def readinto(self, buffer: Any) -> int:
+        at = self.tell()
+        count = int(super().readinto(buffer) or 0)
+        instead = self.start[at : at + count]
+        memoryview(buffer).cast("B")[: len(instead)] = instead
+        return count
+
+
+def _is_unfinished(start: bytes) -> bool:
+    """Whether the first bytes of a file say that its writer has not closed it."""
+    return len(start) == SUPERBLOCK_BYTES and start[8] == 3 and start[_FLAGS_AT] != 0
+
+
+@contextmanager
+def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
+    """Open the file as if its writer had closed it. Raises: OSError if its first bytes are damaged."""
+    if struct.unpack_from("<I", start, _CHECKSUM_AT)[0] != checksum(start[:_CHECKSUM_AT]):
+        message = "the first block has a wrong checksum"
+        raise OSError(message)
+    patched = bytearray(start[:_CHECKSUM_AT])
+    patched[_FLAGS_AT] = 0
+    struct.pack_into("<Q", patched, _END_AT, path.stat().st_size)
+    with _Released(path) as view:
+        view.start = bytes(patched) + struct.pack("<I", checksum(bytes(patched)))
+        with h5py.File(view, "r") as file:
+            yield file

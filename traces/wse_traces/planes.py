@@ -1,15 +1,18 @@
-"""What is recorded for every PE of a wafer, a part at a time, so that nobody has to load whole planes."""
+"""Planes, values of every PE of a wafer: a part at a time, and words on links put together of those of layers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from wse_traces import schema
+from wse_traces.errors import TraceError
 from wse_traces.read import Array, Trace
-from wse_traces.schema import BY_PATH, chunk_of
 
 
 def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """A plane with directions, a chunk at a time: direction, first row, first column and the values ``[row, col]``.
+    """Yield a plane with directions, a chunk at a time: direction, first row, first column, values ``[row, col]``.
 
     Args:
         trace: An open trace.
@@ -20,8 +23,39 @@ def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int,
     """
     column = trace[path]
     _, directions, rows, cols = column.shape
-    *_, tall, wide = chunk_of(BY_PATH[path], trace.header)  # as it is written
+    *_, tall, wide = schema.chunk_of(schema.BY_PATH[path], trace.header)  # as it is written
     for direction in range(directions):
         for row in range(0, rows, tall):
             for col in range(0, cols, wide):
                 yield direction, row, col, column[index, direction, row : row + tall, col : col + wide]
+
+
+def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
+    """Add up the words that left each PE of a wafer on each side, over the run, int64 ``[direction, row, col]``.
+
+    Args:
+        trace: An open trace.
+        wafer: One of the trace's wafers.
+        layer: Count those of this layer, -1: of what belongs to none; all without it.
+
+    Raises: TraceError if a layer's pattern is missing or leaves the mesh, or the trace is damaged or too large.
+    """
+    trace.check_size("links/words", (schema.BY_PATH["links/words"],), 1)
+    header, places = trace.header, trace.table("placed_layer")
+    words = np.zeros((len(schema.DIRECTIONS), header.rows, header.cols), np.int64)
+    wanted = places["wafer"] == wafer
+    if layer is not None:
+        wanted &= places["layer"] == layer
+    for pattern in np.unique(places["pattern"][wanted]).tolist():
+        if not 0 <= pattern < trace.rows("pattern"):
+            message = f"{trace.path}: links/layers: pattern {pattern} is missing; make the trace again"
+            raise TraceError(message)
+        rows, cols = (int(trace.column(f"links/patterns/{name}", pattern, pattern + 1)[0]) for name in ("rows", "cols"))
+        words_of_pattern = trace.column("links/patterns/words", pattern, pattern + 1)[0]
+        for place in np.flatnonzero(wanted & (places["pattern"] == pattern)).tolist():
+            row, col = int(places["row"][place]), int(places["col"][place])
+            if min(row, col, rows, cols) < 0 or row + rows > header.rows or col + cols > header.cols:
+                message = f"{trace.path}: links/layers: row {place} leaves the mesh; make the trace again"
+                raise TraceError(message)
+            words[:, row : row + rows, col : col + cols] += words_of_pattern[:, :rows, :cols]
+    return words

@@ -98,8 +98,8 @@ class Trace(TraceFile):
         first = np.full(passes, schema.NONE, "<i8")
         generated = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
         first[tokens["pass"][generated]] = generated
-        made = first[columns["pass"]] if token is None else np.full(len(columns["pass"]), token)
-        return {"token": made, **columns}
+        of_token = first[columns["pass"]] if token is None else np.full(len(columns["pass"]), token)
+        return {"token": of_token, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
         """The ``n`` costliest steps of the program, summed over the run, largest first.

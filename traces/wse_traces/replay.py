@@ -44,8 +44,8 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
         for name, size in sizes.items():
             wrong = (moves[name] < 0) | (moves[name] >= size)
             if wrong.any():
-                found = moves[name][wrong][0]
-                message = f"{trace.path}: wavelets/{name}: {found}, needed: 0 to {size - 1}; make the trace again"
+                value = moves[name][wrong][0]
+                message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {size - 1}; make the trace again"
                 raise TraceError(message)
         np.add.at(words, tuple(moves[name] for name in sizes), 1)
     return words
@@ -64,8 +64,8 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
     """
     cycles, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for moves in _moves(trace, ("cycle",), pass_index):
-        found, times = np.unique(moves["cycle"], return_counts=True)
-        both, place = np.unique(np.concatenate([cycles, found]), return_inverse=True)
+        moving, times = np.unique(moves["cycle"], return_counts=True)
+        both, place = np.unique(np.concatenate([cycles, moving]), return_inverse=True)
         trace.check_size("wavelets", (schema.BY_PATH["wavelets/cycle"],), 2 * len(both))
         merged = np.zeros(len(both), np.int64)
         np.add.at(merged, place, np.concatenate([counts, times]))
@@ -89,7 +89,7 @@ def wavelet_cycles(
     pieces: list[Columns] = []
     for piece in _moves(trace, tuple(field.name for field in _LOG), pass_index, first=first, last=last):
         pieces.append(piece)
-        trace.check_size("wavelets", _LOG, sum(len(each["cycle"]) for each in pieces))
+        trace.check_size("wavelets", _LOG, sum(len(part["cycle"]) for part in pieces))
     if not pieces:
         return
     moves = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}

@@ -31,7 +31,7 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One dataset. ``labels`` name the values of a code, ``refers`` the table that an index points into.
+    """A dataset. ``labels`` name the values of a code, ``refers`` the table that an index points into.
 
     Numbers are at least 0, or -1 for none; those that are ``signed`` may be anything.
     """

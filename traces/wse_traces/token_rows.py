@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Token(NamedTuple):
-    """One token that was read or generated.
+    """A token that was read or generated.
 
     Attributes:
         token_id: In the vocabulary, -1: not known.

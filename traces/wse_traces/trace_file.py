@@ -101,7 +101,7 @@ class TraceFile:
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """All columns of a table by name, or its rows from ``start`` to ``stop``."""
+        """Read all columns of a table by name, or its rows from ``start`` to ``stop``."""
         fields = self._fields(table)
         self.check_size(table, fields, len(range(*slice(start, stop).indices(self._rows[table]))))
         return {field.name: self.column(field.path, start, stop) for field in fields}

@@ -1,4 +1,4 @@
-"""List all that is wrong with a trace: the description of every dataset, each value, then what they say together."""
+"""List all that is wrong with a trace: the description of every dataset, each value, then whether they agree."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from wse_traces.validate_time import first_row
 _RECTANGLES = ("stage", "route", "step")
 _PLANES_LIMITS = 16  # how many times the limit of one read all planes of a dataset may take, one after the other
 
-# What tables say together: each function reads those before it, of which nothing is wrong so far.
-_TOGETHER: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]], ...]] = (
+# Checks of several tables: each function reads those before it, of which nothing is wrong so far.
+_AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]], ...]] = (
     (("op",), validate_place.op_problems),
     (("edge",), validate_place.edge_problems),
     (("stage",), validate_place.stage_problems),
@@ -44,9 +44,9 @@ _TOGETHER: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]],
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
-    """All deviations of a file from the schema, each one line with the path inside the file; [] if none.
+    """List all deviations of a file from the schema, each one line with the path inside the file; [] if none.
 
-    What columns say together is judged where each alone is sound.
+    Whether columns agree is judged where each alone is sound.
 
     >>> problems("traces/golden/v2/story.h5")
     []
@@ -72,25 +72,25 @@ def _problems(trace: Trace) -> Iterator[str]:
     broken = set()
     for field in FIELDS:
         rows = trace.rows(field.table)
-        _, found = checked_dataset(trace.file, field, trace.header, rows, complete=trace.complete)
-        if found:
+        _, deviations = checked_dataset(trace.file, field, trace.header, rows, complete=trace.complete)
+        if deviations:
             broken.add(field.table)
-            yield from found
+            yield from deviations
     for table in TABLES:
         if table in broken:
             continue
         for problem in _table_problems(trace, table):
             broken.add(table)
             yield problem
-    for tables, check in _TOGETHER:
+    for tables, check in _AGREEMENT:
         if not broken.intersection(tables):
-            yield from _told(trace, partial(check, trace))
+            yield from _run_check(trace, partial(check, trace))
     if "summary_byte" not in broken:
         yield from _report_problems(trace)
 
 
-def _told(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """What a check finds, and what keeps it from looking."""
+def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
+    """The problems that a check finds, or the one that keeps it from looking."""
     try:
         yield from check()
     except TraceError as error:
@@ -105,7 +105,7 @@ def _report_problems(trace: Trace) -> Iterator[str]:
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
-    """What is wrong with the values of each column of a table."""
+    """Problems of the values of each column of a table."""
     fields, rows = TABLES[table], trace.rows(table)
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
@@ -121,13 +121,13 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
         return
     columns: Columns = {}
     for field in fields:
-        yield from _told(trace, partial(_column_problems, trace, field, columns))
+        yield from _run_check(trace, partial(_column_problems, trace, field, columns))
     if table in _RECTANGLES and len(columns) == len(flat):
         yield from _rectangle_problems(trace, table, columns)
 
 
 def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    """What is wrong with the values of one column, which is added to those read if it is no plane."""
+    """Problems of the values of one column, which is added to those read if it is no plane."""
     if "row" in field.axes:
         yield from _plane_problems(trace, field)
         return

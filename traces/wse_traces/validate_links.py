@@ -8,7 +8,7 @@ import numpy as np
 
 from wse_traces import schema
 from wse_traces.groups import distinct_rows, group_sums, range_sums
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 from wse_traces.read import Trace
 from wse_traces.validate_time import first_row, repeated
 
@@ -69,13 +69,13 @@ def placed_problems(trace: Trace) -> Iterator[str]:
 
 
 def hop_problems(trace: Trace) -> Iterator[str]:
-    """In a complete trace the words on all links are the hops of all steps, each as often as it was executed."""
+    """The words on all links of a complete trace are the hops of all steps, each as often as it was executed."""
     if not trace.complete or not trace.rows("links/words"):
         return
     words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))
     begin, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
     if (begin > trace.rows("step") - count).any():
-        return  # told where schedules are
+        return  # a problem of schedules, listed there
     times = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
     once = range_sums(trace.column("steps/hops"), begin, begin + count)
     hops = int((once * times).sum() + trace.column("shifts/hops").sum())
@@ -84,7 +84,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
 
 
 def crossing_problems(trace: Trace) -> Iterator[str]:
-    """What crosses goes from one wafer, or the host, to another."""
+    """Every crossing goes from one wafer, or the host, to another."""
     source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
     wrong = source == target
     if wrong.any():
@@ -93,7 +93,7 @@ def crossing_problems(trace: Trace) -> Iterator[str]:
 
 
 def expert_problems(trace: Trace) -> Iterator[str]:
-    """In a complete trace the tokens that passes sent to an expert add up to those of the run, where both are told."""
+    """The tokens that passes of a complete trace sent to an expert add up to those of the run, where both are there."""
     if not trace.complete or not trace.rows("routed") or not trace.rows("expert_load"):
         return
     sums = []

@@ -27,7 +27,7 @@ def edge_problems(trace: Trace) -> Iterator[str]:
 
 
 def stage_problems(trace: Trace) -> Iterator[str]:
-    """All stages have PEs with as much SRAM; those that hold layers do not overlap; their layers are in order.
+    """Stages have PEs with as much SRAM each; those that hold layers do not overlap; their layers are in order.
 
     Experts that are spread over all wafers are a stage without layers, which shares PEs with the layers there.
     """
@@ -44,16 +44,16 @@ def stage_problems(trace: Trace) -> Iterator[str]:
     trace.check_size("placement/stages", (BY_PATH["pe/busy_cycles"],), 1)
     rows, cols = trace.header.rows, trace.header.cols
     for wafer in np.unique(columns["wafer"]).tolist():
-        mine = (columns["wafer"] == wafer) & (begin >= 0)
-        top, left, tall, wide = (columns[name][mine].astype("<i8") for name in ("row", "col", "rows", "cols"))
-        if (top + tall > rows).any() or (left + wide > cols).any():
-            continue  # told where rectangles are
+        on_wafer = (columns["wafer"] == wafer) & (begin >= 0)
+        top, west, tall, wide = (columns[name][on_wafer].astype("<i8") for name in ("row", "col", "rows", "cols"))
+        if (top + tall > rows).any() or (west + wide > cols).any():
+            continue  # a problem of rectangles, listed there
         corners = np.zeros((rows + 1, cols + 1), "<i4")
         for row, col, sign in (
-            (top, left, 1),
-            (top + tall, left, -1),
-            (top, left + wide, -1),
-            (top + tall, left + wide, 1),
+            (top, west, 1),
+            (top + tall, west, -1),
+            (top, west + wide, -1),
+            (top + tall, west + wide, 1),
         ):
             np.add.at(corners, (row, col), sign)
         stages = corners.cumsum(axis=0, out=corners).cumsum(axis=1, out=corners)
@@ -70,8 +70,8 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     wrong = end > sram
     if wrong.any():
         row = first_row(wrong)
-        held, at = columns["bytes"][row], begin[row]
-        yield f"sram/buffers/address[{row}]: {held} B from {at} leave the SRAM of {sram[row]} B"
+        bytes_used, at = columns["bytes"][row], begin[row]
+        yield f"sram/buffers/address[{row}]: {bytes_used} B from {at} leave the SRAM of {sram[row]} B"
     order = np.lexsort((begin, columns["stage"]))
     order = order[columns["bytes"][order] > 0]
     apart = columns["stage"][order].astype("<i8") << 33  # further than an address and a size reach

@@ -63,7 +63,7 @@ class TraceWriter:
 
     @property
     def path(self) -> Path:
-        """Where the trace is now: the target once it is complete."""
+        """The path of the trace: the target once it is complete."""
         return self._disk.target if self._published else self._disk.path
 
     def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
@@ -285,6 +285,6 @@ class TraceWriter:
         for column in self._columns[table]:
             if column.path not in self._datasets:
                 self._datasets[column.path] = WrittenDataset(self._file, column)
-            dataset, given = self._datasets[column.path], arrays[column.name]
-            pieces = [plane[np.newaxis] for plane in given] if column.planes else given
+            dataset, rows = self._datasets[column.path], arrays[column.name]
+            pieces = [plane[np.newaxis] for plane in rows] if column.planes else rows
             dataset.append(pieces, end)

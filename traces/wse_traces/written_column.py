@@ -1,4 +1,4 @@
-"""What a writer knows of a dataset: the type and shape that its rows must have."""
+"""Datasets as a writer sees them: the type and shape that their rows must have."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WrittenColumn:
 
     @classmethod
     def of(cls, field: Field, header: RunHeader) -> Self:
-        """That of a field of the schema, in a file with this header."""
+        """Make the column of a field of the schema, in a file with this header."""
         dtype = np.dtype(field.dtype)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         return cls(
@@ -64,7 +64,7 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def checked(self, value: Any) -> Any:
-        """One row of it. Raises: ValueError if it is a whole number that the type cannot hold."""
+        """A value as one row. Raises: ValueError if it is a whole number that the type cannot hold."""
         if self.most and not self.shape and not self.least <= value <= self.most:
             message = f"{self.path}: values that {self.dtype} cannot hold"
             raise ValueError(message)
@@ -74,13 +74,13 @@ class WrittenColumn:
         """Rows in the type and shape, or less of the mesh. Raises: ValueError if that would change them."""
         if self.dtype.kind == "S":
             return self._texts(values)
-        given = np.asarray(values)
-        if given.dtype == self.dtype and given.shape[1:] == self.shape and given.ndim:
-            return given
-        array = given.astype(self.dtype, copy=False)
+        array_given = np.asarray(values)
+        if array_given.dtype == self.dtype and array_given.shape[1:] == self.shape and array_given.ndim:
+            return array_given
+        array = array_given.astype(self.dtype, copy=False)
         if array.shape[1:] != self.shape or not array.ndim:
             self._check_shape(array.shape)
-        if array.dtype != given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, given):
+        if array.dtype != array_given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, array_given):
             message = f"{self.path}: values that {array.dtype} cannot hold"
             raise ValueError(message)
         return array
@@ -123,18 +123,18 @@ class WrittenDataset:
 
 
 def joined(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
-    """All parts of a table by column: one array, or of planes one for each."""
+    """Join the parts of a table by column: one array, or of planes one for each."""
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))
         if isinstance(part, list)
         else part
         for part in parts
     ]
-    found = {}
+    arrays_by_column = {}
     for column in columns:
         arrays = [column.cast(table[column.name]) for table in tables]
         if column.planes:
-            found[column.name] = [plane for array in arrays for plane in array]
+            arrays_by_column[column.name] = [plane for array in arrays for plane in array]
         else:
-            found[column.name] = arrays if len(arrays) == 1 else [np.concatenate(arrays)]
-    return found
+            arrays_by_column[column.name] = arrays if len(arrays) == 1 else [np.concatenate(arrays)]
+    return arrays_by_column

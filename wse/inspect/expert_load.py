@@ -1,4 +1,4 @@
-"""How many tokens the experts of each layer got, of the prompt and generated, during a run or from its trace."""
+"""The load of experts: how many tokens each got, of the prompt and generated, during a run or from its trace."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from wse_traces.schema import PHASES
 I64 = npt.NDArray[np.int64]
 
 TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated"), strict=True))
-"""What the tokens of a phase are called."""
+"""The name of the tokens of a phase."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """How many tokens the experts of a layer got."""
+    """The tokens that each expert of a layer got."""
 
     layer: Annotated[int, Doc("index of the layer")]
     prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
@@ -50,7 +50,7 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """By layer, int64 ``[experts]``: tokens of both phases."""
+        """The tokens of both phases by layer, int64 ``[experts]``."""
         first, second = self.totals.values()
         both = {at: first[at] + second[at] for at in first if at in second}
         return dict(sorted((first | second | both).items()))
@@ -84,7 +84,7 @@ def load_in(trace: Trace) -> ExpertLoad:
 
 
 def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
-    """By layer, ascending, the tokens of each expert, int64 ``[experts]``, of ``layer``, ``expert`` and ``tokens``."""
+    """Add up rows of ``layer``, ``expert`` and ``tokens``: by layer, ascending, int64 ``[experts]``."""
     layers, group = np.unique(rows["layer"], return_inverse=True)
     sums = group_sums(rows["tokens"], group * experts + rows["expert"], len(layers) * experts)
     return dict(zip(layers.tolist(), sums.reshape(len(layers), experts), strict=True))

@@ -62,7 +62,7 @@ class _Passes:
         self.load = ExpertLoad()
 
     def prompts(self, costs: Sequence[PhaseCost]) -> None:
-        """The chunks of the prompts, and the token of each user that follows them."""
+        """Write the chunks of the prompts, and the token of each user that follows them."""
         read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
         for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
             user = phase.user
@@ -78,22 +78,26 @@ class _Passes:
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
     def decoded(self, token_classes: Sequence[TokenClass]) -> None:
-        """One token of each user after another."""
+        """Write one token of each user after another."""
         phase, users, position = len(self._program.phases) - 1, np.arange(self._program.batch), self._lengths.copy()
         waited = self._now - self._ended  # for the prompts of later users
-        for each in token_classes:
-            uses = [self._use() for _ in range(each.tokens)]
-            shifts = self._fabric.cache_shift_traffic(each.slots, [rows for _, passing in uses for rows in passing])
-            mean, over = np.divmod(shifts, each.tokens)
-            cost = replace(each.cost, words=each.cost.words + mean[:, 0], hops=each.cost.hops + mean[:, 1])
+        for token_class in token_classes:
+            uses = [self._use() for _ in range(token_class.tokens)]
+            shifts = self._fabric.cache_shift_traffic(
+                token_class.slots, [rows for _, passing in uses for rows in passing]
+            )
+            mean, over = np.divmod(shifts, token_class.tokens)
+            cost = replace(
+                token_class.cost, words=token_class.cost.words + mean[:, 0], hops=token_class.cost.hops + mean[:, 1]
+            )
             with self._recorder.writer.transaction():
-                schedule = self._recorder.schedule(phase, cost, each.slots, ())
+                schedule = self._recorder.schedule(phase, cost, token_class.slots, ())
                 done = self._passes(phase, schedule, cost, uses)
                 self._recorder.write_shifts(phase, done[-1], *over.T[:, np.newaxis])
-            for first in range(0, each.tokens, MOST_ROWS):
+            for first in range(0, token_class.tokens, MOST_ROWS):
                 some = np.array(done[first : first + MOST_ROWS])
                 for user in users.tolist():
-                    cycles = np.full(len(some), each.cost.cycles)
+                    cycles = np.full(len(some), token_class.cost.cycles)
                     cycles[0] += waited[user]
                     at = position[user] + 1 + np.arange(len(some))
                     self._tokens(some, user, at, cycles.astype(np.int64), is_prompt=False)
@@ -120,12 +124,12 @@ class _Passes:
         """Tokens of one user, without text."""
         zeros = np.zeros(len(passes), np.int64)
         row = {"pass": passes, "id": zeros + NO_TOKEN, "sequence": zeros + user, "position": zeros + position}
-        told = {"cycles": zeros + cycles, "is_prompt": zeros + is_prompt, "wall_s": zeros, "text_end": zeros}
-        self._recorder.writer.append("token", {**row, **told})
+        amounts = {"cycles": zeros + cycles, "is_prompt": zeros + is_prompt, "wall_s": zeros, "text_end": zeros}
+        self._recorder.writer.append("token", {**row, **amounts})
 
 
 def even_choice(program: Program, phase: Phase) -> Pairs:
-    """Of each layer with experts, how many of a phase's tokens choose each where they choose as evenly as they can."""
+    """Count how many of a phase's tokens choose each expert of each layer where they choose as evenly as they can."""
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
     return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}

@@ -1,4 +1,4 @@
-"""Which experts the tokens of a run were routed to, written into a trace: pass by pass as they happen, and in all."""
+"""The experts that the tokens of a run were routed to, written into a trace: pass by pass, and in all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_traces.write import TraceWriter
 
 
 class ExpertRecord:
-    """Keeps what it wrote: ``chosen`` by index of a phase and layer, int64 ``[experts]``, over all its passes.
+    """A writer that remembers totals over passes: ``chosen`` by index of a phase and layer, int64 ``[experts]``.
 
     ``reached`` has likewise how many passes chose experts of each wafer, int64 ``[wafers]``.
     """
@@ -27,14 +27,14 @@ class ExpertRecord:
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
     def count(self, phase_index: int, pairs: Pairs, times: int) -> None:
-        """Some runs of a phase, in each of which tokens chose as ``pairs`` says."""
+        """Count some runs of a phase, in each of which tokens chose as ``pairs`` says."""
         totals = self.chosen[phase_index]
         for layer, tokens in pairs.items():
             totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
             self._reach(phase_index, layer, tokens, times)
 
     def write(self, pass_index: int, pairs: Pairs) -> None:
-        """What the tokens of one run chose."""
+        """Write the experts that the tokens of one pass chose."""
         for layer, tokens in pairs.items():
             used = np.flatnonzero(tokens)
             row = {"pass": np.full(len(used), pass_index), "layer": np.full(len(used), layer)}
@@ -48,7 +48,7 @@ class ExpertRecord:
         counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
 
     def finish(self, load: ExpertLoad) -> None:
-        """Totals over the run, experts that got no token among them."""
+        """Write totals over the run, experts that got no token among them."""
         for layer, tokens in load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)

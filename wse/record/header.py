@@ -1,4 +1,4 @@
-"""What a trace says of itself before anything is in it: names, sizes, options, versions."""
+"""The header of a trace, known before anything is in it: names, sizes, options, versions."""
 
 from __future__ import annotations
 

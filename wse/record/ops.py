@@ -1,4 +1,4 @@
-"""What ``--record`` asks for: the ops whose outputs a trace shall hold."""
+"""The option ``--record``: the ops whose outputs a trace shall hold."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def recorded_ops(text: str, spec: ModelSpec, *, traced: bool) -> tuple[int, ...]
 
 def _meant(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
     """The ops that one name or pattern means."""
-    found = [name for name in readable if fnmatchcase(name, pattern)]
-    if found:
-        return found
+    matches = [name for name in readable if fnmatchcase(name, pattern)]
+    if matches:
+        return matches
     unread = next((name for name in kinds if fnmatchcase(name, pattern)), None)
     if unread is not None:
         reason = "what it makes does not lie on PEs as one tensor"

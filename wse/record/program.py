@@ -15,16 +15,16 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
     placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
     placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
-    held = [p.stages[i] for _, i in placed]
-    has_layers = [s.last_layer > s.first_layer for s in held]
+    stages_placed = [p.stages[i] for _, i in placed]
+    has_layers = [s.last_layer > s.first_layer for s in stages_placed]
     stages: dict[str, Any] = {
         "wafer": [wafer for wafer, _ in placed],
-        "row": [s.rect.row for s in held],
-        "col": [s.rect.col for s in held],
-        "rows": [s.rect.rows for s in held],
-        "cols": [s.rect.cols for s in held],
-        "first_layer": [s.first_layer if h else -1 for s, h in zip(held, has_layers, strict=True)],
-        "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(held, has_layers, strict=True)],
+        "row": [s.rect.row for s in stages_placed],
+        "col": [s.rect.col for s in stages_placed],
+        "rows": [s.rect.rows for s in stages_placed],
+        "cols": [s.rect.cols for s in stages_placed],
+        "first_layer": [s.first_layer if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
+        "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)

@@ -5,6 +5,7 @@ Written by a run as it goes on (`run`) and by an estimate at its end (`estimate`
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import repeat
@@ -15,7 +16,7 @@ import numpy as np
 
 from wse.fabric.clock import Clock
 from wse.fabric.expert_costs import Pairs
-from wse.fabric.links.layer_links import layer_links
+from wse.fabric.links.layer_links import LayerLinks, layer_links
 from wse.fabric.links.link_map import I64
 from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
@@ -24,7 +25,6 @@ from wse.program.program import Program
 from wse.program.steps import Steps
 from wse.record.experts import ExpertRecord
 from wse.record.header import encodable
-from wse.record.links import write_layer_links
 from wse.record.program import write_program
 from wse.record.steps import Busy, Columns, PhaseSteps
 from wse_traces.header import RunHeader
@@ -112,7 +112,7 @@ class Recorder:
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
-        """What cache shifts of passes send besides what their schedule says: int64 ``[passes, steps]``, each."""
+        """Write traffic of cache shifts beyond that of their sequence: words and hops, int64 ``[passes, steps]``."""
         shifting = self.steps(phase_index).shifting
         passes, which = (words | hops)[:, shifting].nonzero()
         if len(passes):
@@ -121,21 +121,41 @@ class Recorder:
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **sent})
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Totals by link, by layer and link, by PE and by expert, and the report."""
+        """Write totals by link, by layer and link, by PE and by expert, and the report."""
         self.experts.finish(load)
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", clock.links_on(wafer))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        write_layer_links(self.writer, layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
+        self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
         self.writer.write_summary({key: encodable(value) for key, value in summary.items()})
 
-    def _write_crossings(self, each: Columns, passes: range) -> None:
-        rows = len(each["bytes"])
+    def _write_crossings(self, crossings: Columns, passes: range) -> None:
+        rows = len(crossings["bytes"])
         at_once = max(1, MOST_ROWS // max(rows, 1))
         for first in range(passes.start, passes.stop, at_once) if rows else ():
             some = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
-            columns = each if len(some) == 1 else {name: np.tile(column, len(some)) for name, column in each.items()}
+            columns = (
+                crossings
+                if len(some) == 1
+                else {name: np.tile(column, len(some)) for name, column in crossings.items()}
+            )
             self.writer.append("crossing", {**columns, "pass": np.repeat(some, rows)})
+
+    def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
+        """Write each distinct map of words once, and where each layer has it, by layer and wafer."""
+        patterns: dict[tuple[int, int, bytes], int] = {}  # by digest: the maps themselves are as large as regions
+        placed: list[tuple[int, int, int, int, int]] = []
+        for link_map in links:
+            rect = link_map.rect
+            key = (rect.rows, rect.cols, hashlib.sha256(link_map.words.tobytes()).digest())
+            if key not in patterns:
+                patterns[key] = self.writer.append_pattern(link_map.words)
+            placed += [(layer, link_map.wafer, rect.row, rect.col, patterns[key]) for layer in link_map.layers]
+        if placed:
+            columns = dict(
+                zip(("layer", "wafer", "row", "col", "pattern"), zip(*sorted(placed), strict=True), strict=True)
+            )
+            self.writer.append("placed_layer", columns)
 
     def _count_busy(self, busy: Busy, times: int) -> None:
         for stage, row, end_row, cycles in busy:

@@ -33,7 +33,7 @@ MOST_S: Final = 0.25
 
 
 class _PhaseRun(NamedTuple):
-    """One run of a phase."""
+    """A run of a phase."""
 
     number: int
     phase: int
@@ -100,7 +100,7 @@ class RunRecorder(Recorder):
         self._write_if_due()
 
     def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """What waits, and totals."""
+        """Write what waits, and totals."""
         self.write_waiting()
         super().finish(clock, load, summary)
 

@@ -73,7 +73,7 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> Busy:
-        """Where PEs compute in one run, each rectangle of PEs once."""
+        """The rectangles of PEs that compute in one run, each once, with their cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._which, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]

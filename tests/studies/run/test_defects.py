@@ -27,7 +27,7 @@ from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.summary import print_run
 from wse_traces import open_trace, problems
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 
 LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
 REQUESTS: dict[str, dict[str, Any]] = {

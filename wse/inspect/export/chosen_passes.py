@@ -1,4 +1,4 @@
-"""Which passes of a run an export shows: those of some tokens, or as many as its reader can take."""
+"""The passes of a run that an export shows: those of some tokens, or as many as its reader can take."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
         passes = np.unique(wanted[(wanted >= 0) & (wanted < len(start))])
         passes = passes[np.argsort(start[passes], kind="stable")]
     slices = np.cumsum(counts[schedule[passes]])
-    kept = int(np.searchsorted(slices, MOST_SLICES, side="right"))
-    if kept < len(passes):
+    shown_passes = int(np.searchsorted(slices, MOST_SLICES, side="right"))
+    if shown_passes < len(passes):
         too_many = f"at most {MOST_SLICES:,} are written"
         if tokens is not None:
             message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
             raise BadInput(message)
-        if kept == 0:
+        if shown_passes == 0:
             message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; take --to parquet"
             raise BadTrace(message)
-    shown = np.isin(token_pass, passes[:kept])
+    shown = np.isin(token_pass, passes[:shown_passes])
     if tokens is not None:
         number = np.arange(len(token_pass))
         shown &= (number >= tokens[0]) & (number <= tokens[1])
-    count = int(slices[kept - 1]) if kept else 0
-    return Chosen(passes[:kept], np.flatnonzero(shown), count, len(passes) - kept)
+    count = int(slices[shown_passes - 1]) if shown_passes else 0
+    return Chosen(passes[:shown_passes], np.flatnonzero(shown), count, len(passes) - shown_passes)
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
     """Raise BadTrace for a value below ``start`` or not below ``end``; before sums of them, which could overflow."""
     wrong = (values < start) | (values >= end)
     if wrong.any():
-        found = int(values[wrong][0])
-        message = f"{trace.path}: {path}: {found}, which is out of range; make the trace again"
+        value = int(values[wrong][0])
+        message = f"{trace.path}: {path}: {value}, which is out of range; make the trace again"
         raise BadTrace(message)
 
 

@@ -83,29 +83,29 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
     first[1:], first[:1] = ~first[1:], True
     begins, group = np.flatnonzero(first), np.cumsum(first) - 1
     leaves = np.bitwise_or.reduceat(1 << moves["direction"], begins)
-    left = {name: moves[name][begins] for name in ("cycle", "source", *_PLACE)}
+    departing = {name: moves[name][begins] for name in ("cycle", "source", *_PLACE)}
     over = np.flatnonzero(moves["direction"] != RAMP)
     side = moves["direction"][over]
-    came = {name: moves[name][over] for name in ("cycle", *_PLACE)}
-    came["row"], came["col"] = came["row"] + _DOWN[side], came["col"] + _RIGHT[side]
-    came["source"] = (side + 2) % 4
-    arrival = _matched(came, left)
+    arriving = {name: moves[name][over] for name in ("cycle", *_PLACE)}
+    arriving["row"], arriving["col"] = arriving["row"] + _DOWN[side], arriving["col"] + _RIGHT[side]
+    arriving["source"] = (side + 2) % 4
+    arrival = _matched(arriving, departing)
     wavelet = _roots(np.where(arrival >= 0, group[over][arrival], WAITED))
-    waited = (arrival >= 0) & (left["cycle"] > came["cycle"][arrival] + 1) if len(over) else arrival >= 0
+    waited = (arrival >= 0) & (departing["cycle"] > arriving["cycle"][arrival] + 1) if len(over) else arrival >= 0
     departures = {
-        **left,
-        "landing": np.where(waited, WAITED, left["source"]),
+        **departing,
+        "landing": np.where(waited, WAITED, departing["source"]),
         "leaves": leaves,
         "wavelet": wavelet,
     }
     alone = np.ones(len(over), bool)
     alone[arrival[(arrival >= 0) & ~waited]] = False
-    alone &= (came["row"] >= 0) & (came["row"] < trace.header.rows)
-    alone &= (came["col"] >= 0) & (came["col"] < trace.header.cols)
+    alone &= (arriving["row"] >= 0) & (arriving["row"] < trace.header.rows)
+    alone &= (arriving["col"] >= 0) & (arriving["col"] < trace.header.cols)
     arrivals = {
-        **{name: came[name][alone] for name in _PLACE},
-        "cycle": came["cycle"][alone] + 1,
-        "landing": came["source"][alone],
+        **{name: arriving[name][alone] for name in _PLACE},
+        "cycle": arriving["cycle"][alone] + 1,
+        "landing": arriving["source"][alone],
         "leaves": np.zeros(int(alone.sum()), np.int64),
         "wavelet": wavelet[group[over][alone]],
     }
@@ -151,35 +151,35 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
     trace.check_size("wavelets", schema.TABLES["wavelet"], rows)
     moves = {name: trace.column(f"wavelets/{name}").astype(np.int64) for name in _READ}
     moves["source"] = trace.column("wavelets/source")[:rows].astype(np.int64)
-    mine = (moves["pass"] == passes[-1]) & (moves["wafer"] == wafer)
-    moves = {name: column[mine] for name, column in moves.items()}
+    chosen = (moves["pass"] == passes[-1]) & (moves["wafer"] == wafer)
+    moves = {name: column[chosen] for name, column in moves.items()}
     limits = {"row": trace.header.rows, "col": trace.header.cols, "direction": len(MOVES), "source": len(MOVES)}
     for name, limit in {**limits, "cycle": 1 << 53, "step": 1 << 31}.items():
         wrong = (moves[name] < 0) | (moves[name] >= limit)
         if wrong.any():
-            found = moves[name][wrong][0]
-            message = f"{trace.path}: wavelets/{name}: {found}, needed: 0 to {limit - 1}; make the trace again"
+            value = moves[name][wrong][0]
+            message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {limit - 1}; make the trace again"
             raise BadTrace(message)
     return moves
 
 
-def _matched(came: Columns, left: Columns) -> Array:
-    """For each that left a queue the one of those that came which it is, int64 ``[left]``; -1: none came before it."""
+def _matched(arriving: Columns, departing: Columns) -> Array:
+    """Match each departure from a queue with an arrival in it, int64 ``[departing]``; -1: none came before it."""
     names = ("source", *_PLACE)
-    keys = np.stack([np.concatenate([came[name], left[name]]) for name in names], axis=1)
+    keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)
     queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-    size = len(came["cycle"])
+    size = len(arriving["cycle"])
     arrived, departed = (_numbered(part) for part in (queue[:size], queue[size:]))
     order = np.lexsort((arrived, queue[:size]))
     place = np.stack([queue[:size][order], arrived[order]], axis=1)
     at = _search(place, np.stack([queue[size:], departed], axis=1))
-    found = np.full(len(departed), WAITED)
+    match = np.full(len(departed), WAITED)
     inside = at < size
-    found[inside] = order[at[inside]]
+    match[inside] = order[at[inside]]
     same = inside.copy()
-    same[inside] &= (queue[:size][found[inside]] == queue[size:][inside]) & (arrived[found[inside]] == departed[inside])
-    same[same] &= came["cycle"][found[same]] < left["cycle"][same]
-    return np.where(same, found, WAITED)
+    same[inside] &= (queue[:size][match[inside]] == queue[size:][inside]) & (arrived[match[inside]] == departed[inside])
+    same[same] &= arriving["cycle"][match[same]] < departing["cycle"][same]
+    return np.where(same, match, WAITED)
 
 
 def _numbered(queue: Array) -> Array:

@@ -65,7 +65,7 @@ class FlatTable:
 
     @property
     def values(self) -> int:
-        """How many values it has."""
+        """The number of its values."""
         return self.rows * len(self.columns)
 
 

@@ -20,7 +20,7 @@ _DECIMALS: Final = 6  # a rate below that is the rest of a sum of floats
 
 
 def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
-    """All events of the chosen passes and tokens.
+    """Yield all events of the chosen passes and tokens.
 
     Raises:
         BadTrace: a time or a traffic is out of range.
@@ -49,7 +49,7 @@ def _pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
-    """For each user the passes that read the prompt, and generated tokens, from the one before to the end of theirs.
+    """Slices for each user: passes that read the prompt, and generated tokens, each from the one before to its own end.
 
     None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
     """
@@ -58,7 +58,7 @@ def _token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
     passes, schedules = trace.table("pass"), trace.table("schedule")
     begin = int(passes["start_cycle"][chosen.passes].min(initial=1 << 62))
     read: dict[tuple[int, int], list[int]] = {}
-    found: list[tuple[int, int, int, bool, list[int]]] = []
+    slices: list[tuple[int, int, int, bool, list[int]]] = []
     for row in chosen.tokens.tolist():
         user, index = int(tokens["sequence"][row]), int(tokens["pass"][row])
         if tokens["is_prompt"][row]:
@@ -66,12 +66,12 @@ def _token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
         else:
             end = int(passes["start_cycle"][index] + schedules["cycles"][passes["schedule"][index]])
             start = end - max(0, int(tokens["cycles"][row]))
-            found.append((min(end, max(begin, start)), end, user, False, [row]))
+            slices.append((min(end, max(begin, start)), end, user, False, [row]))
     for (user, index), rows in read.items():
         start, cycles = int(passes["start_cycle"][index]), int(schedules["cycles"][passes["schedule"][index]])
-        found.append((start, start + max(0, cycles), user, True, rows))
+        slices.append((start, start + max(0, cycles), user, True, rows))
     lanes: dict[tuple[int, bool], Lanes] = {}
-    for start, end, user, prompt, rows in sorted(found):
+    for start, end, user, prompt, rows in sorted(slices):
         kind = "prompt" if prompt else "tokens"
         lane = lanes.setdefault((user, prompt), Lanes()).place(start, end)
         title = f"user {user}: {kind} (at once: {lane + 1})" if lane else f"user {user}: {kind}"
@@ -95,9 +95,9 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
     """
     taking = (steps["cycles"] > 0) & (steps["wafer"] >= 0)
     for wafer in np.unique(steps["wafer"][taking & (steps["hops"] > 0)]).tolist():
-        mine = taking & (steps["wafer"] == wafer)
-        start, cycles = steps["start_cycle"][mine], steps["cycles"][mine]
-        rate = steps["hops"][mine] / cycles
+        chosen = taking & (steps["wafer"] == wafer)
+        start, cycles = steps["start_cycle"][chosen], steps["cycles"][chosen]
+        rate = steps["hops"][chosen] / cycles
         times, values = _levels(np.concatenate([start, start + cycles]), np.concatenate([rate, -rate]))
         for cycle, value in zip(times, values, strict=True):
             yield Count(wafer, "words on links", "word/cycle", cycle, value)
@@ -111,12 +111,12 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
         check_range(trace, f"crossings/{name}", table[name], trace.header.wafers, start=HOST)
     check_range(trace, "crossings/bytes", table["bytes"], LATEST_CYCLE)
     known = np.isin(table["pass"], passes)
-    ways = np.unique(np.stack([table["src_wafer"][known], table["dst_wafer"][known]], axis=1), axis=0)
-    for source, target in ways.tolist():
-        mine = known & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
-        start = of_pass["start_cycle"][table["pass"][mine]]
-        end = start + np.maximum(length[of_pass["schedule"][table["pass"][mine]]], 1)
-        sent = table["bytes"][mine].astype(float)
+    routes = np.unique(np.stack([table["src_wafer"][known], table["dst_wafer"][known]], axis=1), axis=0)
+    for source, target in routes.tolist():
+        chosen = known & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
+        start = of_pass["start_cycle"][table["pass"][chosen]]
+        end = start + np.maximum(length[of_pass["schedule"][table["pass"][chosen]]], 1)
+        sent = table["bytes"][chosen].astype(float)
         times, values = _levels(np.concatenate([start, end]), np.concatenate([sent, -sent]))
         for cycle, value in zip(times, values, strict=True):
             yield Count(source, f"bytes to {process_name(target)} in a pass", "B", cycle, value)
@@ -128,5 +128,5 @@ def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
     change = np.zeros(len(at))
     np.add.at(change, place.ravel(), changes)
     level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # no -0
-    kept = np.diff(level, prepend=0.0) != 0
-    return at[kept].tolist(), level[kept].tolist()
+    changed = np.diff(level, prepend=0.0) != 0
+    return at[changed].tolist(), level[changed].tolist()

@@ -93,4 +93,4 @@ def checked(path: Path, where: str, index: Array, rows: int) -> Array:
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
     """Each column packed; None where one found no room."""
     packed = {name: pack(np.asarray(column)) for name, column in columns.items()}
-    return None if None in packed.values() else packed
+    return None if any(column is None for column in packed.values()) else packed

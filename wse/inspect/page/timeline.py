@@ -43,19 +43,19 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     phase = np.append(schedules["phase"].astype(int), -1)[of_token]
     took = np.append(schedules["cycles"], 0)[of_token]
     begins, counts = schedule_rows(trace)
-    kept, rows = _kept(of_token, np.where(phase == DECODE, took, -1), counts, notes)
-    columns = _steps(trace, begins[kept], rows)
+    shown, rows = _chosen_sequences(of_token, np.where(phase == DECODE, took, -1), counts, notes)
+    columns = _steps(trace, begins[shown], rows)
     packed = packed_columns(columns, pack)
     if packed is None:
         notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
-        kept = []
-    number = {schedule: at for at, schedule in enumerate(kept)}
+        shown = []
+    number = {schedule: at for at, schedule in enumerate(shown)}
     first = np.cumsum([0, *rows]).tolist()
     start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
     places = {schedule: (first[at], rows[at]) for schedule, at in number.items()}
     shifts, ends = _shifts(trace, passes["schedule"], places)
     sent = packed_columns(shifts, pack)
-    if sent is None and kept:
+    if sent is None and shown:
         notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
     ends = ends if sent else 0 * ends
     from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
@@ -84,35 +84,35 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
                 "first": first[at],
                 "steps": rows[at],
             }
-            for at, schedule in enumerate(kept)
+            for at, schedule in enumerate(shown)
         ],
         "steps": packed,
         "shifts": sent,
     }
 
 
-def _kept(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:
-    """The schedules that fit, and the steps kept of each: that of the slowest decoded token first, then by token."""
+def _chosen_sequences(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:
+    """Choose the sequences that fit, and how many steps of each: of the slowest decoded token first, then by token."""
     wanted = of_token[of_token >= 0]
     slowest = of_token[np.argsort(-cycles, kind="stable")[:1]]
     order = list(dict.fromkeys([int(s) for s in (*slowest, *wanted) if s >= 0]))
-    kept: list[int] = []
+    shown: list[int] = []
     rows: list[int] = []
     room = MOST_STEPS
     for schedule in order:
         steps = int(counts[schedule])
-        if steps > room and kept:
+        if steps > room and shown:
             continue
         if steps > room:
             notes.append(f"Of the {steps:,} steps of the slowest token the timeline has the first {room:,}.")
-        kept.append(schedule)
+        shown.append(schedule)
         rows.append(min(steps, room))
         room -= rows[-1]
-    if len(kept) < len(order):
+    if len(shown) < len(order):
         notes.append(
-            f"Of {len(order):,} sequences of steps that tokens share, the page has {len(kept):,}, the slowest's first."
+            f"Of {len(order):,} sequences of steps that tokens share, the page has {len(shown):,}, the slowest's first."
         )
-    return kept, rows
+    return shown, rows
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
@@ -125,21 +125,21 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
     }
 
 
-def _shifts(trace: Trace, schedule_of: Array, kept: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
+def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
     """Cache shifts by pass, where their steps are on the page, and the rows between which those of each pass are.
 
     ``kept`` has the schedules that are, each with the row of its first step there and how many it has.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
-    for schedule, place in kept.items():
+    for schedule, place in shown.items():
         first[schedule], rows[schedule] = place
     of = schedule_of[shifts["pass"]]
-    mine = np.flatnonzero(shifts["step"] < rows[of])
-    mine = mine[np.argsort(shifts["pass"][mine], kind="stable")]
-    ends = np.searchsorted(shifts["pass"][mine], np.arange(len(schedule_of) + 1))
+    own = np.flatnonzero(shifts["step"] < rows[of])
+    own = own[np.argsort(shifts["pass"][own], kind="stable")]
+    ends = np.searchsorted(shifts["pass"][own], np.arange(len(schedule_of) + 1))
     return {
-        "step": first[of[mine]] + shifts["step"][mine],
-        "words": shifts["words"][mine],
-        "hops": shifts["hops"][mine],
+        "step": first[of[own]] + shifts["step"][own],
+        "words": shifts["words"][own],
+        "hops": shifts["hops"][own],
     }, ends

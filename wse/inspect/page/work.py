@@ -1,4 +1,4 @@
-"""Where the cycles went: steps summed over the run, by place for a table, by layer and kind of op for areas."""
+"""Cycles of a run for the page: steps summed over the run, by place for a table, by layer and kind of op for areas."""
 
 from __future__ import annotations
 

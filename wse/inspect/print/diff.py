@@ -1,4 +1,4 @@
-"""What ``wse inspect A --diff B`` prints: settings that differ, then what changed, the largest first."""
+"""Print-out of ``wse inspect A --diff B``: settings that differ, then changes, the largest first."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def print_export(facts: dict[str, Any], stream: TextIO) -> None:
     if counts:
         rows.append(("in it", ", ".join(counts)))
     if facts.get("left_out_passes"):
-        left = facts["left_out_passes"]
-        later = f"{left:,} later {'pass' if left == 1 else 'passes'}"
+        left_out = facts["left_out_passes"]
+        later = f"{left_out:,} later {'pass' if left_out == 1 else 'passes'}"
         first = facts.get("first_generated_token")
         which = "FROM-TO shows others" if first is None else f"{first}-{first + 9} shows the first that were generated"
         rows.append(("left out", f"{later}: more than a viewer takes; --tokens {which}"))

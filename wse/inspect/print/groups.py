@@ -1,4 +1,4 @@
-"""What ``wse inspect --by`` prints: a table of cycles for each phase."""
+"""Print-out of ``wse inspect --by``: a table of cycles for each phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``wse inspect --links`` prints."""
+"""Print-out of ``wse inspect --links``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """One link in a sentence."""
+    """A link in a sentence."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers = _layers(link)
     return f"{place}: {count(link.words)} words{f', {layers}' if layers else ''}"

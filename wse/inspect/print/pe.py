@@ -1,4 +1,4 @@
-"""What ``wse inspect --pe`` prints: one PE's SRAM map, colours, busy time and links."""
+"""Print-out of ``wse inspect --pe``: one PE's SRAM map, colours, busy time and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``wse inspect --steps`` prints."""
+"""Print-out of ``wse inspect --steps``."""
 
 from __future__ import annotations
 

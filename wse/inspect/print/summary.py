@@ -1,4 +1,4 @@
-"""What ``wse inspect TRACE`` prints: what was run and where its cycles went, on one screen."""
+"""Print-out of ``wse inspect TRACE``: what was run and where its cycles went, on one screen."""
 
 from __future__ import annotations
 

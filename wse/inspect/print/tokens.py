@@ -1,4 +1,4 @@
-"""What ``wse inspect --tokens`` and ``--tensors`` print."""
+"""Print-outs of ``wse inspect --tokens`` and ``--tensors``."""
 
 from __future__ import annotations
 

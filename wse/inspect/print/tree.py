@@ -1,4 +1,4 @@
-"""What ``wse inspect --tree`` prints."""
+"""Print-out of ``wse inspect --tree``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``wse inspect`` prints, view by view."""
+"""Print-outs of ``wse inspect``, view by view."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _print_check(console: Console, view: CheckView) -> None:
     trace = shown(view.trace)
     if view.sound:
         ended = "" if view.complete else ", incomplete: its run goes on or was stopped"
-        held = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
-        console.print(f"{trace}: sound: trace format {view.version}, {held}{ended}", soft_wrap=True)
+        contents = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
+        console.print(f"{trace}: sound: trace format {view.version}, {contents}{ended}", soft_wrap=True)
         return
     number = len(view.problems)
     console.print(f"{trace}: {count(number)} problem{'' if number == 1 else 's'}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What ``wse inspect`` prints of a trace's log of wavelets."""
+"""Print-outs of a trace's log of wavelets."""
 
 from __future__ import annotations
 

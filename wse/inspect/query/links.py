@@ -97,7 +97,7 @@ def busiest_links(trace: Trace, top: int) -> list[Link]:
 
 
 def layer_links(trace: Trace) -> list[LayerLinks]:
-    """For each layer and wafer its words on links, the layer with the busiest link first."""
+    """Read the words of each layer on the links of each wafer, the layer with the busiest link first."""
     places = trace.table("placed_layer")
     sums: dict[int, tuple[int, int]] = {}
     for pattern in np.unique(places["pattern"]).tolist():

@@ -65,7 +65,7 @@ class LinkWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Pe(Result):
-    """What a trace says of one PE; what was not recorded is left out."""
+    """A PE as its trace describes it; what was not recorded is left out."""
 
     wafer: Annotated[int, Doc("its wafer")]
     row: Annotated[int, Doc("its row")]
@@ -105,7 +105,7 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
 
 
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
-    """What a trace says of one PE.
+    """Read what a trace says of one PE.
 
     Where PEs are dead, links are those of the fabric, whose rows and columns are others than those of the mesh, and are
     left out.

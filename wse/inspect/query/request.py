@@ -66,7 +66,7 @@ class InspectRequest:
 
     @property
     def rows(self) -> int | None:
-        """How many rows the view has at most; None for all."""
+        """The number of rows that the view has at most; None for all."""
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 

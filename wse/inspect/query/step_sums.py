@@ -16,7 +16,7 @@ from wse_traces.schema import CAUSES, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTotals(Result):
-    """What a phase took, in all and in its mean pass."""
+    """Totals of a phase, in all and in its mean pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
     cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, open_trace, problems
-from wse_traces.layers import layer_link_words
+from wse_traces.planes import layer_link_words
 
 
 @pytest.mark.parametrize(
