@@ -51,6 +51,17 @@ def test_links_lead_to_files(page: Path) -> None:
     assert not missing
 
 
+def test_every_page_is_found_from_the_first() -> None:
+    docs, seen, waiting = ROOT / "docs", set(), [ROOT / "docs" / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in seen:
+            seen.add(page)
+            text = page.read_text(encoding="utf-8") if page.suffix == ".md" else ""
+            waiting += [(page.parent / link).resolve() for link in LINK.findall(text) if "://" not in link]
+    assert {page for kind in ("md", "ipynb") for page in docs.rglob(f"*.{kind}")} <= seen
+
+
 def test_the_architecture_is_read_in_one_sitting() -> None:
     lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120

@@ -1,0 +1,56 @@
+"""What pages show of a command is what it prints: blocks behind ``<!-- $ wse ... -->``, cut where a line is ``...``."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wse
+from wse.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
+BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
+LONG = "estimate llama"
+
+
+def shown_outputs() -> Iterator[object]:
+    for page in PAGES:
+        for command, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            marks = pytest.mark.slow if command.startswith(LONG) else ()
+            yield pytest.param(command, block, id=f"{page.stem}: wse {command}", marks=marks)
+
+
+@pytest.mark.parametrize(("command", "block"), list(shown_outputs()))
+def test_a_page_shows_what_a_command_prints(
+    command: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(shlex.split(command)) == 0
+    printed = words(capsys.readouterr().out)
+    for piece in filter(str.strip, re.split(r"^\.\.\.$", block, flags=re.MULTILINE)):
+        before, at, printed = printed.partition(words(piece))
+        assert at, f"not behind {before[-80:]!r}: {piece}"
+
+
+def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 2
+    for mesh, cells in rows:
+        result = wse.estimate("story", wafer="wse2", software="tuned", mesh=mesh, prompt_len=12, new_tokens=64)
+        decode = result.decode
+        causes = (decode.cycles_by[cause] for cause in ("compute", "launch", "hops", "relays"))
+        pes = result.wafer.rows * result.wafer.cols
+        numbers = (pes, decode.cycles_per_token, *causes, decode.tokens_per_s_per_user)
+        assert cells == " | ".join(f"{number:,.0f}" for number in numbers), mesh
+
+
+def words(text: str) -> str:
+    """A text with one space in place of each stretch of white space: long lines are folded on pages."""
+    return " ".join(text.split())
