@@ -195,10 +195,9 @@ def validate(
 
 
 def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> Agreement:
-    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement
-    from wse.validation.agreement.table import check_against_option
+    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement, check_reference
 
-    check_against_option(reference)
+    check_reference(reference)
     if with_files:
         message = f"against {reference}: compares two models, no measurements; leave out the files"
         raise BadInput(message)

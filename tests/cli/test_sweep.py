@@ -21,8 +21,8 @@ from tests.models.helpers import write_config
 from wse.report.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.progress import sweep_progress
 from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
+from wse.studies.sweep.sweep import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
@@ -215,10 +215,11 @@ def read_text(text: str) -> Grid:
     return read_grid("grid.toml", [])
 
 
-def test_progress_tells_the_time_left_where_there_is_no_terminal() -> None:
+def test_progress_tells_the_time_left_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
     stream = io.StringIO()
-    with sweep_progress(stream, 100, lambda: now[0]) as heard:
+    with sweep_progress(stream, 100) as heard:
         heard(20, 0)
         for done in range(21, 101):
             now[0] += EVERY_S / 10

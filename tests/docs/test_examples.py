@@ -41,7 +41,7 @@ from wse.fabric.line.closed_forms import closed_form
 from wse.hardware.load import load_software, load_wafer
 from wse.studies import bundled
 from wse.validation.agreement.against_wavelet import compare
-from wse.validation.agreement.cases import cases
+from wse.validation.agreement.against_wavelet import cases
 
 short = {"prompt_len": 8, "new_tokens": 8}
 wafer = load_wafer("wse2")

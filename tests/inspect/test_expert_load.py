@@ -19,14 +19,13 @@ from wse.hardware.mesh import mesh_on
 from wse.inspect.print.views import print_view
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.report.terminal import percent
+from wse.report.terminal_table import print_result
 from wse.request.prepare_run import Prepared
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
-from wse.studies.compile.summary import print_compilation
 from wse.studies.run.execute import execute
-from wse.studies.run.result import RunResult
-from wse.studies.run.summary import print_run
+from wse.studies.run.result import RunResult, print_run
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import open_trace
 
@@ -123,7 +122,7 @@ def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chose
     report = result.to_dict()
     assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
     assert report["decode"]["routing"] == "even"
-    print_compilation(result, sys.stdout)
+    print_result(result, sys.stdout)
     text = capsys.readouterr().out
     assert f"{EXPERTS.active} of {EXPERTS.count} for a token" in text
     assert "as evenly as can be" in text

@@ -14,8 +14,15 @@ import numpy as np
 import pytest
 
 from wse.hardware.load import load_software, load_wafer
-from wse.validation.agreement.against_wavelet import JUDGED_CYCLES, PROFILES, WAFERS, compare, compare_layers
-from wse.validation.agreement.cases import cases, samples
+from wse.validation.agreement.against_wavelet import (
+    JUDGED_CYCLES,
+    PROFILES,
+    WAFERS,
+    cases,
+    compare,
+    compare_layers,
+    samples,
+)
 from wse.validation.agreement.layers import layers, prefill_layers
 from wse.validation.agreement.result import AgreementRow
 

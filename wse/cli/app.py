@@ -1,4 +1,4 @@
-"""The commands together, and what typer has to say of wrong usage, in our words and on one line."""
+"""The group of all commands, and errors of usage, which typer finds, as one line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import wse
+from wse.cli import bundled, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
 from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
-from wse.cli import mappings, models, run, validate, view, wafers
 from wse.cli import sweep as sweep_command
 from wse.cli.help import HELP_NAMES, PanelCommand, option_rows
 from wse.cli.parameters import with_options
@@ -33,9 +33,9 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "export": export_command.export,
     "validate": validate.validate,
     "sweep": sweep_command.sweep,
-    "models": models.models,
-    "wafers": wafers.wafers,
-    "mappings": mappings.mappings,
+    "models": bundled.models,
+    "wafers": bundled.wafers,
+    "mappings": bundled.mappings,
 }
 
 FIRST_COMMANDS: Final = """\
@@ -47,7 +47,7 @@ Compile a transformer onto a virtual wafer and run it there.
 
 wse --help lists all commands, wse COMMAND --help shows examples.
 """
-"""What ``wse`` alone says."""
+"""The text of ``wse`` without a command."""
 
 
 def command() -> Any:
@@ -97,11 +97,11 @@ def _group(
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
-    """One line on wrong usage of ``arguments``; None where the error is something else."""
+    """The error of wrong usage of ``arguments`` in one line; None for another error."""
     if not isinstance(error, UsageError):
         return None
-    given = next((a for a in arguments if not a.startswith("-")), "")
-    name = given if given in COMMANDS else ""
+    first = next((a for a in arguments if not a.startswith("-")), "")
+    name = first if first in COMMANDS else ""
     place = f"{name}: " if name else ""
     remedy = f"wse {name} --help shows an example" if name else "wse --help lists the commands"
     context: Any = getattr(error, "ctx", None)
@@ -111,7 +111,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     if kind == "NoSuchOption" and option is not None:
         text = f"{place}{UnknownName('option', option, _options(context))}"
     elif _plain(error).startswith("no such command"):
-        text = str(UnknownName("command", given, COMMANDS))
+        text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
         text = f"{place}{_label(parameter)} is missing; {remedy}"
     elif kind == "BadParameter" and parameter is not None:
@@ -134,15 +134,15 @@ def _label(parameter: Any) -> str:
 
 
 def _value(parameter: Any, arguments: Sequence[str]) -> str:
-    """What was given for an option, as it was given; of one given twice the last, which is what counts."""
-    found = ""
+    """The value of an option as it was given; of one that was given twice the last, which is what counts."""
+    value_text = ""
     for at, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if argument in parameter.opts and at + 1 < len(arguments):
-            found = repr(arguments[at + 1])
+            value_text = repr(arguments[at + 1])
         elif equals and name in parameter.opts:
-            found = repr(value)
-    return found
+            value_text = repr(value)
+    return value_text
 
 
 def _options(context: Any) -> list[str]:

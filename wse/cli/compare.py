@@ -63,12 +63,11 @@ def compare(
     """
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
-    from wse.report.progress import SETTING_BESIDE, progress_on
+    from wse.report.progress import COMPARING, progress_on
     from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.grid import compare as compared
     from wse.studies.compare.questions import answer
-    from wse.studies.compare.summary import print_comparison
-    from wse.studies.compare.traces_summary import print_traces
+    from wse.studies.compare.summary import print_comparison, print_traces
 
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
@@ -77,16 +76,16 @@ def compare(
         traces = compare_traces(first, second, request.base.economics)
         write_files(traces, files)
         if json:
-            sys.stdout.write(as_json(traces.to_dict()))
+            sys.stdout.write(as_json(traces))
         else:
             print_traces(traces, sys.stdout)
         return
     request = replace(request, base=replace(request.base, model=model[0]))
-    with progress_on(sys.stderr, SETTING_BESIDE) as on_progress:
+    with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compared(request, on_progress) if question is None else answer(question, request, on_progress)
     write_files(result, files)
     if json:
-        sys.stdout.write(as_json(result.to_dict()))
+        sys.stdout.write(as_json(result))
     else:
         print_comparison(result, sys.stdout, detail=detail)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from wse.cli import options as opt
 from wse.request.run_request import CompileRequest
 
@@ -19,12 +17,6 @@ def compile_(request: CompileRequest, json: opt.Json = False) -> None:  # noqa: 
       wse compile story
       wse compile story --mapping pipeline --wafers 2 --context 512
     """
-    from wse.report.as_json import as_json
     from wse.studies.compile.compile import compile_request
-    from wse.studies.compile.summary import print_compilation
 
-    result = compile_request(request)
-    if json:
-        sys.stdout.write(as_json(result))
-    else:
-        print_compilation(result, sys.stdout)
+    opt.print_result(compile_request(request), json=json)

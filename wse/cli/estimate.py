@@ -30,15 +30,8 @@ def estimate(
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
     """
     from wse.report.progress import ESTIMATING, progress_on
-    from wse.studies.estimate.estimate import estimate as estimated
+    from wse.studies.estimate.estimate import estimate as study
 
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
-        report = estimated(request, on_progress=on_progress)
-    if json:
-        from wse.report.as_json import as_json
-
-        sys.stdout.write(as_json(report))
-    else:
-        from wse.studies.estimate.summary import print_estimate
-
-        print_estimate(report, sys.stdout, detail=detail)
+        result = study(request, on_progress=on_progress)
+    opt.print_result(result, json=json, detail=detail)

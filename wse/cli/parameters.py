@@ -42,9 +42,9 @@ def with_options(command: Command) -> Command:
             signature.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
     @functools.wraps(command)
-    def call(**given: Any) -> None:
-        values = {name: _taken(field, given) for name, field in (asked | own).items()}
-        arguments = given | {name: values[name] for name in own}
+    def call(**parsed: Any) -> None:
+        values = {name: _value(field, parsed) for name, field in (asked | own).items()}
+        arguments = parsed | {name: values[name] for name in own}
         if request is not None:
             arguments[REQUEST] = request_of(request, {name: values[name] for name in asked})
         command(**arguments)
@@ -54,10 +54,10 @@ def with_options(command: Command) -> Command:
     return call
 
 
-def _taken(field: RequestField, given: dict[str, Any]) -> Any:
-    """The value of an option, taken out of what was given by its name or by an earlier spelling."""
-    current = given.pop(field.name)
-    old = [value for value in map(given.pop, _old_names(field)) if value is not None]
+def _value(field: RequestField, parsed: dict[str, Any]) -> Any:
+    """The value of an option, taken out of ``parsed`` by its name or by an earlier spelling."""
+    current = parsed.pop(field.name)
+    old = [value for value in map(parsed.pop, _old_names(field)) if value is not None]
     return field.value(old[0] if old else current)
 
 

@@ -27,14 +27,14 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, progress_on
     from wse.report.terminal import stream_text
+    from wse.studies.run.result import print_run
     from wse.studies.run.run import run as execute
-    from wse.studies.run.summary import print_run
 
     with progress_on(sys.stderr, COMPILING) as on_progress, stream_text(sys.stdout) as on_text:
         result = execute(
             request,
             on_text=(lambda text: None) if json else on_text,
-            on_warning=lambda message: opt.warn(sys.stderr, message),
+            on_warning=opt.warn,
             on_progress=on_progress,
         )
     if json:

@@ -53,16 +53,11 @@ def sweep(
       wse sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16
       wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
     """
-    from wse.report.as_json import as_json
-    from wse.studies.sweep.progress import sweep_progress
     from wse.studies.sweep.read_grid import read_grid
-    from wse.studies.sweep.summary import print_sweep
-    from wse.studies.sweep.sweep import sweep as swept
+    from wse.studies.sweep.sweep import sweep as study
+    from wse.studies.sweep.sweep import sweep_progress
 
     grid = read_grid(source, sets or [])
     with sweep_progress(sys.stderr, len(grid)) as on_row:
-        result = swept(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
-    if json:
-        sys.stdout.write(as_json(result.to_dict()))
-    else:
-        print_sweep(result, sys.stdout)
+        result = study(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
+    opt.print_result(result, json=json)

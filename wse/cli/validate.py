@@ -65,42 +65,37 @@ def validate(
     from wse.report.progress import PREDICTING, progress_on
     from wse.validation.page import write_page
     from wse.validation.rows_csv import write_csv
-    from wse.validation.table import check_rows_option, print_validation
-    from wse.validation.validate import validate as validated
+    from wse.validation.validate import check_listed, print_validation
+    from wse.validation.validate import validate as study
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
-    check_rows_option(rows)
+    listed = check_listed(rows)
     if against is not None:
         _against(against, with_measurements=bool(files or page or csv), json=json)
         return
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
     with progress_on(sys.stderr, PREDICTING) as on_progress:
-        validation = validated(files, capacity=capacity, on_progress=on_progress)
+        validation = study(files, capacity=capacity, on_progress=on_progress)
     if page_path is not None:
         write_page(validation, page_path)
     if csv_path is not None:
         write_csv(validation, csv_path)
     if json:
-        sys.stdout.write(as_json(validation.to_dict()))
+        sys.stdout.write(as_json(validation))
     else:
-        print_validation(validation, sys.stdout, rows=rows)
+        print_validation(validation, sys.stdout, listed)
 
 
 def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
-    from wse.report.as_json import as_json
-    from wse.report.progress import COMPARING, progress_on
-    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement
-    from wse.validation.agreement.table import check_against_option, print_agreement
+    from wse.report.progress import VALIDATING, progress_on
+    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement, check_reference
 
-    check_against_option(reference)
+    check_reference(reference)
     if with_measurements:
         msg = f"--against {reference} compares two models, no measurements: leave out --data, --page and --csv"
         raise BadInput(msg)
-    with progress_on(sys.stderr, COMPARING) as on_progress:
+    with progress_on(sys.stderr, VALIDATING) as on_progress:
         result = agreement(EACH, SEED, on_progress)
-    if json:
-        sys.stdout.write(as_json(result.to_dict()))
-    else:
-        print_agreement(result, sys.stdout)
+    opt.print_result(result, json=json)

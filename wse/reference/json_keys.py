@@ -63,45 +63,45 @@ class Key(NamedTuple):
 
 
 def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
-    """All keys of a result class's JSON, in their order."""
+    """Yield the keys of a result class's JSON, in their order."""
     hints = get_type_hints(result, include_extras=True)
     for field in dataclasses.fields(result):
-        held, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
-        types = [part for part in _union(held) if part is not NoneType]
+        hint, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
+        types = [part for part in _union(hint) if part is not NoneType]
         path = before + field.name.removesuffix("_")
-        optional = len(types) < len(_union(held)) and not doc.or_null
+        optional = len(types) < len(_union(hint)) and not doc.or_null
         kinds = (*types, NoneType) if doc.or_null else types
         yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)
         for part in types:
             yield from _inside(part, path, doc)
 
 
-def _inside(held: Any, path: str, doc: Doc) -> Iterator[Key]:
+def _inside(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
     """The keys inside of a value: of an object those of its fields, of a list those of its elements."""
-    if isinstance(held, type) and issubclass(held, Result):
-        yield from keys_of(held, f"{path}.")
-    elif get_origin(held) in (tuple, list, Sequence) and get_args(held):
-        yield from _inside(get_args(held)[0], f"{path}[]", doc)
-    elif isinstance(get_origin(held), type) and issubclass(get_origin(held), Mapping):
-        name, value = get_args(held)
+    if isinstance(hint, type) and issubclass(hint, Result):
+        yield from keys_of(hint, f"{path}.")
+    elif get_origin(hint) in (tuple, list, Sequence) and get_args(hint):
+        yield from _inside(get_args(hint)[0], f"{path}[]", doc)
+    elif isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
+        name, value = get_args(hint)
         for key in get_args(name) if get_origin(name) is Literal else ("NAME",):
             kinds = tuple(dict.fromkeys(_kind(part) for part in _union(value)))
             yield Key(f"{path}.{key}", kinds, Doc("", doc.unit), optional=False)
             yield from _inside(value, f"{path}.{key}", doc)
 
 
-def _union(held: Any) -> tuple[Any, ...]:
-    return get_args(held) if get_origin(held) in (Union, UnionType) else (held,)
+def _union(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _kind(held: Any) -> type:
+def _kind(hint: Any) -> type:
     """The kind of JSON value that a type becomes."""
-    origin = get_origin(held)
+    origin = get_origin(hint)
     if origin is Literal:
-        return type(get_args(held)[0])
+        return type(get_args(hint)[0])
     if origin in (tuple, list, Sequence):
         return list
-    kind = origin or held
+    kind = origin or hint
     if not isinstance(kind, type) or issubclass(kind, Mapping | Result):
         return dict
     return kind

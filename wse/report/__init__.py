@@ -1,1 +1,1 @@
-"""What people read: summaries for the terminal, and JSON, both from the plain values that studies give."""
+"""Results as people and programs read them: tables, on a terminal, in pages and as CSV; JSON; progress."""

@@ -1,12 +1,9 @@
-"""One JSON object for machines."""
+"""JSON of results: one object on one line."""
 
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
-
-import numpy as np
 
 from wse.report.result import Result, plain
 
@@ -15,17 +12,5 @@ Report = dict[str, Any]
 
 
 def as_json(report: Result | dict[str, Any]) -> str:
-    """``report`` as strict JSON with a line end. A number that is none (NaN, infinity) becomes null."""
-    return json.dumps(_strict(plain(report)), allow_nan=False) + "\n"
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return _strict(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """``report`` as strict JSON with a line end."""
+    return json.dumps(plain(report), allow_nan=False) + "\n"

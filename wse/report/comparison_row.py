@@ -9,14 +9,14 @@ from typing import Annotated, Final
 from wse.report.result import Doc, Result
 
 ONE_USER, ALL_USERS = "one_user", "all_users"
-"""What a row may be the best for, among those of as many wafers and the same link."""
+"""Users for whom a row may be the best among those of as many wafers and the same link."""
 
 BEST, CYCLES_BY = "best", "cycles_by"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
-    """One row. A combination that cannot be has its ``mapping``, ``wafers`` and ``reason``, and nothing else.
+    """A combination of a comparison. One that cannot be has its ``mapping``, ``wafers`` and ``reason`` alone.
 
     A token's traffic is that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch alone
     on the machine, ``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
@@ -27,33 +27,37 @@ class ComparisonRow(Result):
     mapping: Annotated[str, Doc("the mapping that was asked for")]
     chosen: Annotated[str | None, Doc("the mapping that it chose, where that is another")] = None
     wafers: Annotated[int, Doc("number of wafers")]
-    link_bytes_per_s: Annotated[float | None, Doc("of each link between wafers", "B/s")] = None
-    link_latency_s: Annotated[float | None, Doc("of each link between wafers", "s")] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("of one batch alone on the machine", "1/s")] = None
+    link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
+    link_latency_s: Annotated[float | None, Doc("latency of each link between wafers", "s")] = None
+    tokens_per_s_per_user: Annotated[
+        float | None, Doc("tokens/s of one batch alone on the machine, for each user of it", "1/s")
+    ] = None
     tpot_s: Annotated[float | None, Doc("time of a generated token of one batch alone", "s")] = None
-    users: Annotated[int | None, Doc("users in flight at once")] = None
-    tokens_per_s: Annotated[float | None, Doc("of all users together", "1/s")] = None
+    users: Annotated[
+        int | None, Doc("in flight at once: as many as were asked for and as have room for their caches")
+    ] = None
+    tokens_per_s: Annotated[float | None, Doc("tokens/s of them all", "1/s")] = None
     tokens_per_s_exact: Annotated[bool | None, Doc("false where the tokens of all users are at most that")] = None
-    tokens_per_s_per_user_of_all: Annotated[float | None, Doc("of each user while all are in flight", "1/s")] = None
-    prefill_tokens_per_s: Annotated[float | None, Doc("of a prompt alone on the machine", "1/s")] = None
+    tokens_per_s_per_user_of_all: Annotated[float | None, Doc("tokens/s of each user, all in flight", "1/s")] = None
+    prefill_tokens_per_s: Annotated[float | None, Doc("tokens/s of a prompt alone on the machine", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("time to the first token of a prompt alone", "s")] = None
     mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links of meshes")] = None
-    wafer_link_bytes_per_token: Annotated[float | None, Doc("between wafers", "B")] = None
-    host_bytes_per_token: Annotated[float | None, Doc("from and to the host", "B")] = None
-    crossing_fraction: Annotated[float | None, Doc("share of a token's cycles that are between wafers")] = None
-    prefill_crossing_fraction: Annotated[float | None, Doc("the same share of a prompt's cycles")] = None
-    sram_fullest_pe_fraction: Annotated[float | None, Doc("used share of the fullest PE")] = None
-    power_w: Annotated[float | None, Doc("of all wafers at the wall", "W")] = None
-    joules_per_token: Annotated[float | None, Doc("at the wall, with all users in flight", "J")] = None
-    usd_per_million_tokens: Annotated[float | None, Doc("with all users in flight", "USD")] = None
+    wafer_link_bytes_per_token: Annotated[float | None, Doc("bytes of a token of each user of a batch", "B")] = None
+    host_bytes_per_token: Annotated[float | None, Doc("bytes from and to the host, likewise", "B")] = None
+    crossing_fraction: Annotated[float | None, Doc("share of a token's time that is between wafers")] = None
+    prefill_crossing_fraction: Annotated[float | None, Doc("share of a prompt's time that is between wafers")] = None
+    sram_fullest_pe_fraction: Annotated[float | None, Doc("of the fullest PE in use")] = None
+    power_w: Annotated[float | None, Doc("of all wafers", "W")] = None
+    joules_per_token: Annotated[float | None, Doc("of a token at the wall, with all users in flight", "J")] = None
+    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens of all users", "USD")] = None
     usd_per_million_tokens_low: Annotated[float | None, Doc("at the low end of the price's range", "USD")] = None
     usd_per_million_tokens_high: Annotated[float | None, Doc("at the high end of the price's range", "USD")] = None
     usd_per_million_tokens_of_one_stream: Annotated[float | None, Doc("with one batch in flight", "USD")] = None
-    limited_by: Annotated[str | None, Doc("the cause with the most cycles of a token")] = None
+    limited_by: Annotated[str | None, Doc("the cause that takes most of a token's time")] = None
     users_limited_by: Annotated[str | None, Doc("what bounds how many users are served at once")] = None
     limit: Annotated[str | None, Doc("both in a sentence")] = None
     cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
-    best: Annotated[tuple[str, ...] | None, Doc("what no row of as many wafers and the same link is better for")] = None
+    best: Annotated[tuple[str, ...] | None, Doc("users for whom no row of these wafers and this link is better")] = None
     reason: Annotated[str | None, Doc("why the combination cannot be")] = None
 
     @property

@@ -32,7 +32,7 @@ def table_as_html(table: Table) -> str:
     head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
     bests = [column.best_value(table.rows) for column in table.columns]
     body = "\n".join(_row(table, row, bests) for row in table.rows)
-    return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
+    return f"<table>{caption}{head}<tbody>{body}</tbody>{_below(table)}</table>"
 
 
 def _note(note: str) -> str:
@@ -58,3 +58,11 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 def _kind(column: Column) -> str:
     """The class of a column's cells."""
     return ' class="number"' if column.numeric else ' class="prose"' if column.folds else ""
+
+
+def _below(table: Table) -> str:
+    """The lines below the rows, as wide as the table."""
+    span = len(table.columns)
+    texts = (escape(f"{name} {text}".strip()) for name, text in table.below)
+    rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)
+    return f"<tfoot>{rows}</tfoot>" if rows else ""

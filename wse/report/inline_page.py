@@ -1,4 +1,4 @@
-"""What a page needs that is one file: data that no text in it can end, and leave for its own script and style alone."""
+"""Pages that are one file: data that no text in it can end, and a policy that allows no other script or style."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def _embedded(data: dict[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a content security policy allows an inline element by (W3C CSP level 3, section 2.3.1)."""
+    """The digest by which a content security policy allows an inline element (W3C CSP level 3, section 2.3.1)."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

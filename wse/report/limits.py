@@ -1,110 +1,104 @@
-"""What limits a row, in one sentence that follows from its numbers by rule."""
+"""The limits of a comparison's row, in one sentence that follows from its numbers by rule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
-from wse.report.as_json import Report
+from wse.report.terminal import several
+
+Cause = TypeVar("Cause", bound=str)
 
 
-def limit_facts(report: Report) -> Report:
-    """``limited_by``, the cause with the most cycles of a token, ``users_limited_by``, and the sentence ``limit``.
+class StreamLimits(NamedTuple):
+    """Streams of users at once.
+
+    Attributes:
+        limited_by: ``KV cache``, or the server that is always busy.
+        users_per_stream: Users whose tokens go through the stages as one batch.
+        streams_to_saturate: Streams that keep the busiest server busy.
+        kv_limited_streams: Streams whose KV caches fit.
+        context_tokens: Tokens that a user's KV cache has room for.
+        busiest_server: The server that works longest for a token.
+    """
+
+    limited_by: str
+    users_per_stream: int
+    streams_to_saturate: int
+    kv_limited_streams: int
+    context_tokens: int
+    busiest_server: str
+
+
+class Limits(NamedTuple):
+    """A row's fields of the same names: causes with the most time, and both in a sentence."""
+
+    limited_by: str
+    users_limited_by: str | None
+    limit: str
+
+
+def limits_of(
+    cycles_by: Mapping[Cause, float],
+    *,
+    longest_line: int,
+    layers: int,
+    crossing_bytes: float,
+    link: tuple[float, float] | None = None,
+    arithmetic_cycles: float = 0.0,
+    streams: StreamLimits | None = None,
+) -> Limits:
+    """The limits of one user and of all users.
 
     Args:
-        report: Of an estimate with decoded tokens, or as much of one as a trace gives: ``decode``, ``system``,
-            ``latency``, and for users ``schedule``.
+        cycles_by: Cycles of a token by cause.
+        longest_line: PEs of the longest side of any stage.
+        layers: Layers of all stages.
+        crossing_bytes: Bytes of a token between wafers.
+        link: Bytes a second and latency in seconds of the links between wafers, where they are known.
+        arithmetic_cycles: The fewest cycles that the arithmetic of a token takes; 0 where that is not known.
+        streams: The limits of all users; None where they are not known.
     """
-    by = report["decode"]["cycles_by"]
-    cause = max(by, key=lambda name: by[name])
-    facts: Report = {"limited_by": cause}
-    share = by[cause] / sum(by.values())
-    sentence = f"{cause}: {share:.0%} of a token's cycles are ".replace("%", " %") + _WHAT[cause](report)
-    schedule = report.get("schedule")
-    if schedule is not None:
-        facts["users_limited_by"] = schedule["limited_by"]
-        sentence += f"; {_users(schedule)}"
-    return {**facts, "limit": sentence}
+    cause = max(cycles_by, key=lambda name: cycles_by[name])
+    match cause:
+        case "hops":
+            reason = f"words on their way over lines of {longest_line:,} PEs"
+        case "relays":
+            reason = f"PEs that pass words on in code, along lines of {longest_line:,} PEs"
+        case "compute":
+            reason = "vector operations in the PEs"
+            if arithmetic_cycles:
+                reason += f", {cycles_by[cause] / arithmetic_cycles:,.1f} times what the arithmetic takes at least"
+        case "launch":
+            mean = cycles_by[cause] / max(1, layers)
+            reason = f"the start of steps and messages, {mean:,.0f} for each of {layers} layers"
+        case "crossing":
+            reason = f"streams between wafers: {bytes_text(crossing_bytes)}"
+            if link is not None:
+                reason += f" over links of {link[0] / 1e9:g} GB/s and {link[1] * 1e6:g} µs"
+        case _:
+            reason = "waiting for the host"
+    share = f"{cycles_by[cause] / sum(cycles_by.values()):.0%}".replace("%", " %")
+    sentence = f"{cause}: {share} of a token's cycles are {reason}"
+    if streams is None:
+        return Limits(cause, None, sentence)
+    return Limits(cause, streams.limited_by, f"{sentence}; {_users(streams)}")
 
 
-def _hops(report: Report) -> str:
-    return f"words on their way over {_lines(report)}"
-
-
-def _relays(report: Report) -> str:
-    return f"PEs that pass words on in code, along {_lines(report)}"
-
-
-def _compute(report: Report) -> str:
-    text = "vector operations in the PEs"
-    arithmetic = report.get("bounds", {}).get("token", {}).get("bounds", {}).get("arithmetic", 0.0)
-    if arithmetic:
-        text += (
-            f", {report['decode']['cycles_by']['compute'] / arithmetic:,.1f} times what the arithmetic takes at least"
-        )
-    return text
-
-
-def _launch(report: Report) -> str:
-    layers = sum(last - first + 1 for first, last in (s["layers"] for s in report["system"]["stages"] if s["layers"]))
-    each = report["decode"]["cycles_by"]["launch"] / max(1, layers)
-    return f"the start of steps and messages, {each:,.0f} for each of {layers} layers"
-
-
-def _crossing(report: Report) -> str:
-    text = f"streams between wafers: {told_bytes(report['crossing']['bytes_per_token'])}"
-    if "link" in report:
-        link = report["link"]
-        text += f" over links of {link['bytes_per_s'] / 1e9:g} GB/s and {link['latency_s'] * 1e6:g} µs"
-    return text
-
-
-def _host(report: Report) -> str:
-    return "waiting for the host"
-
-
-_WHAT: Final[dict[str, Callable[[Report], str]]] = {
-    "hops": _hops,
-    "relays": _relays,
-    "compute": _compute,
-    "launch": _launch,
-    "crossing": _crossing,
-    "host": _host,
-}
-
-
-def _users(schedule: dict[str, Any]) -> str:
-    """What bounds how many users are served at once, and with that all tokens of them."""
-    each, enough, held = (schedule[key] for key in ("users_per_stream", "streams_to_saturate", "kv_limited_streams"))
-    fit = f"KV cache: {many(held * each, 'user')} of {schedule['context_tokens']:,} tokens {_verb(held * each)}"
-    if held < enough:
-        return f"{fit}, {enough * each:,} would keep {_busiest(schedule)} busy"
-    return f"{fit}, and {_busiest(schedule)} is busy all the time from {many(enough * each, 'user')} on"
-
-
-def _busiest(schedule: dict[str, Any]) -> str:
-    """The server that works longest for a token."""
-    return f"the {max(schedule['servers'], key=lambda server: server['decode_busy_s'])['name']}".replace(
-        "the stage ", "stage "
+def _users(streams: StreamLimits) -> str:
+    """The bound of the users that are served at once, and with that of all their tokens."""
+    fitting, enough = (
+        count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
+    server = f"the {streams.busiest_server}".replace("the stage ", "stage ")
+    verb = "fits" if fitting == 1 else "fit"
+    caches = f"KV cache: {several(fitting, 'user')} of {streams.context_tokens:,} tokens {verb}"
+    if fitting < enough:
+        return f"{caches}, {enough:,} would keep {server} busy"
+    return f"{caches}, and {server} is busy all the time from {several(enough, 'user')} on"
 
 
-def _lines(report: Report) -> str:
-    """The longest lines of PEs among the stages' rectangles."""
-    longest = max(max(stage["rows"], stage["cols"]) for stage in report["system"]["stages"])
-    return f"lines of {longest:,} PEs"
-
-
-def many(number: int, thing: str) -> str:
-    """``1 wafer``, ``2 wafers``."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _verb(number: int) -> str:
-    return "fits" if number == 1 else "fit"
-
-
-def told_bytes(number: float) -> str:
+def bytes_text(number: float) -> str:
     """Bytes with three digits."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= scale:
@@ -112,7 +106,7 @@ def told_bytes(number: float) -> str:
     return f"{number:.0f} B"
 
 
-def fraction(by: dict[str, float], cause: str) -> float:
+def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
     """The share of one cause in cycles."""
     total = sum(by.values())
     return by[cause] / total if total else 0.0

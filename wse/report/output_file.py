@@ -33,7 +33,7 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
     if not path.parent.is_dir():
         message = f"{option} {text}: {path.parent} is no folder; make it, or give another name"
         raise BadInput(message)
-    if path.exists() and any(each.exists() and path.samefile(each) for each in inputs):
+    if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
         message = f"{option} {text}: is one of the files that are read; give another name"
         raise BadInput(message)
     return path
@@ -54,7 +54,7 @@ def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
     Raises:
         BadInput: it cannot be written.
     """
-    with _told(option, path), contextlib.ExitStack() as stack:
+    with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
         device = target.exists() and not target.is_file()
         beside = target if device else _beside(target, "partial")
@@ -73,7 +73,7 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
     Raises:
         BadInput: it cannot be written.
     """
-    with _told(option, path), contextlib.ExitStack() as stack:
+    with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
         beside, old = _beside(target, "partial"), _beside(target, "old")
         beside.mkdir()
@@ -91,8 +91,8 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _told(option: str, path: Path) -> Iterator[None]:
-    """What the operating system refuses, as a user's error; not what is wrong with a trace that is read meanwhile."""
+def _refused_in_one_line(option: str, path: Path) -> Iterator[None]:
+    """Errors of the operating system inside become BadInput; those of a trace that is read meanwhile stay."""
     try:
         yield
     except TraceError:

@@ -5,30 +5,47 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from wse.report.terminal import console_on, shown
 
 LONGEST_NAME: Final = 40
-PATIENCE_S = 1.0  # loading compiled kernels takes less
+PATIENCE_S: Final = 1.0
+"""Time before the first line where there is no terminal: loading compiled kernels takes less."""
 EVERY_S: Final = 10.0
-"""Between two lines where there is no terminal."""
+"""Time between two lines where there is no terminal."""
 
-COMPILING: Final = ("compiling kernels", ", once for this machine")
-PREDICTING: Final = ("predicting measurements", "")
-ESTIMATING: Final = ("estimating", "")
-SETTING_BESIDE: Final = ("comparing", "")
-EXPORTING: Final = ("exporting", "")
-COMPARING: Final = ("running configurations", " by both timing models")
-"""What is done, and what the line says besides."""
+
+class Work(NamedTuple):
+    """A kind of work that takes long.
+
+    Attributes:
+        name: What is done.
+        start: The line once the work is slow; none where this is empty.
+        unit: What is counted, behind its number.
+        says_name: Whether lines have the name of the piece.
+    """
+
+    name: str
+    start: str = ""
+    unit: str = ""
+    says_name: bool = False
+
+
+COMPILING: Final = Work("compiling kernels", "compiling kernels, once for this machine...")
+PREDICTING: Final = Work("predicting measurements", "predicting measurements...")
+ESTIMATING: Final = Work("estimating", "estimating...")
+COMPARING: Final = Work("comparing", "comparing...")
+EXPORTING: Final = Work("exporting", "exporting...")
+VALIDATING: Final = Work("running configurations", "running configurations by both timing models...")
+SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
 @contextmanager
-def progress_on(stream: TextIO, work: tuple[str, str]) -> Iterator[Callable[[int, int, str], None]]:
-    """A function that hears (done, all, name) before each piece of the work and at the end."""
-    what, besides = work
+def progress_on(stream: TextIO, work: Work) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function to call with (done, all, name) before each piece of the work and at the end."""
     if not stream.isatty():
-        yield _lines(stream, what, besides)
+        yield _Lines(stream, work).update
         return
     from rich.progress import (
         BarColumn,
@@ -40,39 +57,50 @@ def progress_on(stream: TextIO, work: tuple[str, str]) -> Iterator[Callable[[int
     )
 
     times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), *times)
+    columns = (TextColumn(work.name), BarColumn(), MofNCompleteColumn(), *times)
     piece = TextColumn("{task.fields[name]}", markup=False)
     with Progress(*columns, piece, console=console_on(stream), transient=True) as progress:
         task = progress.add_task("", total=None, name="")
 
-        def heard(done: int, total: int, name: str) -> None:
+        def update(done: int, total: int, name: str) -> None:
             progress.update(task, completed=done, total=total, name=shown(name.strip("_"))[:LONGEST_NAME])
             if done == total:
                 progress.stop()
 
-        yield heard
+        yield update
 
 
-def _lines(stream: TextIO, what: str, besides: str) -> Callable[[int, int, str], None]:
-    """One line once the work is slow, then one now and then with how long it takes yet at the pace so far."""
-    began: list[float] = []
-    last: list[float] = []
+class _Lines:
+    """Lines on a stream that is no terminal; the time left is at the pace of what was done in this process."""
 
-    def write(text: str, now: float) -> None:
-        last.append(now)
-        stream.write(f"{text}\n")
-        stream.flush()
+    def __init__(self, stream: TextIO, work: Work) -> None:
+        self._stream, self._work = stream, work
+        self._start_s, self._done_before = 0.0, -1
+        self._last_line_s: float | None = None
 
-    def heard(done: int, total: int, name: str) -> None:
-        now = time.perf_counter()
-        began.append(now)
-        if done < total and not last and now - began[0] > PATIENCE_S:
-            write(f"{what}{besides}...", now)
-        elif 0 < done < total and last and now - last[-1] >= EVERY_S:
-            left_s = (now - began[0]) / done * (total - done)
-            write(f"{what}: {done:,} of {total:,}, {duration(left_s)} left", now)
+    def update(self, done: int, total: int, name: str) -> None:
+        """Write a line where it is time for one."""
+        work, now = self._work, time.perf_counter()
+        if self._done_before < 0:
+            self._start_s, self._done_before = now, done
+            if done:
+                self._write(f"{work.name}: going on after {done:,} of {total:,}{work.unit}", now)
+            elif not work.start:
+                self._last_line_s = now
+        elif done >= total:
+            return
+        elif self._last_line_s is None:
+            if now - self._start_s > PATIENCE_S:
+                self._write(work.start, now)
+        elif done > self._done_before and now - self._last_line_s >= EVERY_S:
+            left_s = (now - self._start_s) / (done - self._done_before) * (total - done)
+            piece = f", {name}" if work.says_name and name else ""
+            self._write(f"{work.name}: {done:,} of {total:,}{work.unit}{piece}, {duration(left_s)} left", now)
 
-    return heard
+    def _write(self, line: str, now: float) -> None:
+        self._last_line_s = now
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
 
 
 def duration(seconds: float) -> str:
@@ -81,5 +109,5 @@ def duration(seconds: float) -> str:
     >>> duration(3725.4)
     '1:02:05'
     """
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{left:02}"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

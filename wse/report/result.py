@@ -1,4 +1,4 @@
-"""Result: the base of what studies answer with, typed in Python and plain as JSON.
+"""Result: the base class of the results of studies, typed in Python and plain as JSON.
 
 A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`); the reference of JSON
 keys is generated from that. JSON has the fields as keys in their order; what does not apply is None and left out.
@@ -7,17 +7,21 @@ A key that is a word of Python's, such as ``pass``, is a field with an underscor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
 
+import numpy as np
+
 from wse.report.html_table import tables_as_html
 from wse.report.table import Table
+from wse.report.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """What a field of a result is: one line for the reference, and the unit where the value is a number with one.
+    """Description of a result's field: one line for the reference, and the unit where the value is a number with one.
 
     A key ``or_null`` is there in any case, as null where there is no value.
     """
@@ -51,8 +55,13 @@ class Result:
         """The result as one of a ``kind`` that has its fields and ``more``."""
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
 
-    def tables(self) -> tuple[Table, ...]:
-        """The tables that show the result to people; none where a result has no view of its own."""
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The tables that show the result to people, those that its command prints; none where it has no view.
+
+        Args:
+            detail: Whether all is shown that there is, in addition to what most people look for.
+            width: Characters of a line.
+        """
         return ()
 
     def _repr_html_(self) -> str | None:
@@ -62,19 +71,31 @@ class Result:
 
 
 @cache
+def docs_of(result: type) -> dict[str, Doc]:
+    """The descriptions of a result's fields, by name."""
+    hints = get_type_hints(result, include_extras=True)
+    return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
+
+
+@cache
 def _nulls(result: type) -> frozenset[str]:
     """The fields of a result that are null, and not left out, where they have no value."""
-    hints = get_type_hints(result, include_extras=True)
-    docs = ((name, [d for d in get_args(hint)[1:] if isinstance(d, Doc)]) for name, hint in hints.items())
-    return frozenset(name for name, found in docs if found and found[0].or_null)
+    return frozenset(name for name, doc in docs_of(result).items() if doc.or_null)
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON's own kinds of value: results become objects, tuples become lists."""
+    """``value`` as JSON's own kinds of value.
+
+    Results become objects, tuples and arrays lists; a number that is none (NaN, infinity) becomes None.
+    """
     if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value

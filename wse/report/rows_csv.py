@@ -5,16 +5,27 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from wse.report.csv_text import csv_text
 from wse.report.terminal import shown
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of formulas in a spreadsheet (owasp.org/www-community/attacks/CSV_Injection)."""
+
+
+def csv_text(value: str) -> str:
+    """A text as one cell; an apostrophe, which spreadsheets take for the sign of a text, goes before a formula.
+
+    >>> csv_text("=1+1"), csv_text("once"), csv_text("a\\n")
+    ("'=1+1", 'once', 'a\\\\n')
+    """
+    return shown(f"'{value}" if value.startswith(_FORMULA) else value)
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     """The rows under those of ``columns`` that any of them has; a cell without a value is empty.
 
-    Numbers are written so that they read back the same; texts are what ``csv_text`` makes of them.
+    Numbers are written so that they read back the same; texts are written by `csv_text`.
     """
     used = [name for name in columns if any(name in row for row in rows)]
     text = io.StringIO()
@@ -26,7 +37,7 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
 
 def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows under all of their keys; what is inside of a value has its key after that of the value and an underscore."""
+    """Rows under all of their keys; a value inside of another has both keys, joined by an underscore."""
     flat = [dict(_flat(row)) for row in rows]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.text import Text
 
-from wse.report.terminal import shown
+from wse.report.terminal import count, shown
 
 Row = Any
 """A mapping from keys to values, or an object with attributes of these names, such as a `wse.report.result.Result`."""
@@ -27,21 +27,24 @@ class Column:
     """A column: the key of its values in a row, its heading, and how a cell reads.
 
     Attributes:
-        key: Key in the row, and name of the column in CSV files.
+        key: Key in the row.
         title: Heading for people.
         doc: What the column means, in one line.
-        cell: The text of a row's cell; the value under ``key`` as it is where this is None.
+        form: The text of a value under ``key``. A missing value leaves the cell empty.
+        cell: The text of a row's cell, where that needs more than the value under ``key``.
         numeric: Whether cells are numbers, which stand at the right and sort by value.
         best: Whether the largest or the smallest value of the column is marked.
         priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
         folds: Whether a long text may go on in a further line.
         style: The style of its cells on a terminal, as rich writes it.
         narrowest: Characters that a column which folds has at least, before others are left out.
+        width: Characters of the column on a terminal, where a longer text is cut off; as many as it needs where None.
     """
 
     key: str
     title: str = ""
     doc: str = ""
+    form: Callable[[Any], str] = shown
     cell: Callable[[Row], str | Text] | None = None
     numeric: bool = False
     best: Literal["", "largest", "smallest"] = ""
@@ -49,13 +52,14 @@ class Column:
     folds: bool = False
     style: str = ""
     narrowest: int = 12
+    width: int | None = None
 
     def text(self, row: Row) -> str | Text:
         """The text of the row's cell; empty where the row has no such value."""
         if self.cell is not None:
             return self.cell(row)
         value = value_of(row, self.key)
-        return "" if value is None else shown(value)
+        return "" if value is None else self.form(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
         """The value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
@@ -69,13 +73,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns, with a title and notes.
+    """Rows under columns, with a title, a note beside it and lines below.
 
     Attributes:
         columns: The columns, from left to right.
         rows: The rows, each with values under the columns' keys; one that is missing leaves a cell empty.
         title: What the table is of.
         note: What is said beside the title.
+        below: Names and texts that stand below the rows; not shown where there are none.
         style: The style of a row on a terminal, as rich writes it; none where this is None.
     """
 
@@ -83,7 +88,18 @@ class Table:
     rows: Sequence[Row]
     title: str = ""
     note: str = ""
+    below: Sequence[tuple[str, str]] = ()
     style: Callable[[Row], str] | None = None
+
+
+def number(key: str, title: str = "", form: Callable[[Any], str] = count, **settings: Any) -> Column:
+    """A column of numbers, each written by ``form``."""
+    return Column(key=key, title=title, form=form, numeric=True, **settings)
+
+
+def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
+    """The line below a table that shows the first rows alone: how many others there are."""
+    return (("...", f"and {len(rows) - shown_rows} more; --json has them all"),) if len(rows) > shown_rows else ()
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:

@@ -1,4 +1,4 @@
-"""How reports look: width, numbers, bars, and text from files that must not steer the terminal."""
+"""Terminal output: width, numbers, bars, and text from files that must not steer the terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from wse.errors import WseError
 from wse.report import colours
 
 WIDEST: Final = 100
+NARROW: Final = 90
+"""Characters of a terminal below which bars are short and what is less important is left out."""
 INDENT: Final = 2
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 

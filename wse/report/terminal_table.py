@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from wse.report.result import Result
 from wse.report.table import Column, Row, Table, value_of
-from wse.report.terminal import INDENT, heading, plain_table, show
+from wse.report.terminal import INDENT, console_on, heading, lines, plain_table, show
 
 GAP = 2
 """Spaces between two columns."""
@@ -16,8 +18,20 @@ BEST = "*"
 """The mark behind the best cell of a column, which is bold and green too where a terminal shows that."""
 
 
+def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> None:
+    """Print the tables of a result."""
+    console = console_on(stream)
+    print_tables(console, result.tables(detail=detail, width=console.width))
+
+
+def print_tables(console: Console, tables: Iterable[Table]) -> None:
+    """Print tables below each other."""
+    for table in tables:
+        print_table(console, table)
+
+
 def print_table(console: Console, table: Table) -> None:
-    """Print a table under its title, indented; nothing where it has no rows."""
+    """Print a table under its title, indented; the title alone where it has no rows."""
     if table.title:
         heading(console, table.title, table.note)
     if not table.rows:
@@ -33,11 +47,14 @@ def print_table(console: Console, table: Table) -> None:
             no_wrap=not column.folds,
             overflow="fold" if column.folds else "ellipsis",
             style=column.style,
+            width=column.width,
         )
     for index in range(len(table.rows)):
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)
     show(console, view)
+    if table.below:
+        lines(console, table.below)
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
@@ -60,14 +77,14 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 
 def _fitting(columns: tuple[Column, ...], cells: dict[str, list[Text]], width: int) -> list[Column]:
     """The columns that fit the width: those with the largest priority number go first, the last of equals before."""
-    kept = list(columns)
-    while sum(_needed(column, cells[column.key]) + GAP for column in kept) - GAP > width:
-        spare = [column for column in kept if column.priority]
+    fitting = list(columns)
+    while sum(_needed(column, cells[column.key]) + GAP for column in fitting) - GAP > width:
+        spare = [column for column in fitting if column.priority]
         if not spare:
             break
         worst = max(column.priority for column in spare)
-        kept.remove([column for column in spare if column.priority == worst][-1])
-    return kept
+        fitting.remove([column for column in spare if column.priority == worst][-1])
+    return fitting
 
 
 def _needed(column: Column, cells: list[Text]) -> int:

@@ -1,1 +1,1 @@
-"""One file a question that people ask: they prepare, compile, execute and time, and give plain results."""
+"""Studies: each prepares, compiles, executes or times a request, and gives a typed result with its tables."""

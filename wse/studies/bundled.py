@@ -1,4 +1,4 @@
-"""What comes with wse: models, wafers, software profiles and mappings, with their sources."""
+"""Bundled models, wafers, software profiles and mappings, with their sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from wse.models.configs.config import known_families, read_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
-from wse.report.terminal import console_on, count, heading, hertz, in_bytes, lines, plain_table, show, shown
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import console_on, count, heading, hertz, in_bytes, shown
+from wse.report.terminal_table import print_table
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"
 
@@ -22,24 +24,26 @@ KV_ELEMENT_BYTES: Final = 2
 
 ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried over: see sources"
 
-Facts = dict[str, Any]
+Content = dict[str, Any]
+"""A listing as plain values, with the JSON keys that the command line promises."""
 
 
-def models() -> Facts:
-    """What can be named where a model goes, and the families (``model_type``) that are read.
+def models() -> Content:
+    """The names of models, and the families (``model_type``) that can be read.
 
     ``models``: those with weights, with shape, size and folder. ``configurations``: those without, in short.
     """
-    found = []
+    with_weights = []
     for name in BUNDLED:
         loaded = load_model(name)
         spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
-        found.append({**spec, "name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)})
+        own = {"name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)}
+        with_weights.append({**spec, **own})
     configurations = [_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()]
-    return {"models": found, "configurations": configurations, "families": sorted(known_families())}
+    return {"models": with_weights, "configurations": configurations, "families": sorted(known_families())}
 
 
-def _configuration(name: str, spec: ModelSpec) -> Facts:
+def _configuration(name: str, spec: ModelSpec) -> Content:
     """Sizes of a configuration, and where it comes from. Bytes of the cache are those of 16-bit elements."""
     origin = origins()[name]
     experts = {"count": spec.experts.count, "active": spec.experts.active} if spec.experts else None
@@ -65,11 +69,10 @@ def _configuration(name: str, spec: ModelSpec) -> Facts:
     }
 
 
-def print_models(facts: Facts, stream: TextIO) -> None:
+def print_models(content: Content, stream: TextIO) -> None:
     """Print what ``models`` gives."""
     console = console_on(stream)
-    for model in facts["models"]:
-        heading(console, model["name"], f"wse run {model['name']}")
+    for model in content["models"]:
         heads = f"{model['head_count']} heads of {model['head_size']}, {model['kv_head_count']} with keys of their own"
         rows = [
             ("family", model["family"]),
@@ -80,38 +83,33 @@ def print_models(facts: Facts, stream: TextIO) -> None:
             ("context", f"{count(model['context_limit'])} tokens"),
             ("source", f"this project's own, see {shown(model['folder'])}/README.md"),
         ]
-        lines(console, rows)
-    heading(console, "Configurations", "without weights: wse estimate NAME, wse compile NAME")
-    table = plain_table(header=True)
-    for column in ("name", "size", "layers", "hidden", "experts", "KV/token", "context"):
-        table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
-    for model in facts["configurations"]:
-        experts = model.get("experts")
-        table.add_row(
-            model["name"],
-            _parameters(model["parameters"]),
-            count(model["layer_count"]),
-            count(model["hidden_size"]),
-            f"{experts['active']}/{experts['count']}" if experts else "",
-            in_bytes(model["kv_bytes_per_token"]),
-            count(model["context_limit"]),
-        )
-    show(console, table)
+        print_table(console, pair_table(rows, model["name"], f"wse run {model['name']}"))
+    columns = (
+        Column(key="name", title="name"),
+        number("parameters", "size", _parameters),
+        number("layer_count", "layers"),
+        number("hidden_size", "hidden"),
+        number("experts", "experts", lambda experts: f"{experts['active']}/{experts['count']}"),
+        number("kv_bytes_per_token", "KV/token", in_bytes),
+        number("context_limit", "context"),
+    )
+    note = "without weights: wse estimate NAME, wse compile NAME"
+    print_table(console, Table(columns=columns, rows=content["configurations"], title="Configurations", note=note))
     console.print()
     console.print("Experts: of a token / of a layer. KV: 16-bit elements. wse models --json names each one's source.")
     console.print()
-    families = ", ".join(facts["families"])
+    families = ", ".join(content["families"])
     console.print(
         f"Hugging Face folders and GGUF files run too: wse run FOLDER|FILE.gguf, its model_type one of {families}"
     )
 
 
-def _parameters(number: int) -> str:
-    """Parameters with three digits that matter."""
-    return f"{number / 1e9:.3g} B" if number >= 1e9 else f"{number / 1e6:.3g} M"
+def _parameters(parameters: int) -> str:
+    """A number of parameters with three digits."""
+    return f"{parameters / 1e9:.3g} B" if parameters >= 1e9 else f"{parameters / 1e6:.3g} M"
 
 
-def wafers() -> Facts:
+def wafers() -> Content:
     """The wafer presets and the software profiles, each number with unit, grade and source.
 
     ``announced``: the wafers that nobody has measured.
@@ -123,14 +121,14 @@ def wafers() -> Facts:
     }
 
 
-def one(name: str) -> Facts:
-    """One wafer or software profile, bundled or from a file. Errors as of ``load_wafer``."""
+def machine(name: str) -> Content:
+    """The numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
     return {"name": name, **({"announced": load_wafer(name).announced} if is_wafer else {}), "numbers": numbers}
 
 
-def _numbers(name: str) -> Facts:
+def _numbers(name: str) -> Content:
     """Unit, grade, source of each number, and its range where it has one."""
     return {
         key: {field: value for field, value in dataclasses.asdict(source).items() if value is not None}
@@ -138,64 +136,65 @@ def _numbers(name: str) -> Facts:
     }
 
 
-def print_wafers(facts: Facts, stream: TextIO) -> None:
+def print_wafers(content: Content, stream: TextIO) -> None:
     """Print what ``wafers`` gives, in short."""
     console = console_on(stream)
-    heading(console, "Wafers", "wse wafers NAME shows every number with its source")
-    table = plain_table(header=True)
-    for column in ("name", "mesh", "PEs", "SRAM a PE", "SRAM in all", "clock", "wafer to wafer"):
-        table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
-    for name in facts["wafers"]:
-        w = load_wafer(name)
-        pes = w.mesh_rows * w.mesh_cols
-        table.add_row(
-            f"{name} *" if w.announced else name,
-            f"{w.mesh_rows}x{w.mesh_cols}",
-            count(pes),
-            f"{w.sram_bytes_per_pe / 1024:g} KiB",
-            in_bytes(w.sram_bytes_per_pe * pes),
-            hertz(w.clock_hz),
-            f"{in_bytes(w.wafer_link_bytes_per_s)}/s",
-        )
-    show(console, table)
+    columns = (
+        Column(key="name", title="name", cell=lambda wafer: f"{wafer.name} *" if wafer.announced else wafer.name),
+        number("mesh", "mesh", cell=lambda wafer: f"{wafer.mesh_rows}x{wafer.mesh_cols}"),
+        number("pes", "PEs", cell=lambda wafer: count(wafer.mesh_rows * wafer.mesh_cols)),
+        number("sram_bytes_per_pe", "SRAM a PE", lambda sram_bytes: f"{sram_bytes / 1024:g} KiB"),
+        number("sram_bytes", "SRAM in all", cell=_sram_in_all),
+        number("clock_hz", "clock", hertz),
+        number("wafer_link_bytes_per_s", "wafer to wafer", lambda rate: f"{in_bytes(rate)}/s"),
+    )
+    presets = [load_wafer(name) for name in content["wafers"]]
+    note = "wse wafers NAME shows every number with its source"
+    print_table(console, Table(columns=columns, rows=presets, title="Wafers", note=note))
     console.print(f"  * {ANNOUNCED}")
-    heading(console, "Software profiles", "what launches, loops and messages cost; --software NAME")
-    table = plain_table(header=True)
-    shown_keys = ("code_bytes_per_pe", "task_dispatch_cycles", "vector_issue_cycles", "reduce_gap_cycles")
-    table.add_column("name", no_wrap=True)
-    for key in shown_keys:
-        table.add_column(key.replace("_", " "), justify="right")
-    for name, numbers in facts["software"].items():
-        table.add_row(name, *(count(numbers[key]["value"]) for key in shown_keys))
-    show(console, table)
+    keys = ("code_bytes_per_pe", "task_dispatch_cycles", "vector_issue_cycles", "reduce_gap_cycles")
+    numbers = (number(key, key.replace("_", " "), folds=True, narrowest=0) for key in keys)
+    rows = [
+        {"name": name, **{key: numbers[key]["value"] for key in keys}} for name, numbers in content["software"].items()
+    ]
+    table = Table(
+        columns=(Column(key="name", title="name"), *numbers),
+        rows=rows,
+        title="Software profiles",
+        note="what launches, loops and messages cost; --software NAME",
+    )
+    print_table(console, table)
 
 
-def print_one(facts: Facts, stream: TextIO) -> None:
+def _sram_in_all(wafer: WaferSpec) -> str:
+    return in_bytes(wafer.sram_bytes_per_pe * wafer.mesh_rows * wafer.mesh_cols)
+
+
+def print_machine(content: Content, stream: TextIO) -> None:
     """Print every number of one wafer or software profile."""
     console = console_on(stream)
-    heading(console, shown(facts["name"]), GRADES)
-    if facts.get("announced"):
+    columns = (
+        Column(key="key", title="number"),
+        number("value", "value", lambda value: f"{value:,.12g}"),
+        Column(key="grade"),
+        Column(key="source", title="source", folds=True),
+    )
+    rows = [{"key": key, **source} for key, source in content["numbers"].items()]
+    heading(console, shown(content["name"]), GRADES)
+    if content.get("announced"):
         console.print(ANNOUNCED)
-    table = plain_table(header=True)
-    table.add_column("number", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("source")
-    for key, number in facts["numbers"].items():
-        value = number["value"]
-        table.add_row(key, f"{value:,.12g}", number["grade"], shown(number["source"]))
-    show(console, table)
+    print_table(console, Table(columns=columns, rows=rows))
 
 
-def mappings() -> Facts:
+def mappings() -> Content:
     """The mapping strategies, the bundled ones first."""
     keys = ("name", "summary", "source", "regions")
     return {"mappings": [{key: getattr(strategy, key) for key in keys} for strategy in strategies().values()]}
 
 
-def print_mappings(facts: Facts, stream: TextIO) -> None:
+def print_mappings(content: Content, stream: TextIO) -> None:
     """Print what ``mappings`` gives."""
     console = console_on(stream)
-    for strategy in facts["mappings"]:
-        heading(console, strategy["name"], f"--mapping {strategy['name']}")
-        lines(console, [("does", strategy["summary"]), ("source", strategy["source"])])
+    for strategy in content["mappings"]:
+        rows = [("does", strategy["summary"]), ("source", strategy["source"])]
+        print_table(console, pair_table(rows, strategy["name"], f"--mapping {strategy['name']}"))

@@ -11,8 +11,16 @@ from wse.report.output_file import write_output
 from wse.report.terminal import count, several, shown
 from wse.validation.measured.measurements import TABLES
 from wse.validation.plot import figure_of, with_a_place
-from wse.validation.result import Errors, GroupErrors, ModelCapacity, Validation, ValidationRow
-from wse.validation.table import number, plain, signed, what
+from wse.validation.result import (
+    Errors,
+    GroupErrors,
+    ModelCapacity,
+    Validation,
+    ValidationRow,
+    description,
+    signed,
+    value_text,
+)
 from wse.validation.text import CALIBRATED, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
@@ -120,21 +128,21 @@ def _rows(rows: Sequence[ValidationRow]) -> list[str]:
             groups.setdefault((row.source, row.kernel, Path(row.file).name), []).append(row)
     parts = []
     for (source, kernel, file), group in groups.items():
-        two = any(row.predicted_plain is not None for row in group)
+        with_drafts = any(row.predicted_plain is not None for row in group)
         cells = [
             (
                 row.line,
-                what(row.input),
+                description(row.input),
                 row.input["metric"],
-                number(row.measured),
-                number(row.predicted),
+                value_text(row.measured),
+                value_text(row.predicted),
                 signed(row.error_pct),
-                *(plain(row) if two else ()),
+                *((value_text(row.predicted_plain), signed(row.error_plain_pct)) if with_drafts else ()),
                 ", ".join(part for part in (row.method, row.software) if part),
             )
             for row in group
         ]
-        drafts = ("without drafts", "error") if two else ()
+        drafts = ("without drafts", "error") if with_drafts else ()
         table = _table(("line", "what", "metric", "measured", "predicted", "error", *drafts, "by"), cells)
         name = _cell(f"{source}: {kernel} ({len(group)} rows of {file})")
         parts.append(f"<details><summary>{name}</summary>\n\n{table}\n\n</details>")

@@ -1,12 +1,27 @@
-"""Validation, the result of ``wse validate``: every row with its prediction, and how far off predictions are."""
+"""Validation, the result of ``wse validate``: every row with its prediction, errors in short, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import INDENT, WIDEST, count, several, shown
+
+CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
+"""Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
+
+Listed = Literal["predicted", "all", "none"]
+"""Rows that are listed one by one."""
+NUMBER_WIDTH: Final = 9
+LINE_WIDTH: Final = 5
+KERNEL_WIDTH: Final = 17
+METRIC_WIDTH: Final = 12
+PADDING: Final = 2
+CODE: Final = "code of a PE"
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +36,7 @@ class SramFit(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationRow(Result):
-    """One published measurement beside its prediction, or the reason why there is none."""
+    """A published measurement beside its prediction, or the reason why there is none."""
 
     file: Annotated[str, Doc("The file as it was named.")]
     line: Annotated[int, Doc("The line that the row begins on, from 1.")]
@@ -130,3 +145,161 @@ class Validation(Result):
         from wse.validation.plot import figure_of
 
         return figure_of(self)
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Files, reasons, errors and capacity; with ``detail`` the predicted rows."""
+        return validation_tables(self, "predicted" if detail else "none", width)
+
+
+def validation_tables(validation: Validation, listed: Listed, width: int) -> tuple[Table, ...]:
+    """Files, the rows that are to be listed, the reasons why others are not predicted, errors, and capacity."""
+    rows, summary = validation.rows, validation.summary
+    groups: dict[tuple[str, str], list[ValidationRow]] = {}
+    for row in rows:
+        if listed == "all" or (listed == "predicted" and row.reason is None):
+            source = row.input.get("source") or row.input.get("source_url") or ""
+            groups.setdefault((row.file, source), []).append(row)
+    tables = [_files_table(rows)]
+    for (file, source), group in groups.items():
+        tables += _group_tables(group, source, Path(file).name, width)
+    if summary.reasons:
+        tables.append(_reasons_table(summary.reasons))
+    tables.append(_errors_table(summary, width))
+    if validation.capacity:
+        tables.append(_capacity_table(validation.capacity))
+    others = ["--rows all: the others too"] if summary.reasons else []
+    more = ["--rows predicted: row by row"] if listed != "predicted" else others
+    return (*tables, pair_table([("", ""), ("more", "; ".join([*more, "--json: everything"]))]))
+
+
+def _files_table(rows: Sequence[ValidationRow]) -> Table:
+    """The files, with the number of rows and of predicted rows of each."""
+    columns = (
+        Column(key="file", title="file", folds=True),
+        number("rows", "rows", width=NUMBER_WIDTH),
+        number("predicted", "predicted", width=NUMBER_WIDTH),
+    )
+    files = []
+    for file in dict.fromkeys(row.file for row in rows):
+        of_file = [row for row in rows if row.file == file]
+        files.append({"file": file, "rows": len(of_file), "predicted": sum(row.reason is None for row in of_file)})
+    return Table(columns=columns, rows=files, title="Measurements")
+
+
+def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
+    """The predicted rows of a source, and those that are not predicted with the reason."""
+    predicted = [row for row in rows if row.reason is None]
+    others = [row for row in rows if row.reason is not None]
+    room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
+    tables = []
+    if predicted:
+        columns = [_number("predicted", "predicted", value_text), _number("error_pct", "error", signed)]
+        if any(row.predicted_plain is not None for row in predicted):
+            columns.append(_number("predicted_plain", "no drafts", value_text))
+            columns.append(_number("error_plain_pct", "error", signed))
+        free = room - (len(columns) - 2) * (NUMBER_WIDTH + PADDING)
+        tables.append(Table(columns=(*_row_columns(free), *columns), rows=predicted))
+    if others:
+        reason = Column(key="reason", title="not predicted", style="bright_black", folds=True)
+        tables.append(Table(columns=(*_row_columns(room), reason), rows=others))
+    first, *rest = tables
+    return [replace(first, title=shown(source), note=shown(file)), *rest]
+
+
+def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
+    return number(key, title, form, width=NUMBER_WIDTH)
+
+
+def _row_columns(room: int) -> tuple[Column, ...]:
+    """The columns that every row has; its description has ``room`` characters."""
+    return (
+        number("line", "line", str, width=LINE_WIDTH),
+        Column(key="what", title="what", cell=lambda row: shown(description(row.input)), width=room),
+        Column(key="metric", title="metric", cell=lambda row: shown(row.input["metric"]), width=METRIC_WIDTH),
+        number("measured", "measured", cell=_measured, width=NUMBER_WIDTH),
+    )
+
+
+def _measured(row: ValidationRow) -> str:
+    return shown(row.input["value"]) if row.measured is None else value_text(row.measured)
+
+
+def description(given: Mapping[str, str]) -> str:
+    """The description of a row in few words: grid as rows x columns, size, model, algorithm."""
+    name = (given.get("algorithm") or given.get("system") or given.get("kernel") or "").split(" (")[0]
+    grid = f"{given['grid_h']}x{given['grid_w']}" if given.get("grid_w") and given.get("grid_h") else ""
+    product = "x".join(part for part in (given.get("M,N,K") or "").split(",") if part)
+    product = product or "x".join(given[c] for c in "MKN" if given.get(c))
+    size = f"{given['vector_len_bytes']} B" if given.get("vector_len_bytes") else product
+    model = given.get("workload") or given.get("model") or ""
+    return ", ".join(part for part in (grid, size, model, name) if part)
+
+
+def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
+    columns = (number("rows"), Column(key="reason", folds=True))
+    rows = several(sum(reason.rows for reason in reasons), "row")
+    return Table(columns=columns, rows=reasons, title="Not predicted", note=rows)
+
+
+def _errors_table(summary: ValidationSummary, width: int) -> Table:
+    """Absolute errors of each source and kernel, of each method, and of all measurements."""
+    room = width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
+    groups: list[tuple[str, str, Errors]] = [
+        (group.source.split(" (")[0].removeprefix("github:"), group.kernel, group)
+        for group in summary.by_source_and_kernel
+        if group.predicted
+    ]
+    groups += [(f"all by {method.method}", "", method) for method in summary.by_method]
+    if summary.median_abs_error_pct is not None:
+        predicted = sum(m.predicted for m in summary.by_method if m.method not in CALIBRATED)
+        groups.append(("measurements", "", replace(summary, predicted=predicted)))
+    columns = (
+        Column(key="source", title="source", width=room),
+        Column(key="kernel", title="kernel", width=KERNEL_WIDTH),
+        _number("predicted", "rows"),
+        _number("median_abs_error_pct", "median", lambda error: f"{error:.1f} %"),
+        _number("worst_abs_error_pct", "worst", lambda error: f"{error:.1f} %"),
+    )
+    return Table(
+        columns=columns,
+        rows=[{**errors.to_dict(), "source": source, "kernel": kernel} for source, kernel, errors in groups],
+        title="Predicted",
+        note="absolute errors by source and kernel",
+        style=lambda row: "bold" if row["source"] == "measurements" else "",
+    )
+
+
+def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
+    """The fewest wafers that hold each model beside the code of each software profile."""
+    profiles = capacity[0].needed
+    rows = [
+        {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
+        for model in capacity
+    ]
+    rows.append({"model": CODE, "stated": "", **{n.software: f"{n.code_bytes_per_pe:,} B" for n in profiles}})
+    return Table(
+        columns=(
+            Column(key="model", title="model", folds=True),
+            *(number(name, name, str) for name in ("stated", *(needed.software for needed in profiles))),
+        ),
+        rows=rows,
+        title="Capacity",
+        note="the fewest wafers that hold a model beside code",
+        style=lambda row: "bright_black" if row["model"] == CODE else "",
+    )
+
+
+def value_text(value: float | None) -> str:
+    """A measured or predicted value with the figures of its fraction that count; empty where there is none."""
+    if value is None:
+        return ""
+    if value >= 10_000_000:
+        return f"{value:.3e}"
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def signed(error_pct: float | None) -> str:
+    """An error with its sign; empty where the measured value is zero."""
+    if error_pct is None:
+        return ""
+    return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

@@ -1,4 +1,4 @@
-"""Predictions beside measurements, and how far off they are by source and kernel."""
+"""Predictions beside measurements, and their errors by source and kernel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors.prediction import Prediction
-from wse.validation.result import GroupErrors, MethodErrors, ReasonCount, SramFit, ValidationRow, ValidationSummary
-
-CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
-"""Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
+from wse.validation.result import (
+    CALIBRATED,
+    GroupErrors,
+    MethodErrors,
+    ReasonCount,
+    SramFit,
+    ValidationRow,
+    ValidationSummary,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One row and its answer."""
+    """A row and its answer."""
 
     measurement: Measurement
     prediction: Prediction
@@ -31,7 +36,7 @@ class Compared:
 
     @property
     def plain_error_pct(self) -> float | None:
-        """The same of the prediction without speculative decoding; None where there is none besides."""
+        """The error of the prediction without speculative decoding; None where there is no such prediction."""
         return self._error_pct(self.prediction.plain)
 
     def _error_pct(self, predicted: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What the page on validation says in words: what was calibrated on what, what is predicted, what is not captured."""
+"""Prose of the page on validation: the calibration, the predictions, and what the models do not capture."""
 
 from __future__ import annotations
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import UnknownName
+from wse.report.terminal import console_on
+from wse.report.terminal_table import print_tables
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.capacity import capacity_of
 from wse.validation.predictors.predict import predict
 from wse.validation.predictors.prediction import Prediction, because
-from wse.validation.result import Validation
+from wse.validation.result import Listed, Validation, validation_tables
 from wse.validation.summary import Compared, summarise
 
 BUNDLED: Final = Path(__file__).parents[1] / "data" / "measurements"
-
+LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
 OnProgress = Callable[[int, int, str], None]
 """Called with (done, all, kernel) before each row and at the end."""
@@ -41,6 +43,20 @@ def validate(
         raise UnknownName("choice", capacity, (REPORT, REFUSE), where="--capacity")
     measurements = [row for file in files or default_files() for row in read(file)]
     return validation_of(compare(measurements, on_progress, capacity))
+
+
+def check_listed(choice: str) -> Listed:
+    """The choice of ``--rows``. Raises UnknownName for another."""
+    listed: Listed | None = next((known for known in LISTED if known == choice), None)
+    if listed is None:
+        raise UnknownName("choice", choice, LISTED, where="--rows")
+    return listed
+
+
+def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> None:
+    """Print the tables of a validation, with the rows that are to be listed."""
+    console = console_on(stream)
+    print_tables(console, validation_tables(validation, listed, console.width))
 
 
 def validation_of(rows: Sequence[Compared]) -> Validation:

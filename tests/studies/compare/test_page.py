@@ -21,7 +21,7 @@ __all__ = ["browser"]
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 HOSTILE = replace(
     RESULT,
-    model={"name": SCRIPT, "dtype": "bfloat16"},
+    model=replace(RESULT.model, name=SCRIPT),
     rows=(
         replace(ROW, wafers=4, limit=IMAGE),
         replace(LESS, wafers=4, mapping=SCRIPT),

@@ -16,7 +16,7 @@ from wse.fabric.causes import CAUSES
 from wse.hardware.load import load_wafer
 from wse.report.as_json import Report
 from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
-from wse.report.limits import limit_facts
+from wse.report.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, Link
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
@@ -151,36 +151,21 @@ SAYS = {
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_sentence_for_each_cause(cause: str) -> None:
     by = {name: 30.0 if name == cause else 2.0 for name in CAUSES}
-    report: Report = {
-        "decode": {"cycles_by": by},
-        "system": {"stages": [{"rows": 1170, "cols": 700, "layers": [0, 2]}, {"rows": 3, "cols": 55, "layers": []}]},
-        "crossing": {"bytes_per_token": 81_924.0},
-        "link": {"bytes_per_s": 8e9, "latency_s": 5e-7},
-        "bounds": {"token": {"bounds": {"arithmetic": 10.0}}},
-    }
-    facts = limit_facts(report)
-    assert facts["limited_by"] == cause
-    assert facts["limit"].startswith(SAYS[cause])
-    assert "users_limited_by" not in facts
+    limits = limits_of(
+        by, longest_line=1170, layers=3, crossing_bytes=81_924.0, link=(8e9, 5e-7), arithmetic_cycles=10.0
+    )
+    assert limits.limited_by == cause
+    assert limits.limit.startswith(SAYS[cause])
+    assert limits.users_limited_by is None
 
 
 def test_the_sentence_says_how_many_users_have_room(compared: Report, base: EstimateRequest) -> None:
-    schedule: Report = {
-        "users_per_stream": 2,
-        "streams_to_saturate": 5,
-        "kv_limited_streams": 3,
-        "context_tokens": 2048,
-        "limited_by": "KV cache",
-        "servers": [
-            {"name": "stage 0", "decode_busy_s": 1.0},
-            {"name": "link out of wafer 0", "decode_busy_s": 2.0},
-        ],
-    }
-    report = {"decode": {"cycles_by": dict.fromkeys(CAUSES, 1.0)}, "system": {"stages": [{"rows": 3, "cols": 4}]}}
-    facts = limit_facts({**report, "schedule": schedule})
-    assert facts["users_limited_by"] == "KV cache"
+    streams = StreamLimits("KV cache", 2, 5, 3, 2048, "link out of wafer 0")
+    by = dict.fromkeys(CAUSES, 1.0)
+    limits = limits_of(by, longest_line=4, layers=0, crossing_bytes=0.0, streams=streams)
+    assert limits.users_limited_by == "KV cache"
     told = "KV cache: 6 users of 2,048 tokens fit, 10 would keep the link out of wafer 0 busy"
-    assert facts["limit"].endswith(told)
+    assert limits.limit.endswith(told)
     for row in compared["rows"]:
         assert re.search(rf"KV cache: {row['users']:,} users of 25 tokens fit", row["limit"]), row["limit"]
 
@@ -238,10 +223,11 @@ def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
 
 
 def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
-    report = estimate(replace(base, wafers=2)).to_dict()
+    result = estimate(replace(base, wafers=2))
     economics = load_economics(load_wafer("wse3"))
-    row = row_of(report, "region", Link(1e9, 1e-6), economics, 10**9)
-    assert row.users == report["schedule"]["kv_limited_streams"]
+    row = row_of(result, "region", Link(1e9, 1e-6), economics, 10**9)
+    assert result.schedule is not None
+    assert row.users == result.schedule.kv_limited_streams
 
 
 def test_the_best_of_each_machine_is_marked(compared: Report) -> None:

@@ -12,6 +12,7 @@ from wse.report.rows_csv import as_csv
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison
 from wse.studies.compare.tables import reasons
+from wse.studies.results.placement import ModelResult
 
 ROW = ComparisonRow(
     mapping="auto",
@@ -43,7 +44,9 @@ REASON = ComparisonRow(mapping="tensor", wafers=7, reason="--wafers 7: too many 
 RESULT = CompareResult(
     inputs={"model": "big", "prompt_len": 1024, "new_tokens": 1024, "batch": 1, "wafers": [4, 8]}
     | {"links": [{"bytes_per_s": 8e9, "latency_s": 2e-5}], "links_given": True},
-    model={"name": "big", "dtype": "bfloat16"},
+    model=ModelResult(
+        name="big", parameters=1, dtype="bfloat16", activations="bfloat16", accumulate="float32", bytes=2
+    ),
     wafer={"name": "wse3", "rows": 1170, "cols": 755},
     economics={},
     rows=(ROW, LESS, *[replace(ROW, best=None)] * 108, REASON),

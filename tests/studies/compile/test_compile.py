@@ -14,11 +14,11 @@ from tests.models.helpers import write_model
 from wse.cli import main
 from wse.fabric.model import Fabric
 from wse.program.program import Program
+from wse.report.terminal_table import print_result
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
-from wse.studies.compile.summary import print_compilation
 from wse.studies.run.execute import execute
 
 REQUESTS: list[dict[str, Any]] = [
@@ -125,5 +125,5 @@ def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
     assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
     assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
     assert rows == sorted(rows, key=lambda row: -row["cycles"])
-    print_compilation(placement(prepared, program), sys.stdout)
+    print_result(placement(prepared, program), sys.stdout)
     assert ("Contention" in capsys.readouterr().out) == bool(rows)

@@ -23,14 +23,13 @@ from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
+from wse.report.terminal_table import print_result
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
-from wse.studies.compile.pattern_tables import MOST_REDUCES
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
-from wse.studies.compile.summary import print_compilation
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.patterns.auto import auto
@@ -213,10 +212,10 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
     prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3)))
     report = placement(prepared, compiled(prepared))
     rows = report.fabric.reduces
-    print_compilation(report, sys.stdout)
+    print_result(report, sys.stdout)
     section = capsys.readouterr().out.partition("Reduces")[2].partition("Estimate")[0]
-    assert f"and {len(rows) - MOST_REDUCES} more" in section
-    for row in rows[:MOST_REDUCES]:
+    assert f"and {len(rows) - reduces.MOST_ROWS} more" in section
+    for row in rows[: reduces.MOST_ROWS]:
         if row.cheapest is not None:
             assert f"{row.cheapest_cycles:,.0f}: {row.cheapest[:15]}" in section
             assert f"{row.times_bound:.2f}" in section
@@ -238,5 +237,5 @@ def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.Capture
     prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
     report = placement(prepared, compiled(prepared))
     assert report.fabric.reduces == ()
-    print_compilation(report, sys.stdout)
+    print_result(report, sys.stdout)
     assert "Reduces" not in capsys.readouterr().out

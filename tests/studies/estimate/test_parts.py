@@ -16,6 +16,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
+from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
@@ -23,7 +24,6 @@ from wse.studies.compile.choose import compiled
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.estimate.summary import print_estimate
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
 
@@ -217,7 +217,7 @@ def test_what_is_printed_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     out = io.StringIO()
-    print_estimate(result, out, detail=True)
+    print_result(result, out, detail=True)
     text = out.getvalue()
     assert max(map(len, text.split("\n"))) <= columns
     assert "…" not in text

@@ -15,11 +15,11 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.model import Fabric
 from wse.report.terminal import console_on
+from wse.report.terminal_table import print_tables
 from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles
 from wse.studies.estimate import pipelining as module
-from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
-from wse.studies.estimate.pipelining_table import print_pipelining
+from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result, pipelining_tables
 from wse.studies.estimate.stage_times import stage_times
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
@@ -141,7 +141,7 @@ def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
 def test_what_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     section, *_ = facts()
-    print_pipelining(console_on(sys.stdout), section)
+    print_tables(console_on(sys.stdout), pipelining_tables(section))
     text = capsys.readouterr().out
     assert "Streams through the stages  4 stages; each a user" in text
     assert f"by {section.streams_to_saturate} streams" in text
@@ -153,7 +153,7 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert max(map(len, text.splitlines())) <= 100
     assert "≤" in last, "rates with prompts are bounds"
     section, *_ = facts(tied=True, sampling="host", prompt_tokens=(9, 5))
-    print_pipelining(console_on(sys.stdout), section)
+    print_tables(console_on(sys.stdout), pipelining_tables(section))
     text = capsys.readouterr().out
     assert "each of 2 users" in text
     assert sum(line.count("≤") for line in text.splitlines()) > len(section.rows), "so are rates that may be missed"
@@ -163,5 +163,5 @@ def test_decode_alone_has_no_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     section, *_ = facts(phases=("decode",))
     assert not {"prefill", "ttft_s"} & set(section.to_dict())
     assert "tokens_per_s_with_prompts_at_most" not in section.rows[0].to_dict()
-    print_pipelining(console_on(sys.stdout), section)
+    print_tables(console_on(sys.stdout), pipelining_tables(section))
     assert "with prompts" not in capsys.readouterr().out

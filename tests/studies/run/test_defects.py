@@ -25,7 +25,7 @@ from wse.studies.compile.choose import compiled
 from wse.studies.compile.compile import placement
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
-from wse.studies.run.summary import print_run
+from wse.studies.run.result import print_run
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words
 

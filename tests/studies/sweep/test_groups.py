@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.studies.sweep.conftest import axes
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.workers.queue import Queue
+from wse.studies.workers.pool import Queue
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4), st.data())

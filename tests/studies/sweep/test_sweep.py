@@ -15,7 +15,7 @@ from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.estimate.estimate import estimate
-from wse.studies.sweep import answer
+from wse.studies.sweep import row as rows
 from wse.studies.sweep import sweep as module
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
@@ -103,9 +103,9 @@ def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
         message = "oh"
         raise KeyError(message)
 
-    monkeypatch.setattr(answer, "estimate", broken)
+    monkeypatch.setattr(rows, "estimate", broken)
     monkeypatch.setattr(
-        module, "_answers", lambda grid, settings, jobs: iter([answer.answer(0, grid.request(0))])
+        module, "_answers", lambda grid, settings, jobs: iter([rows.answer(0, grid.request(0))])
     )  # in this process, where estimate is broken
     with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
         sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")

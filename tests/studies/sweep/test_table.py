@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.studies.sweep.conftest import axes
 from wse.errors import BadInput, WseBug
+from wse.report.result import plain
 from wse.studies.sweep.row import Entry, flat
 from wse.studies.sweep.sweep import check_table_path
 from wse.studies.sweep.table import _merge, write_table
@@ -64,7 +65,7 @@ def test_every_column_once_each_behind_what_precedes_it_in_its_row(rows: list[li
 
 
 def test_a_report_as_a_row() -> None:
-    assert flat({"a": {"b.c": 1, "l": [1]}, "x": float("nan"), "y": {}}) == {"a_b_c": 1, "x": None}
+    assert flat(plain({"a": {"b.c": 1, "l": [1]}, "x": float("nan"), "y": {}})) == {"a_b_c": 1, "x": None}
     with pytest.raises(WseBug, match="two keys of a report are both column a_b"):
         flat({"a": {"b": 1}, "a_b": 2})
 

@@ -35,7 +35,7 @@ def test_the_first_worker_never_hears_ctrl_c(tmp_path):
 # A user's script, which says once that it ran, and uses two processes.
 SCRIPT = """
 from wse.studies.workers.pool import Task, answers
-from wse.studies.workers.queue import Queue
+from wse.studies.workers.pool import Queue
 
 print("ran")
 task = Task(answer=abs, arguments=lambda item: (-item,), of="", if_unstarted="", if_killed="")

@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 from wse.errors import BadInput
 from wse.inspect.export.tables import FlatColumn, FlatTable
 from wse.report.as_json import as_json
-from wse.report.csv_text import csv_text
+from wse.report.rows_csv import csv_text
 
 CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
 RUN_FILE: Final = "run.json"

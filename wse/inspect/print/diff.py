@@ -11,7 +11,7 @@ from rich.console import Console
 from wse.inspect.query.changes import Change
 from wse.inspect.query.diff import NOT_SET, DiffView, Setting
 from wse.report.changes_table import changes_table
-from wse.report.placement_lines import USES
+from wse.report.shared_tables import USES
 from wse.report.table import Column, Table
 from wse.report.terminal import count, heading, lines, shown
 from wse.report.terminal_table import print_table

@@ -11,7 +11,7 @@ from rich.console import Console
 from wse.inspect.query.buffers import Buffer, tile_name
 from wse.inspect.query.pe import LinkWords, Pe, PeRoute, PeView
 from wse.inspect.query.stages import layers_text
-from wse.report.placement_lines import print_sram
+from wse.report.shared_tables import sram_table
 from wse.report.table import Column, Table
 from wse.report.terminal import COLOURS, count, heading, lines, percent, several, shown
 from wse.report.terminal_table import print_table
@@ -40,8 +40,8 @@ def print_pe(console: Console, view: PeView) -> None:
     if pe.links is not None:
         print_table(console, _link_table(pe.links))
     if sram is not None:
-        heading(console, "SRAM", f"{count(sum(sram.bytes.values()))} B")
-        print_sram(console, dict(sram.bytes))
+        size = f"{count(sum(sram.bytes.values()))} B"
+        print_table(console, sram_table(sram.bytes, title="SRAM", note=size, width=console.width))
         if sram.buffers:
             note = "" if sram.is_fullest else "of the fullest PE of its stage; this PE has less"
             print_table(console, _map_table(sram.buffers, sum(sram.bytes.values()), note))

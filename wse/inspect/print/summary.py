@@ -13,9 +13,7 @@ from wse.inspect.print.wavelets import print_wavelets
 from wse.inspect.query.summary import SummaryView
 from wse.inspect.query.traced_run import TracedUser
 from wse.inspect.query.tree import kind_totals
-from wse.report.cause_bars import print_causes
-from wse.report.expert_lines import print_experts
-from wse.report.placement_lines import print_sram, wafer_line
+from wse.report.shared_tables import causes_table, experts_table, sram_table, wafer_line
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, heading, in_bytes, lines, percent, seconds, several, shown
 from wse.report.terminal_table import print_table
@@ -52,15 +50,14 @@ def print_summary(console: Console, view: SummaryView) -> None:
         columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
         print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
     if view.decode is not None:
-        heading(console, "Where the cycles of a generated token go")
-        print_causes(console, dict(view.decode.cycles_by))
+        print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if fullest := view.sram.fullest:
-        heading(console, "SRAM of the fullest PE", f"in stage {view.sram.stages.index(fullest)}")
-        print_sram(console, dict(fullest))
+        title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(fullest)}"
+        print_table(console, sram_table(fullest, title=title, note=note, width=console.width))
     _print_kinds(console, view)
     _print_traffic(console, view)
     if view.experts is not None:
-        print_experts(console, view.experts.to_dict()["load"])
+        print_table(console, experts_table(view.experts.to_dict()["load"]))
     if view.wavelets is not None:
         print_wavelets(console, view.wavelets)
     if view.steps:

@@ -13,8 +13,9 @@ from wse.inspect.query.changes import Change, changes_by_phase, read_totals
 from wse.inspect.query.view import trace_at
 from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import fraction, limit_facts, many
+from wse.report.limits import fraction, limits_of
 from wse.report.result import Doc, Result
+from wse.report.terminal import several
 from wse.serving.cost import money
 from wse.serving.economics import Economics, load_economics
 
@@ -60,7 +61,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         BadInput: there are more than two, or a model is among them.
     """
     if len(names) != 2:
-        message = f"{many(len(names), 'name')}: give one model, or two traces"
+        message = f"{several(len(names), 'name')}: give one model, or two traces"
         raise BadInput(message)
     for name, other in (names, names[::-1]):
         if is_trace(other) and not is_trace(name):
@@ -110,12 +111,12 @@ class _Run:
             mesh_hops_per_token=decode.wavelet_hops_per_pass,
             wafer_link_bytes_per_token=self.totals.crossing_bytes["decode", False],
             host_bytes_per_token=self.totals.crossing_bytes["decode", True],
-            crossing_fraction=fraction(dict(decode.cycles_by), "crossing"),
+            crossing_fraction=fraction(decode.cycles_by, "crossing"),
             cycles_by=decode.cycles_by,
             **self._prefill(),
             **self._fullest_pe(),
             **self._money(wafers, of_all),
-            **(limit_facts(self._as_report()) if of_all else {}),
+            **(self._limits() if of_all else {}),
         )
 
     def _prefill(self) -> Report:
@@ -126,7 +127,7 @@ class _Run:
         seconds = prefill.cycles / self.run.wafer.clock_hz
         return {
             "prefill_tokens_per_s": self.run.prompt_tokens / seconds if seconds else 0.0,
-            "prefill_crossing_fraction": fraction(dict(prefill.cycles_by), "crossing"),
+            "prefill_crossing_fraction": fraction(prefill.cycles_by, "crossing"),
         }
 
     def _fullest_pe(self) -> Report:
@@ -139,21 +140,17 @@ class _Run:
         """Power, joules and dollars, where the wafer's are known."""
         return {} if self._economics is None else {**money(wafers, tokens_per_s, tokens_per_s, self._economics)}
 
-    def _as_report(self) -> Report:
-        """As much of an estimate's report as a trace gives."""
-        stages = [
-            {**stage.to_dict(), "layers": _layers(stage.first_layer, stage.last_layer)}
-            for stage in self.run.system.stages
-        ]
-        return {
-            "decode": self._decode.to_dict(),
-            "system": {"stages": stages},
-            "crossing": {"bytes_per_token": self.totals.crossing_bytes["decode", False]},
-        }
-
-
-def _layers(first: int, last: int) -> list[int]:
-    return [first, last] if 0 <= first <= last else []
+    def _limits(self) -> Report:
+        """The cause with the most cycles of a token, as far as a trace knows it."""
+        stages = self.run.system.stages
+        spans = [(stage.first_layer, stage.last_layer) for stage in stages]
+        limits = limits_of(
+            self._decode.cycles_by,
+            longest_line=max(max(stage.rows, stage.cols) for stage in stages),
+            layers=sum(last - first + 1 for first, last in spans if 0 <= first <= last),
+            crossing_bytes=self.totals.crossing_bytes["decode", False],
+        )
+        return limits._asdict()
 
 
 def _economics(wafer: str, path: str | None) -> Economics | None:

@@ -1,4 +1,4 @@
-"""One mapping on one number of wafers, compiled once and timed with every link: the unit of a comparison's work.
+"""Cell: a mapping on a number of wafers, compiled once and timed with every link; the unit of a comparison's work.
 
 A link changes no Program, only how long its crossings take.
 """
@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
-from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import many
+from wse.report.terminal import several
 from wse.request.compare_request import CompareRequest, Link
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import row_of
 from wse.studies.compile.choose import best
 from wse.studies.estimate.estimate import estimate_of
-from wse.studies.results.placement import model_result
+from wse.studies.results.placement import ModelResult, model_result
 
 
 class Cell(NamedTuple):
@@ -31,15 +30,15 @@ class Cell(NamedTuple):
     wafers: int
 
     def __str__(self) -> str:
-        return f"{self.mapping}, {many(self.wafers, 'wafer')}"
+        return f"{self.mapping}, {several(self.wafers, 'wafer')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRows:
-    """The rows of a cell, one a link, and the facts of the model; the traceback where it ended in a bug of ours."""
+    """The rows of a cell, one a link, and the model; the traceback where it ended in a bug of ours."""
 
     rows: tuple[ComparisonRow, ...] = ()
-    model: Report | None = None
+    model: ModelResult | None = None
     bug: str = ""
 
 
@@ -64,16 +63,10 @@ def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
     program = best(prepared).program
     links: Sequence[Link | None] = request.links(prepared.wafer) if program.wafers > 1 else (None,)
     rows = tuple(
-        row_of(
-            estimate_of(with_link(prepared, link), program).to_dict(),
-            base.mapping,
-            link,
-            prepared.economics,
-            request.streams,
-        )
+        row_of(estimate_of(with_link(prepared, link), program), base.mapping, link, prepared.economics, request.streams)
         for link in links
     )
-    return CellRows(rows=rows, model=model_result(prepared.spec, program).to_dict())
+    return CellRows(rows=rows, model=model_result(prepared.spec, program))
 
 
 def with_link(prepared: PreparedEstimate, link: Link | None) -> PreparedEstimate:

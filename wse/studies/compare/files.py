@@ -12,7 +12,6 @@ from wse.report.rows_csv import as_csv
 from wse.studies.compare.page.page import as_html, traces_as_html
 from wse.studies.compare.plot import as_png
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.traces_plot import as_png as traces_as_png
 
 
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
@@ -21,7 +20,7 @@ def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]
     Raises:
         BadInput: a path is empty, a folder or one of what is ``compared``, or its folder is missing.
     """
-    inputs = [Path(each) for each in compared]
+    inputs = [Path(name) for name in compared]
     return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
 
 
@@ -38,6 +37,6 @@ def write_files(result: CompareResult | TracesResult, files: dict[str, Path]) ->
 def _content(result: CompareResult | TracesResult, kind: str) -> bytes:
     if kind == "csv":
         return as_csv([row.to_dict() for row in result.rows], COLUMNS).encode()
-    if isinstance(result, TracesResult):
-        return traces_as_png(result) if kind == "png" else traces_as_html(result)
-    return as_png(result) if kind == "png" else as_html(result)
+    if kind == "png":
+        return as_png(result)
+    return traces_as_html(result) if isinstance(result, TracesResult) else as_html(result)

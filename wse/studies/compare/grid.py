@@ -14,11 +14,10 @@ from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.rows import economics_facts, with_best, without_doubles
+from wse.studies.compare.rows import assumptions_of, with_best, without_doubles
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import OnPiece, inputs
-from wse.studies.workers.pool import Killed, Task, answers, cores
-from wse.studies.workers.queue import Queue
+from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
 
 
 def compare(
@@ -56,7 +55,7 @@ def compare(
         inputs=_inputs(request, first, names, counts),
         model=next(rows.model for rows in done.values() if rows.model is not None),
         wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
-        economics=economics_facts(first.economics),
+        economics=assumptions_of(first.economics),
         rows=rows,
         verdict=verdict(rows),
     )
@@ -91,7 +90,7 @@ def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator
 
 
 def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellRows]]:
-    """The same by several processes, in the order in which cells are done."""
+    """Cells with their rows, by several processes, in the order in which cells are done."""
     task = Task(
         answer=cell_rows,
         arguments=lambda item: (request, cells[item]),

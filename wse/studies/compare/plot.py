@@ -1,12 +1,14 @@
-"""The plot of a comparison: tokens a second over wafers, of one user and of all; a colour a mapping, a mark a link."""
+"""Plots of a comparison: rates and dollars over wafers, by mapping and link; or cycles of two runs by cause and op."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from wse.inspect.query.changes import Change
+from wse.inspect.query.compare import TracesResult
+from wse.report.colours import SERIES
 from wse.report.comparison_row import ComparisonRow
-from wse.studies.compare.summary import title
 from wse.studies.compare.tables import link_text
 
 if TYPE_CHECKING:
@@ -14,23 +16,27 @@ if TYPE_CHECKING:
 
     from wse.studies.compare.result import CompareResult
 
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+COLOURS: Final = (*(colour.light for colour in SERIES), "#000000")
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X", "<", ">", "p", "*", "h")
 PANELS: Final = (
     ("tokens_per_s_per_user", "tokens/s of one user"),
     ("tokens_per_s", "tokens/s of all users"),
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
 )
+"""Fields of rows that are drawn, with their titles."""
+BARS: Final = ("cause", "op")
+"""Kinds of change between two runs that are drawn."""
 LONGEST_TITLE: Final = 110
+LONGEST_NAME: Final = 30
 WIDE: Final = 20
 """The largest over the smallest value from which on an axis is logarithmic."""
 
 
-def as_png(result: CompareResult) -> bytes:
-    """The plot of a comparison as a PNG image."""
+def as_png(result: CompareResult | TracesResult) -> bytes:
+    """The plot of a comparison of models or of two runs as a PNG image."""
     from wse.report.figure import png_of
 
-    return png_of(figure_of(result))
+    return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
@@ -46,8 +52,25 @@ def figure_of(result: CompareResult) -> Figure:
         for number, mapping in enumerate(mappings):
             _lines(axes, key, [row for row in rows if row.mapping == mapping], links, COLOURS[number % len(COLOURS)])
         _scale(axes, label, sorted({row.wafers for row in rows}))
-    figure.suptitle(_short(title(result)), fontsize=10, parse_math=False)
+    figure.suptitle(_short(result.title), fontsize=10, parse_math=False)
     figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    return figure
+
+
+def runs_figure(result: TracesResult) -> Figure:
+    """Cycles of each phase by cause and by op of both runs, where they differ."""
+    from wse.report.figure import NotebookFigure
+
+    phases = list(result.changes)
+    figure = NotebookFigure(figsize=(13, 4.2 * len(phases)))
+    panels = figure.subplots(len(phases), len(BARS), squeeze=False)
+    for line, phase in zip(panels, phases, strict=True):
+        for axes, kind in zip(line, BARS, strict=True):
+            _bars(axes, [change for change in result.changes[phase] if change.kind == kind])
+            axes.set_title(f"{phase}: cycles by {kind}", fontsize=9)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=2, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
     return figure
 
 
@@ -98,3 +121,19 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
+
+
+def _bars(axes: Any, changes: Sequence[Change]) -> None:
+    """Both runs beside each other for each name, the largest change on top."""
+    for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
+        places = [place + 0.4 * number for place in range(len(changes))]
+        values = [getattr(change, key) for change in changes]
+        axes.barh(places, values, height=0.38, color=COLOURS[number], label=label)
+    names = [change.name[:LONGEST_NAME] for change in changes]
+    axes.set_yticks([place + 0.2 for place in range(len(changes))], names, fontsize=8)
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)
+    axes.invert_yaxis()
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8)
+    axes.grid(visible=True, axis="x", linewidth=0.3)

@@ -1,6 +1,6 @@
-"""What people argue about: one wafer or many, a pipeline of layers or a split of every op, weights held or streamed.
+"""Questions about wafers: one or many, a pipeline of layers or a split of every op, weights in SRAM or streamed.
 
-Each is a comparison with the wafers and mappings that decide it, and a verdict that follows from its rows by rule.
+The answer is a comparison with the wafers and mappings that decide, and a verdict that follows from its rows by rule.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import many
+from wse.report.terminal import several
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import Streaming
@@ -67,8 +67,8 @@ def _pipeline_or_tensor(request: CompareRequest, on_piece: OnPiece, jobs: int | 
     return replace(result, verdict=tuple(verdict))
 
 
-def _ranked(what: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """With which mapping, on how many of the machines, and how many times what each other one gives."""
+def _ranked(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
+    """The mappings that are best by a key, their machines, and the factors by which they beat the others."""
     parts = []
     winners = [max(group, key=key) for group in groups]
     for name in dict.fromkeys(row.mapping for row in winners):
@@ -81,7 +81,7 @@ def _ranked(what: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[
                     times.setdefault(other.mapping, []).append(key(row) / key(other))
         behind = " and ".join(f"{_range(values, '{:.2f}')} times {other}" for other, values in times.items())
         parts.append(f"{name}{where}, {behind}")
-    return f"{what} with {'; with '.join(parts)}."
+    return f"{praise} with {'; with '.join(parts)}."
 
 
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
@@ -97,7 +97,7 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """Which part of a token's time crossings take with each mapping."""
+    """The share of crossings in a token's time with each mapping."""
     shares: dict[str, list[float]] = {}
     for row in rows:
         shares.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
@@ -139,9 +139,9 @@ def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece, jobs: int | N
 
 
 def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """What one user gets of weights in SRAM, and of streamed ones at most."""
-    streamed = ", ".join(f"{rate(speed(each.alone))} {each}" for each in rates)
-    times = _range([speed(user) / speed(each.alone) for each in rates], "{:,.3g}")
+    """The rate of one user with weights in SRAM, and at most with streamed ones."""
+    streamed = ", ".join(f"{rate(speed(streams.alone))} {streams}" for streams in rates)
+    times = _range([speed(user) / speed(streams.alone) for streams in rates], "{:,.3g}")
     return (
         f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
         f"streamed for every pass, at most {streamed}."
@@ -149,19 +149,19 @@ def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str
 
 
 def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """In how large a batch streaming gives as much as SRAM, in all and a wafer, and how many users have room."""
+    """The batches with which streaming serves as many tokens as SRAM, in all and a wafer, and the users with room."""
     parts = []
-    for each in rates:
-        if each.equal is None:
-            parts.append(f"no batch makes up for it {each}")
+    for streams in rates:
+        if streams.equal is None:
+            parts.append(f"no batch makes up for it {streams}")
             continue
-        text = f"a batch of {each.equal:,} {each}"
-        if each.per_wafer is not None and of_all.wafers != each.alone.wafers:
-            text += f" ({each.per_wafer:,} for as many a wafer)"
-        needed = each.equal if each.per_wafer is None else each.per_wafer
-        enough = "where" if needed <= each.room else "but"
-        parts.append(f"{text}, {enough} all SRAM has room for the caches of {each.room:,}")
-    total = f"{rate(of_all.tokens_per_s or 0.0)} for {many(of_all.users or 0, 'user')}"
+        text = f"a batch of {streams.equal:,} {streams}"
+        if streams.per_wafer is not None and of_all.wafers != streams.alone.wafers:
+            text += f" ({streams.per_wafer:,} for as many a wafer)"
+        needed = streams.equal if streams.per_wafer is None else streams.per_wafer
+        enough = "where" if needed <= streams.room else "but"
+        parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.room:,}")
+    total = f"{rate(of_all.tokens_per_s or 0.0)} for {several(of_all.users or 0, 'user')}"
     return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
 
 

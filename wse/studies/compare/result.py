@@ -1,4 +1,4 @@
-"""CompareResult: what ``wse compare MODEL`` answers with."""
+"""CompareResult: the rows of a comparison of models, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from wse.hardware.number import Grade
 from wse.report.comparison_row import ComparisonRow
 from wse.report.html_table import tables_as_html
 from wse.report.result import Doc, Result
 from wse.report.table import Table
+from wse.report.terminal import WIDEST, shown
+from wse.studies.compare.tables import best_table, detail_tables, verdict_table
+from wse.studies.results.placement import ModelResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumptionResult(Result):
+    """A number that power and dollars rest on."""
+
+    value: Annotated[float, Doc("the number")]
+    unit: Annotated[str, Doc("its unit")]
+    grade: Annotated[Grade, Doc("its grade")]
+    source: Annotated[str, Doc("its source")]
+    range: Annotated[tuple[float, float] | None, Doc("lowest and highest")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +36,20 @@ class CompareResult(Result):
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
     inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    model: Annotated[Mapping[str, Any], Doc("the model, its element types and its bytes")]
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
-    economics: Annotated[Mapping[str, Any], Doc("what power and dollars rest on, with grade, source and range")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on")]
     rows: Annotated[tuple[ComparisonRow, ...], Doc("all that was tried, mapping by mapping, the fewest wafers first")]
     verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the rows by rule")]
+
+    @property
+    def title(self) -> str:
+        """The model, the wafer and the tokens, in a line."""
+        wafer, inputs = self.wafer, self.inputs
+        model = f"{shown(self.model.name)} as {self.model.dtype}"
+        machine = f"{shown(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs"
+        batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
+        return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
@@ -51,17 +75,13 @@ class CompareResult(Result):
         """Whether the links between wafers were given."""
         return bool(self.inputs.get("links_given"))
 
-    def tables(self) -> tuple[Table, ...]:
-        """The best rows, and all of them."""
-        from wse.studies.compare.tables import best_table, detail_tables
-
-        return (best_table(self), *detail_tables(self.possible))
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The best rows, and with ``detail`` all of them."""
+        return (best_table(self.best, by_link=self.links_asked), *(detail_tables(self.possible) if detail else ()))
 
     def _repr_html_(self) -> str:
         """The verdict and the best rows."""
-        from wse.studies.compare.tables import best_table, verdict_table
-
-        return tables_as_html((verdict_table(self), best_table(self)))
+        return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
         """Tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""

@@ -1,63 +1,88 @@
-"""Rows of a comparison of models: what each estimate says, and which of them are worth a look."""
+"""Rows of a comparison of models: a row for each estimate, and the marks of the best rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from wse.report.as_json import Report
+from wse.errors import WseBug
 from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
-from wse.report.limits import fraction, limit_facts
+from wse.report.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import Link
 from wse.serving.cost import money
 from wse.serving.economics import Economics
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.estimate.pipelining import PipeliningResult
+from wse.studies.estimate.result import EstimateResult
 
 
 def row_of(
-    report: Report, mapping: str, link: Link | None, economics: Economics, streams: int | None = None
+    result: EstimateResult, mapping: str, link: Link | None, economics: Economics, streams: int | None = None
 ) -> ComparisonRow:
-    """The row of an estimate with decoded tokens.
+    """The row of an estimate.
 
     Args:
-        report: As `wse.studies.estimate.estimate.estimate` gives it.
+        result: The estimate, with decoded tokens.
         mapping: The mapping that was asked for.
         link: The link between wafers that it is for; None with one wafer, which has no use for one.
-        economics: What power and dollars are reckoned with.
+        economics: The assumptions that power and dollars follow from.
         streams: Batches in flight, at most those whose caches fit; None for as many as fit.
     """
-    decode, schedule, batch = report["decode"], report["schedule"], report["batch"]
-    wafers, chosen = report["system"]["wafers"], report["system"]["mapping"]
-    room = schedule["kv_limited_streams"]
+    decode, pipelining, crossing, batch = result.decode, result.schedule, result.crossing, result.batch
+    if decode is None or pipelining is None or crossing is None or result.bounds is None:
+        message = "a row of a comparison is of an estimate with decoded tokens"
+        raise WseBug(message)
+    system, chosen = result.system, result.system.mapping
+    room = pipelining.kv_limited_streams
     flying = room if streams is None else min(streams, room)
     # M streams finish min(M, T / s) passes in the time T that one takes alone, s being the slowest server's share
-    at_most = schedule["tokens_per_s_at_saturation"] * schedule["single_stream_tpot_s"] / batch
-    of_all = decode["tokens_per_s"] * max(1.0, min(float(flying), at_most))
-    own = {} if link is None else {"link": {"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s}}
-    cost: Report = {**money(wafers, of_all, decode["tokens_per_s"], economics)}
+    at_most = pipelining.tokens_per_s_at_saturation * pipelining.single_stream_tpot_s / batch
+    of_all = decode.tokens_per_s * max(1.0, min(float(flying), at_most))
+    cost: dict[str, Any] = {**money(system.wafers, of_all, decode.tokens_per_s, economics)}
+    limits = limits_of(
+        decode.cycles_by,
+        longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
+        layers=sum(stage.layers[1] - stage.layers[0] + 1 for stage in system.stages if stage.layers),
+        crossing_bytes=crossing.bytes_per_token,
+        link=None if link is None else (link.bytes_per_s, link.latency_s),
+        arithmetic_cycles=result.bounds.token.bounds["arithmetic"],
+        streams=_stream_limits(pipelining),
+    )
     return ComparisonRow(
         mapping=mapping,
         chosen=None if chosen == mapping else chosen,
-        wafers=wafers,
+        wafers=system.wafers,
         link_bytes_per_s=None if link is None else link.bytes_per_s,
         link_latency_s=None if link is None else link.latency_s,
-        tokens_per_s_per_user=decode["tokens_per_s_per_user"],
-        tpot_s=report["latency"]["tpot_s"],
+        tokens_per_s_per_user=decode.tokens_per_s_per_user,
+        tpot_s=result.latency.tpot_s,
         users=flying * batch,
         tokens_per_s=of_all,
-        tokens_per_s_exact=all(each["exact"] for each in schedule["rows"]),
+        tokens_per_s_exact=all(row.exact for row in pipelining.rows),
         tokens_per_s_per_user_of_all=of_all / (flying * batch),
-        prefill_tokens_per_s=report["prefill"]["tokens_per_s"],
-        ttft_s=report["latency"]["ttft_s"],
-        mesh_hops_per_token=report["fabric"]["wavelet_hops_per_token"],
-        wafer_link_bytes_per_token=report["crossing"]["bytes_per_token"],
-        host_bytes_per_token=report["crossing"]["host_bytes_per_token"],
-        crossing_fraction=fraction(decode["cycles_by"], "crossing"),
-        prefill_crossing_fraction=fraction(report["prefill"]["cycles_by"], "crossing"),
-        sram_fullest_pe_fraction=report["sram"]["fullest_pe_fraction"],
-        cycles_by=decode["cycles_by"],
+        prefill_tokens_per_s=result.prefill.tokens_per_s,
+        ttft_s=result.latency.ttft_s,
+        mesh_hops_per_token=result.fabric.wavelet_hops_per_token,
+        wafer_link_bytes_per_token=crossing.bytes_per_token,
+        host_bytes_per_token=crossing.host_bytes_per_token,
+        crossing_fraction=fraction(decode.cycles_by, "crossing"),
+        prefill_crossing_fraction=fraction(result.prefill.cycles_by, "crossing"),
+        sram_fullest_pe_fraction=result.sram.fullest_pe_fraction,
+        cycles_by={str(cause): cycles for cause, cycles in decode.cycles_by.items()},
         **cost,
-        **limit_facts({**report, **own}),
+        **limits._asdict(),
+    )
+
+
+def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
+    return StreamLimits(
+        limited_by=pipelining.limited_by,
+        users_per_stream=pipelining.users_per_stream,
+        streams_to_saturate=pipelining.streams_to_saturate,
+        kv_limited_streams=pipelining.kv_limited_streams,
+        context_tokens=pipelining.context_tokens,
+        busiest_server=max(pipelining.servers, key=lambda server: server.decode_busy_s).name,
     )
 
 
@@ -78,9 +103,9 @@ def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
             groups.setdefault((row.wafers, row.link), []).append(row)
     best: dict[int, tuple[str, ...]] = {}
     for group in groups.values():
-        for what, key in _BEST.items():
+        for users, key in _BEST.items():
             row = max(group, key=key)
-            best[id(row)] = (*best.get(id(row), ()), what)
+            best[id(row)] = (*best.get(id(row), ()), users)
     return tuple(replace(row, best=best.get(id(row))) for row in rows)
 
 
@@ -90,16 +115,12 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
 }
 
 
-def economics_facts(economics: Economics) -> Report:
-    """``economics``: the two assumptions that a row's power and dollars rest on, with grade, source and range."""
-    names = ("wafer_power_w", "wafer_usd_per_hour")
+def assumptions_of(economics: Economics) -> dict[str, AssumptionResult]:
+    """The two assumptions that a row's power and dollars rest on, by name."""
+    sources = {name: economics.sources[name] for name in ("wafer_power_w", "wafer_usd_per_hour")}
     return {
-        name: {
-            "value": source.value,
-            "unit": source.unit,
-            "grade": source.grade,
-            "source": source.source,
-            **({} if source.range is None else {"range": list(source.range)}),
-        }
-        for name, source in ((name, economics.sources[name]) for name in names)
+        name: AssumptionResult(
+            value=source.value, unit=source.unit, grade=source.grade, source=source.source, range=source.range
+        )
+        for name, source in sources.items()
     }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, kv_bytes_per_token, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
-from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import many, told_bytes
+from wse.report.limits import bytes_text
+from wse.report.terminal import several
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.cost import money
 from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
@@ -32,11 +32,11 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
     for name, shape in tensor_shapes(spec).items():
         if name in _BY_ROW and not (name == "embedding" and spec.tied_embedding):
             continue
-        held = tensor_bytes(shape, dtype if is_linear(name) else "", float_bytes)
+        stored = tensor_bytes(shape, dtype if is_linear(name) else "", float_bytes)
         if ".experts." in name:
-            of_experts += held
+            of_experts += stored
         else:
-            always += held
+            always += stored
     if spec.experts is None:
         return Weights(always_bytes=always)
     return Weights(always_bytes=always, expert_bytes=of_experts, experts=spec.experts.count, active=spec.experts.active)
@@ -49,8 +49,8 @@ def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
     """
     spec, wafer, options = prepared.spec, prepared.wafer, prepared.options
     a_layer = kv_bytes_per_token(spec, ELEMENT_BYTES[options.activation_type]) // spec.layer_count
-    kept = sum(min(options.context, layer.window or layer.chunk or options.context) for layer in spec.layers)
-    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // (a_layer * kept)
+    cached = sum(min(options.context, layer.window or layer.chunk or options.context) for layer in spec.layers)
+    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // (a_layer * cached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class StreamedRate:
     room: int
 
     def __str__(self) -> str:
-        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {many(self.alone.wafers, 'wafer')}"
+        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {several(self.alone.wafers, 'wafer')}"
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int) -> ComparisonRow:
@@ -80,7 +80,7 @@ def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, 
     limit = _sentence(streaming, wafers, batch)
     if batch > room:
         limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    cost: Report = {**money(wafers, of_all, of_all, prepared.economics)}
+    cost: dict[str, Any] = {**money(wafers, of_all, of_all, prepared.economics)}
     return ComparisonRow(
         mapping=STREAMED,
         wafers=wafers,
@@ -94,28 +94,24 @@ def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, 
         wafer_link_bytes_per_token=0,
         host_bytes_per_token=bytes_per_pass(streaming.weights, batch),
         crossing_fraction=0.0,
-        limited_by=_limited_by(streaming, batch),
+        limited_by="host" if streaming.waits(batch) else "pass",
         limit=limit,
         **cost,
     )
 
 
-def _limited_by(streaming: Streaming, batch: int) -> str:
-    return "host" if streaming.waits(batch) else "pass"
-
-
 def _sentence(streaming: Streaming, wafers: int, batch: int) -> str:
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
-    what = f"{told_bytes(host_bytes)} of weights"
+    load = f"{bytes_text(host_bytes)} of weights"
     if weights.expert_bytes:
         used = distinct_experts(weights.experts, weights.active, batch)
-        what += f", {used:,.3g} of {weights.experts} experts of a layer,"
+        load += f", {used:,.3g} of {weights.experts} experts of a layer,"
     speed = f"at {streaming.bytes_per_s / wafers / 1e9:g} GB/s" + (" to each wafer" if wafers > 1 else "")
     if streaming.waits(batch):
         waits = _seconds(host_bytes / streaming.bytes_per_s)
-        return f"host: {what} come {speed} for every pass, which takes {waits}"
-    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {what} come {speed}"
+        return f"host: {load} come {speed} for every pass, which takes {waits}"
+    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {load} come {speed}"
 
 
 def _seconds(number: float) -> str:

@@ -1,19 +1,25 @@
-"""What ``wse compare MODEL`` prints: the verdict, the best rows as one table, and in detail all that was tried."""
+"""The output of ``wse compare``: the verdict on a model and the best rows, or two runs and what changed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 from rich.console import Console
 from rich.padding import Padding
 
+from wse.inspect.query.compare import TracesResult
+from wse.report.changes_table import changes_table
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import many
-from wse.report.terminal import INDENT, console_on, heading, lines, seconds, shown
-from wse.report.terminal_table import print_table
+from wse.report.table import pair_table
+from wse.report.terminal import INDENT, console_on, heading, lines, seconds, several, shown
+from wse.report.terminal_table import print_table, print_tables
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.tables import best_table, detail_tables, notes, reasons
+from wse.studies.compare.tables import detail_tables, notes, reasons
+from wse.studies.compare.verdict import change_of_runs
 
+CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
+"""Titles of the changes of each phase."""
 KEY: Final = (
     "1 user: tokens/s of one batch alone; all users: of all that fit at once; USD/M: dollars of a million of theirs; "
     "TTFT: time to the first token; crossing: share of a token's time between wafers"
@@ -21,31 +27,27 @@ KEY: Final = (
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a comparison."""
+    """Print a comparison of models: the verdict, the best rows, and with ``detail`` all rows, reasons and inputs."""
     console = console_on(stream)
-    heading(console, title(result))
+    heading(console, result.title)
     for sentence in result.verdict:
-        print_text(console, sentence)
-    print_table(console, best_table(result))
-    print_text(console, KEY, style="bright_black")
+        _print_text(console, sentence)
+    best, *details = result.tables(detail=detail)
+    print_table(console, best)
+    _print_text(console, KEY, style="bright_black")
+    print_tables(console, details)
+    impossible = [row for row in result.rows if not row.possible and (detail or _alone(row, result))]
+    if impossible:
+        print_table(console, pair_table(reasons(impossible), "What cannot be"))
     if detail:
-        _print_detail(console, result)
-        return
-    _print_reasons(console, [row for row in result.rows if not row.possible and _alone(row, result)])
-    behind = len(result.rows) - len(result.best)
-    if behind:
-        print_text(console, f"{many(behind, 'more row')} with --detail.", style="bright_black")
+        print_table(console, pair_table(notes(details), "Columns"))
+        heading(console, "Asked for")
+        _print_text(console, ", ".join(input_texts(result.inputs)))
+    elif others := len(result.rows) - len(result.best):
+        _print_text(console, f"{several(others, 'more row')} with --detail.", style="bright_black")
 
 
-def title(result: CompareResult) -> str:
-    """The model, the wafer and the tokens, in a line."""
-    model, wafer, inputs = result.model, result.wafer, result.inputs
-    of = f"{shown(model['name'])} as {model['dtype']} on {shown(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs"
-    batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
-    return f"{of}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
-
-
-def input_texts(inputs: dict[str, Any]) -> list[str]:
+def input_texts(inputs: Mapping[str, Any]) -> list[str]:
     """The inputs, each as its name and value."""
     texts = []
     for name, value in inputs.items():
@@ -58,29 +60,29 @@ def input_texts(inputs: dict[str, Any]) -> list[str]:
     return texts
 
 
-def _print_detail(console: Console, result: CompareResult) -> None:
-    tables = detail_tables(result.possible)
-    for table in tables:
-        print_table(console, table)
-    _print_reasons(console, [row for row in result.rows if not row.possible])
-    heading(console, "Columns")
-    lines(console, notes(tables))
-    heading(console, "Asked for")
-    print_text(console, ", ".join(input_texts(dict(result.inputs))))
-
-
 def _alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Whether nothing else can be on the number of wafers of a row that cannot be, or its mapping on any."""
+    """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
     of_mapping = [other for other in result.rows if other.mapping == row.mapping and not other.possible]
     return len(of_mapping) == len(result.inputs["wafers"]) or all(row.wafers != r.wafers for r in result.possible)
 
 
-def _print_reasons(console: Console, rows: list[ComparisonRow]) -> None:
-    if rows:
-        heading(console, "What cannot be")
-        lines(console, reasons(rows))
+def print_traces(result: TracesResult, stream: TextIO) -> None:
+    """Print two runs side by side."""
+    console = console_on(stream)
+    heading(console, "Runs", "the same Program" if result.same_program else "")
+    _print_text(console, change_of_runs(*result.rows))
+    lines(console, [(str(number), text) for number, text in enumerate(runs(result), start=1)])
+    print_tables(console, detail_tables(result.rows))
+    for phase, changes in result.changes.items():
+        note = "in cycles; the largest of each kind first"
+        print_table(console, changes_table([change.to_dict() for change in changes], title=CHANGED[phase], note=note))
 
 
-def print_text(console: Console, text: str, style: str = "") -> None:
+def runs(result: TracesResult) -> list[str]:
+    """The trace, the model and the mapping of each run."""
+    return [f"{shown(row.trace)}: {shown(row.model)}, {shown(row.mapping)}" for row in result.rows]
+
+
+def _print_text(console: Console, text: str, style: str = "") -> None:
     """Print a paragraph, indented."""
     console.print(Padding(shown(text), (0, 0, 0, INDENT)), style=style or None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import many
+from wse.report.terminal import percent, several
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",
@@ -20,7 +20,7 @@ CAUSE_WORDS: Final = {
     "crossing": "crossings between wafers",
     "host": "waiting for the host",
 }
-"""What takes a token's time, for people."""
+"""Causes of a token's time in the words of a verdict."""
 NO_CHANGE: Final = 0.0005
 """A relative change below which two rates read the same."""
 WORTH_TELLING: Final = 0.005
@@ -42,7 +42,7 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 
 
 def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
-    """What the second of two runs does to one user, and why."""
+    """The change to one user from the first of two runs to the second, and its cause."""
     change = speed(second) / speed(first) - 1 if speed(first) else 0.0
     if abs(change) < NO_CHANGE:
         return f"One user gets {rate(speed(first))} in both runs."
@@ -51,10 +51,10 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
-    """Where one user is fastest, and where a wafer and a dollar serve the most tokens."""
+    """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens."""
     first = f"One user is fastest on {place(user)} with {rate(speed(user))}"
     serves = (
-        f"{rate(cheapest.tokens_per_s or 0.0)} for {many(cheapest.users or 0, 'user')}, "
+        f"{rate(cheapest.tokens_per_s or 0.0)} for {several(cheapest.users or 0, 'user')}, "
         f"{cheapest.usd_per_million_tokens:,.2f} USD a million"
     )
     if cheapest is user:
@@ -63,10 +63,10 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
 
 
 def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
-    """What the next larger number of wafers does to one user and why, and what the largest does."""
+    """The change to one user by the next larger number of wafers and its cause, and the change by the largest."""
     base, more, *others = fastest
     change = speed(more) / speed(base) - 1
-    text = f"{_capital(many(more.wafers, 'wafer'))} instead of {base.wafers}"
+    text = f"{_capital(several(more.wafers, 'wafer'))} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
         text += f" make no difference to one user ({rate(speed(more))})"
     else:
@@ -85,8 +85,8 @@ def _because(base: ComparisonRow, more: ComparisonRow, *, slower: bool) -> str:
     total = sum(base.cycles_by.values())
     parts = {cause: (more.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     longest, shortest = max(parts, key=lambda cause: parts[cause]), min(parts, key=lambda cause: parts[cause])
-    adds = f"{CAUSE_WORDS[longest]} add {part(parts[longest])}"
-    saves = f"{CAUSE_WORDS[shortest]} save {part(-parts[shortest])}"
+    adds = f"{CAUSE_WORDS[longest]} add {percent(parts[longest])}"
+    saves = f"{CAUSE_WORDS[shortest]} save {percent(-parts[shortest])}"
     main, against = (adds, saves) if slower else (saves, adds)
     opposed = -parts[shortest] if slower else parts[longest]
     also = f" and {against}" if opposed >= WORTH_TELLING else ""
@@ -114,7 +114,7 @@ def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> C
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """For each number of wafers, the row with the fastest single user."""
+    """The row with the fastest single user on each number of wafers."""
     fastest: dict[int, ComparisonRow] = {}
     for row in rows:
         if row.wafers not in fastest or speed(row) > speed(fastest[row.wafers]):
@@ -135,7 +135,7 @@ def speed(row: ComparisonRow) -> float:
 
 def place(row: ComparisonRow) -> str:
     """The number of wafers and the mapping."""
-    return f"{many(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
+    return f"{several(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
 
 
 def rate(tokens_per_s: float) -> str:
@@ -143,16 +143,11 @@ def rate(tokens_per_s: float) -> str:
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
-def part(fraction: float) -> str:
-    """A share as a percentage."""
-    return f"{fraction:.1%}".replace("%", " %")
-
-
 def _changed(change: float) -> str:
-    """How much faster or slower; times where it is a multiple."""
+    """A relative change in words: percent faster or slower, or a multiple."""
     if change >= 1:
         return f"{1 + change:.2g} times as fast"
-    return f"{part(abs(change))} {'slower' if change < 0 else 'faster'}"
+    return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"
 
 
 def _capital(text: str) -> str:

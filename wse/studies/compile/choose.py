@@ -13,12 +13,12 @@ from wse.request.basis import Placeable
 
 
 def compiled(prepared: Placeable) -> Program:
-    """The Program with the fewest cycles for the whole request; as `found`."""
-    return found(prepared).program
+    """The Program with the fewest cycles for the whole request; errors as of `searched`."""
+    return searched(prepared).program
 
 
-def found(prepared: Placeable) -> Compilation:
-    """The Program with the fewest cycles for the whole request, and what was tried besides.
+def searched(prepared: Placeable) -> Compilation:
+    """The Program with the fewest cycles for the whole request, and the layouts that were tried.
 
     Raises:
         DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
@@ -27,13 +27,13 @@ def found(prepared: Placeable) -> Compilation:
     try:
         return best(p)
     except DoesNotFit as error:
-        wanted = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
-        named = [_whole(r, p) for r in wanted]
-        nothing = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
+        named = [_whole(r, p) for r in candidates]
+        none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
             named = [remedy for remedy in named if not remedy.startswith(("--mesh", "--wafers"))]
-            nothing = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
-        remedy = f"any of these would make it fit: {', '.join(named)}" if named else nothing
+            none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
+        remedy = f"any of these would make it fit: {', '.join(named)}" if named else none_fits
         most = p.options.wafers
         none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
         message = f"{error}{none}; {remedy}"
@@ -41,7 +41,7 @@ def found(prepared: Placeable) -> Compilation:
 
 
 def best(prepared: Placeable) -> Compilation:
-    """The same without a look for remedies.
+    """The Program with the fewest cycles, without a look for remedies where nothing fits.
 
     Raises:
         DoesNotFit: with the bytes.
@@ -56,13 +56,13 @@ def best(prepared: Placeable) -> Compilation:
     def by_op(program: Program) -> list[float]:
         cost = Fabric(program, p.wafer, p.software).decode_cost(*p.midway)  # in small, as on a whole wafer
         cycles = np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names))
-        return [float(each) for each in cycles]
+        return [float(of_op) for of_op in cycles]
 
     return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
 
 
 def _whole(remedy: str, prepared: Placeable) -> str:
-    """A remedy with what else must change for it."""
+    """A remedy with the other options that must change for it."""
     option, _, value = remedy.partition(" ")
     if option == "--context":
         return prepared.request.shorter(int(value), max(prepared.options.prompt_tokens))

@@ -1,4 +1,4 @@
-"""Where a Program puts everything: what ``wse compile`` answers with. Nothing is executed."""
+"""The study of ``wse compile``: the places of stages, buffers and colours. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ from itertools import pairwise
 from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
-from wse.program.memory_use import fullest_stage
 from wse.program.phase import Phase
-from wse.program.program import Buffer, Program
+from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import CompileRequest
 from wse.studies.compile.choose import compiled
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
-from wse.studies.compile.result import (
-    BufferResult,
-    ColourUse,
-    CompileFabric,
-    CompileResult,
-    CompileSram,
-    HistogramBin,
-    LifetimeResult,
-    SramMapResult,
-)
+from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
+from wse.studies.compile.sram_map import sram_map
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -36,7 +27,7 @@ HISTOGRAM_BINS = 12
 
 
 def compile_request(request: CompileRequest) -> CompileResult:
-    """Compile what a request names, and say where everything is.
+    """Compile what a request names, and give the places of everything.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
@@ -47,7 +38,7 @@ def compile_request(request: CompileRequest) -> CompileResult:
 
 
 def placement(prepared: Prepared, program: Program) -> CompileResult:
-    """Where a compiled request is, and the cycles of the prompt and of a token in the middle of what is asked for."""
+    """The result of a compiled request; a token is timed in the middle of the answer that is asked for."""
     wafer, spec = prepared.wafer, prepared.spec
     clock, slots, costs = _timed(prepared, program)
     return CompileResult(
@@ -88,20 +79,11 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple
 
 
 def _sram(program: Program, sram_bytes: int) -> CompileSram:
-    stage = fullest_stage(program)
-    placed = program.stages[stage]
     return sram_result(program, sram_bytes).extended(
         CompileSram,
         stages=tuple(use_bytes(program, index, sram_bytes) for index in range(len(program.stages))),
         histogram=histogram(program, sram_bytes),
-        map=SramMapResult(
-            stage=stage,
-            wafer=placed.wafer,
-            row=placed.rect.row,
-            col=placed.rect.col,
-            decode_steps=len(program.decode.steps),
-            buffers=sram_map(program, stage),
-        ),
+        map=sram_map(program),
     )
 
 
@@ -119,34 +101,6 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
         pes = sum(pes for top, pes in sizes if low < top <= high)
         bins.append(HistogramBin(from_bytes=low, to_bytes=high, pes=pes))
     return tuple(bins)
-
-
-def sram_map(program: Program, stage: int) -> tuple[BufferResult, ...]:
-    """The buffers of a stage's PEs by address: name, use, bytes, when they live, and which others take the same bytes.
-
-    ``live`` has, for each phase that touches the buffer, its name, chunk, and first and last step; it is empty where
-    the buffer always lives.
-    """
-    buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
-    return tuple(
-        BufferResult(
-            address=buffer.address,
-            bytes=buffer.bytes,
-            name=buffer.name,
-            use=buffer.use,
-            dtype=buffer.element,
-            live=tuple(
-                LifetimeResult(phase=program.phases[phase].name, chunk=phase, first_step=first, last_step=last)
-                for phase, first, last in buffer.live
-            ),
-            shares_with=tuple(other.name for other in buffers if other is not buffer and _overlap(buffer, other)),
-        )
-        for buffer in buffers
-    )
-
-
-def _overlap(a: Buffer, b: Buffer) -> bool:
-    return a.address < b.address + b.bytes and b.address < a.address + a.bytes
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:

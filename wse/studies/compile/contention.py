@@ -1,8 +1,8 @@
-"""Contention of patterns: which of a Program's have words wait for words of other messages, and what that costs."""
+"""Contention of patterns: the cycles in which words of a pattern wait for words of other messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -13,6 +13,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,10 @@ class ContentionResult(Result):
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """By phase and pattern: the most messages on one link or ramp in one window, and the cycles that wait for others.
+    """The contention of each pattern of each phase, the most expensive first.
 
-    The most expensive first; patterns whose words never wait are left out.
+    Counted are the most messages on one link or ramp in one window, and the cycles in which words wait for those of
+    other messages. Patterns whose words never wait are left out.
     """
     rows: dict[tuple[str, str, int], ContentionResult] = {}
     for phase, cost in costs:
@@ -48,3 +50,15 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
                 cycles=row.cycles + float(cost.contention[step]),
             )
     return tuple(sorted(rows.values(), key=lambda row: -row.cycles))
+
+
+def contention_table(rows: Sequence[ContentionResult]) -> Table:
+    """The patterns whose words wait for others."""
+    columns = (
+        *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),
+        number("steps", "steps"),
+        number("messages_on_one_link", "messages at once"),
+        number("cycles", "cycles"),
+    )
+    note = "words that wait for others on one link or ramp, in prompt and token"
+    return Table(columns=columns, rows=rows, title="Contention", note=note)

@@ -8,6 +8,7 @@ without the launch of its step, which is the same whatever the pattern.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Final, Literal, NamedTuple
@@ -24,6 +25,8 @@ from wse.program.steps import ROWS
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, more_rows, number
+from wse.report.terminal import count
 from wse_mappings.patterns.auto import Chosen, Operation, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
@@ -32,6 +35,9 @@ MOST_PES: Final = 1000
 
 Both take about a second at most: a search up to 1.5 ms a PE, and the bound of a line grows with the cube of its length.
 """
+
+MOST_ROWS: Final = 6
+"""Reduces that are shown."""
 
 
 class Stretch(NamedTuple):
@@ -89,6 +95,29 @@ def reduces_result(
     ranked = sorted(steps, key=lambda line: -steps[line] * line.cycles)
     cheapest = _cheapest(ranked, times, wafer)
     return tuple(_row(line, steps[line], cheapest.get((line.stretch, line.words)), wafer) for line in ranked)
+
+
+def reduces_table(rows: Sequence[ReduceResult]) -> Table:
+    """The most expensive reduces of a token."""
+    columns = (
+        *(Column(key=key, title=key) for key in ("pattern", "along")),
+        number("steps", "steps"),
+        number("pes", "PEs"),
+        number("words", "words"),
+        number("cycles", "cycles"),
+        number("times_bound", "× bound", lambda times: f"{times:.2f}"),
+        Column(key="cheapest", title="cheapest", cell=_cheapest_text, folds=True),
+    )
+    shown, below = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
+    if any(row.cheapest is None for row in shown):
+        text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
+        below += (("not searched", text),)
+    note = "of a generated token, beside their lower bound and the cheapest pattern"
+    return Table(columns=columns, rows=shown, title="Reduces", note=note, below=below)
+
+
+def _cheapest_text(row: ReduceResult) -> str:
+    return "not searched" if row.cheapest_cycles is None else f"{count(row.cheapest_cycles)}: {row.cheapest}"
 
 
 def stretch_of(pattern: LineSchedule) -> Stretch | None:

@@ -1,54 +1,27 @@
-"""CompileResult: where a Program puts everything."""
+"""CompileResult: the places of a Program's stages, buffers and colours, and the tables that show them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal
+
+from rich.text import Text
 
 from wse.report.result import Doc, Result
-from wse.report.table import Table
-from wse.studies.compile.contention import ContentionResult
-from wse.studies.compile.reduces import ReduceResult
-from wse.studies.results.defects import DefectsResult
+from wse.report.table import Column, Table, more_rows, number, pair_table
+from wse.report.terminal import WIDEST, bar, count, in_bytes, percent, seconds, several
+from wse.studies.compile.contention import ContentionResult, contention_table
+from wse.studies.compile.reduces import ReduceResult, reduces_table
+from wse.studies.compile.sram_map import SramMapResult, map_tables
+from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
-from wse.studies.results.sram import BytesByUse, SramResult
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
-
-@dataclass(frozen=True, kw_only=True)
-class LifetimeResult(Result):
-    """The steps of a phase in which a buffer holds something that is still needed."""
-
-    phase: Annotated[str, Doc("prefill or decode")]
-    chunk: Annotated[int, Doc("index of the phase: the chunk of a prompt, or behind all chunks decode")]
-    first_step: Annotated[int, Doc("index of the first step")]
-    last_step: Annotated[int, Doc("index of the last step")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BufferResult(Result):
-    """A buffer in the SRAM of every PE of a stage."""
-
-    address: Annotated[int, Doc("address of its first byte")]
-    bytes: Annotated[int, Doc("size", "B")]
-    name: Annotated[str, Doc("what it holds")]
-    use: Annotated[str, Doc("code, weights, kv, activations or buffers")]
-    dtype: Annotated[str, Doc("element type")]
-    live: Annotated[tuple[LifetimeResult, ...], Doc("when it is needed; empty where it always is")]
-    shares_with: Annotated[tuple[str, ...], Doc("buffers that take some of the same bytes at other times")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SramMapResult(Result):
-    """The SRAM of the fullest PE by address."""
-
-    stage: Annotated[int, Doc("index of its stage")]
-    wafer: Annotated[int, Doc("index of the stage's wafer")]
-    row: Annotated[int, Doc("row of the stage's first PE")]
-    col: Annotated[int, Doc("column of the stage's first PE")]
-    decode_steps: Annotated[int, Doc("steps of a decoded token")]
-    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
+MOST_STAGES: Final = 16
+"""Stages that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +65,7 @@ class CompileFabric(FabricResult):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileResult(Result):
-    """Where everything is, and the cycles of the prompt and of a token in the middle of what is asked for."""
+    """Places of stages, buffers and colours, and the cycles of the prompt and of a token in mid-answer."""
 
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
@@ -105,7 +78,131 @@ class CompileResult(Result):
     crossing: Annotated[CrossingResult, Doc("bytes between wafers for a generated token")]
     defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
 
-    def tables(self) -> tuple[Table, ...]:
-        from wse.studies.compile.tables import compile_tables  # which are made of this class
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Placement, stages, SRAM, colours, patterns and the estimate."""
+        tables = [placement_table(self.model, self.wafer, self.system)]
+        if self.defects is not None:
+            tables.append(defects_table(self.defects))
+        if len(self.system.stages) > 1:
+            tables.append(_stages_table(self))
+        tables.append(fullest_table(self.sram, self.batch, width=width))
+        tables += map_tables(self.sram.map, sum(self.sram.bytes_per_pe.values()), width)
+        tables += [_histogram_table(self.sram.histogram), _colours_table(self.fabric.colours, self.wafer.colours or 0)]
+        if self.fabric.contention:
+            tables.append(contention_table(self.fabric.contention))
+        if self.fabric.reduces:
+            tables.append(reduces_table(self.fabric.reduces))
+        return (*tables, _estimate_table(self))
 
-        return compile_tables(self)
+
+def _stages_table(result: CompileResult) -> Table:
+    """The rectangle of each of the first ``MOST_STAGES`` stages, its layers, and how full its PEs are."""
+    rows: list[dict[str, Any]] = []
+    for index, (stage, uses) in enumerate(zip(result.system.stages, result.sram.stages, strict=True)):
+        rows.append(
+            {
+                "stage": index,
+                "wafer": _range_text(stage.wafer, stage.wafer + stage.wafers - 1),
+                "rows": _range_text(stage.row, stage.row + stage.rows - 1),
+                "cols": _range_text(stage.col, stage.col + stage.cols - 1),
+                "layers": _range_text(*stage.layers) if stage.layers else "none",
+                "also": " and ".join(
+                    name for name, has in (("embedding", stage.embedding), ("head", stage.head)) if has
+                ),
+                "fraction": 1 - uses["free"] / sum(uses.values()),
+            }
+        )
+    columns = (
+        *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", "layers")),
+        Column(key="also", title="also"),
+        Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights")),
+        number("fraction", form=percent),
+    )
+    note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for each token"
+    below = more_rows(rows, MOST_STAGES)
+    return Table(columns=columns, rows=rows[:MOST_STAGES], title="Stages", note=note, below=below)
+
+
+def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
+    """PEs by SRAM in use; those outside of regions first, where there are any."""
+    all_pes = sum(row.pes for row in bins)
+    outside, inside = bins[0], bins[1:]
+    filled = [index for index, row in enumerate(inside) if row.pes]
+    rows = [{"bin": "outside of regions", "pes": outside.pes, "use": "free"}] if outside.pes else []
+    rows += [
+        {"bin": f"{row.from_bytes / 1024:g} to {row.to_bytes / 1024:g} KiB", "pes": row.pes, "use": "weights"}
+        for row in inside[filled[0] : filled[-1] + 1]
+    ]
+    columns = (
+        number("bin", form=str),
+        Column(key="bar", cell=lambda row: bar(row["pes"] / all_pes, 30, row["use"])),
+        number("pes", form=lambda pes: several(pes, "PE")),
+    )
+    return Table(columns=columns, rows=rows, title="PEs by SRAM in use", note="all wafers")
+
+
+def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
+    """The colours of each pattern of each stage, of the ``available`` ones."""
+
+    def strip(row: dict[str, Any]) -> Text:
+        use: ColourUse = row["use"]
+        text = "·" * use.first + "█" * use.colours + "·" * (available - use.first - use.colours)
+        return Text(text, style="yellow" if use.repainted else "cyan")
+
+    rows = [
+        {
+            "stage": stages if index == 0 else "",
+            "pattern": use.pattern,
+            "along": use.along,
+            "colours": _range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
+            "use": use,
+            "repainted": "in turn" if use.repainted else "",
+        }
+        for stages, group in _by_stages(uses)
+        for index, use in enumerate(group)
+    ]
+    columns = (
+        number("stage", "stage", str, folds=True),
+        Column(key="pattern", title="pattern"),
+        Column(key="along", title="along"),
+        number("colours", "colours", str),
+        Column(key="strip", title="".join(str(index % 10) for index in range(available)), cell=strip),
+        Column(key="repainted"),
+    )
+    note = f"of the {available} that a program may use"
+    return Table(columns=columns, rows=rows, title="Colours", note=note)
+
+
+def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
+    """The patterns of each stage; stages that have the same ones once, with all their numbers."""
+    by_stage: dict[int, list[ColourUse]] = {}
+    for use in uses:
+        by_stage.setdefault(use.stage, []).append(use)
+    stages_of: dict[tuple[ColourUse, ...], list[int]] = {}
+    for stage, group in by_stage.items():
+        stages_of.setdefault(tuple(replace(use, stage=0) for use in group), []).append(stage)
+    return [(_numbers(stages), list(group)) for group, stages in stages_of.items()]
+
+
+def _numbers(numbers: list[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    return _range_text(first, last) if len(numbers) == last - first + 1 else ",".join(map(str, numbers))
+
+
+def _range_text(first: int, last: int) -> str:
+    """``3–5``, or ``3`` alone."""
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _estimate_table(result: CompileResult) -> Table:
+    """Cycles of the prompt and of a token."""
+    prefill, decode = result.prefill, result.decode
+    after = several(decode.after_tokens or 0, "token")
+    rate = f"{count(decode.tokens_per_s)} tokens/s"
+    rows = [
+        ("prompt", f"{count(prefill.cycles)} cycles, {seconds(prefill.s)}"),
+        ("generation", f"{count(decode.cycles_per_token)} cycles a token after {after}: {rate}"),
+    ]
+    if decode.routing is not None:
+        rows.append(("experts", "taken to be chosen as evenly as can be; a run counts those that are"))
+    return pair_table(rows, "Estimate", "from the cycle model; nothing was executed")

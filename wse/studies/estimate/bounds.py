@@ -1,13 +1,15 @@
-"""``bounds`` of a result: for a whole token and for ops, layers and stages the estimate beside what limits it."""
+"""``bounds`` of a result: the cycles of a token beside their lower bounds, in all and by op, by layer and by stage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from functools import partial
+from typing import Annotated, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from rich.text import Text
 
 from wse.fabric.bounds import BOUNDS, PhaseBounds
 from wse.fabric.causes import CAUSES
@@ -15,6 +17,8 @@ from wse.fabric.model import Fabric, TokenClass
 from wse.hardware.number import Grade
 from wse.models.spec import Layer, ModelSpec
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, more_rows, number
+from wse.report.terminal import COLOURS, NARROW, bar, percent, short
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.results.phases import CyclesBy
 
@@ -22,7 +26,11 @@ F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
 Bound = Literal["sram", "arithmetic", "hops", "crossing"]
-"""What no software gets below on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
+"""Lower bounds of any software on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
+LIMITS: Final[dict[Bound, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
+"""Headings of the columns of bounds."""
+MOST_ROWS: Final = 16
+"""Stages that are shown."""
 Name = TypeVar("Name", str, int)
 
 
@@ -105,7 +113,61 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
 
 
 def _kind(layer: Layer) -> str:
-    """What tells a layer from those of another kind."""
+    """The kind of a layer: its attention and its feed-forward block."""
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
     turned = "" if layer.rotary else ", not rotated"
     return f"{reach} attention{turned}, {'experts' if layer.experts else 'dense'}"
+
+
+def token_table(bounds: BoundsResult, width: int) -> Table:
+    """The bounds of each kind of op, and of the whole token."""
+    sources = ", ".join(f"{percent(share)} {source}" for source, share in bounds.token.sources.items())
+    return Table(
+        columns=(Column(key="op", title="op", cell=_op), *_numbers(bounds, width)),
+        rows=(*bounds.ops, bounds.token),
+        title="What limits a token",
+        note="cycles, and bounds that no software beats on this placement",
+        below=(("rests on", f"{sources} constants"),),
+    )
+
+
+def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
+    """The bounds of each kind of layer, and of the first ``MOST_ROWS`` stages."""
+    layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", folds=True)
+    stages = Column(key="stage", title="stage", cell=lambda row: f"{row.stage} on wafer {row.wafer}")
+    numbers, below = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
+    return [
+        Table(columns=(layers, *numbers), rows=bounds.layers, title="By kind of layer"),
+        Table(columns=(stages, *numbers), rows=bounds.stages[:MOST_ROWS], title="By stage", below=below),
+    ]
+
+
+def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
+    """The columns behind a row's name; those of bars and of measured constants on wide lines alone."""
+    whole, wide = bounds.token.cycles, width >= NARROW
+    share = Column(key="share", cell=lambda row: bar(row.cycles / whole, 8, "hops"))
+    measured = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))
+    return [
+        *([share] if wide else []),
+        number("cycles", "cycles", short),
+        *(number(key, title, cell=partial(_bound, key)) for key, title in LIMITS.items()),
+        number("ratio", "ratio", lambda ratio: f"{ratio:.2f}"),
+        Column(key="limit", title="limit", cell=_limit),
+        *([measured] if wide else []),
+    ]
+
+
+def _times(count: int | None) -> str:
+    return f" ×{count}" if count is not None and count > 1 else ""
+
+
+def _op(row: BoundRow) -> str:
+    return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
+
+
+def _bound(bound: Bound, row: BoundRow) -> Text:
+    return Text(short(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
+
+
+def _limit(row: BoundRow) -> str:
+    return "none" if row.limit is None else f"{LIMITS[row.limit]} ({row.bound_grade})"

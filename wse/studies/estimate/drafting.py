@@ -1,4 +1,4 @@
-"""What speculative decoding gains on wafers: a draft head's acceptance, and what drafting and checking take there.
+"""The gain of speculative decoding on wafers: a draft head's acceptance against the time of drafting and checking.
 
 Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
 with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
@@ -34,7 +34,7 @@ class Drafting:
         gain: Times as many tokens a second as without drafts.
         draft_cost: The time of drafting a token over that of a plain pass.
         check_cost: The time of a pass over one more token than are drafted, over that of a plain pass.
-        grade: Of the weakest that is in it.
+        grade: The grade of the weakest number that it rests on.
     """
 
     draft_tokens: int
@@ -44,21 +44,21 @@ class Drafting:
     grade: Grade
 
 
-def drafted(curve: Acceptance, prepared: Placeable, found: Compilation, decode: DecodeResult) -> Drafting:
+def best_drafting(curve: Acceptance, prepared: Placeable, compilation: Compilation, decode: DecodeResult) -> Drafting:
     """The best draft on a curve for the one user of a request.
 
     Args:
         curve: Tokens per pass by draft length.
         prepared: The request.
-        found: What was compiled for it.
+        compilation: The Program that was compiled for it, and its layout.
         decode: Generated tokens of its estimate.
     """
 
-    plain = _pass_cycles(prepared, found, 1)
+    plain = _pass_cycles(prepared, compilation, 1)
 
     @cache
     def check_cost(tokens: int) -> float:
-        return max(1.0, _pass_cycles(prepared, found, tokens) / plain)
+        return max(1.0, _pass_cycles(prepared, compilation, tokens) / plain)
 
     cost = draft_cost(decode, prepared.spec.layer_count)
     length, gain = best_draft(curve, cost, check_cost)
@@ -81,9 +81,9 @@ def draft_cost(decode: DecodeResult, layers: int) -> float:
     return (layer + outside) / decode.cycles_per_token
 
 
-def _pass_cycles(prepared: Placeable, found: Compilation, tokens: int) -> float:
+def _pass_cycles(prepared: Placeable, compilation: Compilation, tokens: int) -> float:
     """Cycles of one token of each of so many users halfway through the answer; their caches need not fit."""
-    options, choice = found.options, found.choice
+    options, choice = compilation.options, compilation.choice
     options = replace(options, prompt_tokens=(1,) * tokens, phases=(DECODE,), capacity=REPORT)
     program = compile_choice(
         prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)

@@ -1,7 +1,7 @@
-"""Cycles, traffic and SRAM of a model from its config alone: what ``wse estimate`` reports. Nothing is executed.
+"""Cycles, traffic and SRAM of a model from its config alone: the study of ``wse estimate``. Nothing is executed.
 
 The same compiler, Program and fabric model as of a run. What a decoded token costs depends on the tokens before it only
-through the cache slots in use and the rows that pass an entry up, so tokens alike in that are timed once.
+through the cache slots in use and the rows that pass an entry up, so tokens that are equal in that are timed once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from wse.program.program import Program
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.trace_path import trace_path
-from wse.studies.compile.choose import best, found
+from wse.studies.compile.choose import best, searched
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
-from wse.studies.estimate.grades import Grades, code_result, grades_result
+from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
-from wse.studies.estimate.result import EstimateResult, EstimateSram
-from wse.studies.estimate.search_result import search_result
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.search import search_result
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
-from wse.studies.estimate.users import users_result
+from wse.studies.estimate.sram import estimate_sram
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
-from wse.studies.results.sram import sram_result, use_bytes
 from wse.studies.results.traffic import crossing_result, fabric_result
 
 OnPiece = Callable[[int, int, str], None]
@@ -37,7 +36,7 @@ OnPiece = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Which experts the tokens of a run chose: of each chunk of the prompts, and of each decoded token."""
+    """The experts that the tokens of a run chose, for each chunk of the prompts and each decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]
@@ -66,7 +65,7 @@ def estimate(
     others = changed_requests(prepared) if request.sensitivity else {}
     pieces += [*others, *(["trace"] if trace else [])]
     on_progress(1, len(pieces), pieces[1])
-    choice = found(prepared)
+    choice = searched(prepared)
     on_progress(2, len(pieces), pieces[2])
     counted = timed(prepared, choice.program, None)
     result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
@@ -107,7 +106,7 @@ def result_of(
         model=model_result(prepared.spec, program),
         wafer=wafer_result(wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe),
         system=system_result(program, context=program.context),
-        sram=_sram(prepared, program, grades),
+        sram=estimate_sram(prepared, program, grades),
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),
         latency=latency_result(clock, program, wafer),
@@ -135,19 +134,9 @@ def _grades(prepared: PreparedEstimate) -> Grades:
     )
 
 
-def _sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
-    sram_bytes = prepared.wafer.sram_bytes_per_pe
-    return sram_result(program, sram_bytes).extended(
-        EstimateSram,
-        stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
-        code=code_result(prepared.software, grades, prepared.wafer.generation),
-        users=users_result(program, prepared.spec.context_limit),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decoded:
-    """What is known of generated tokens: nothing where none is decoded, the first alone where experts are given."""
+    """The results of generated tokens: none where nothing is decoded, ``decode`` alone where experts are given."""
 
     decode: DecodeResult | None = None
     pipelining: PipeliningResult | None = None
@@ -191,7 +180,7 @@ def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None)
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
     """The options of a request by name, defaults filled in; a region that the mapping chose is left out."""
     request, options = prepared.request, prepared.options
-    asked = {
+    values = {
         "model": request.model,
         "wafer": request.wafer,
         "mesh": "{}x{}".format(*prepared.fabric_shape),
@@ -213,4 +202,4 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "defects": request.defects,
         "defects_seed": request.defects_seed if request.defects else None,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""How well the numbers are known that an estimate rests on: for each cause of cycles, and for what a report leads with.
+"""Grades of the numbers that an estimate rests on: of each cause of cycles, and of the numbers that it leads with.
 
 A result is no better than the weakest constant that it depends on. Grades are those of the wafer's and the software
 profile's files (`wse.hardware.number`); from the best to the weakest: measured, stated by the vendor, derived from or
@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.hardware.load import Values, load_software, provenance
+from wse.hardware.load import Values, provenance
 from wse.hardware.number import GRADES, Grade
-from wse.hardware.spec import SoftwareProfile
 from wse.report.result import Doc, Result
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.results.phases import Cause, CyclesBy, DecodeResult, PrefillResult
@@ -26,7 +25,7 @@ SOURCES: Final[dict[Grade, str]] = {
     "I": "assumed",
     "U": "assumed",
 }
-"""What a reader is told: where a number comes from."""
+"""Grades in words: the kind of source of a number."""
 
 _RATES: Final = (
     "mac_fp16_per_cycle", "mac_fp16_fp32_per_cycle", "mac_fp32_per_cycle", "add_fp16_per_cycle", "add_fp32_per_cycle",
@@ -57,26 +56,14 @@ _OF_SRAM: Final = (
 )  # fmt: skip
 _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.users", "system.wafers")
 
-RESEARCH: Final = "academic"
-"""The software profile whose code is that of released research kernels."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """How well a number is known."""
+    """The grade of a number: how well it is known."""
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
     source: Annotated[str, Doc("the same in a word: measured, vendor, fitted or assumed")]
     weakest: Annotated[str, Doc("the constant with that grade")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CodeResult(Result):
-    """The code of a software profile on a PE."""
-
-    bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
-    grade: Annotated[Grade, Doc("grade of that number")]
-    research_bytes_per_pe: Annotated[int, Doc("code of released research kernels", "B")]
 
 
 class Grades:
@@ -98,15 +85,15 @@ class Grades:
         return self._of[name], name
 
     def of_cause(self, cause: Cause) -> Grade:
-        """That of the cycles of one cause."""
+        """The grade of the cycles of one cause."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def of_bound(self, bound: str) -> Grade:
-        """That of one kind of bound."""
+        """The grade of one kind of bound."""
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """Of some cycles the share that rests on each kind of source, the best first."""
+        """The shares of some cycles that rest on each kind of source, the best first."""
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
         shares: dict[str, float] = {}
@@ -121,15 +108,6 @@ class Grades:
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
 
-def code_result(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Bytes of a profile's code on a PE, their grade, and those of released research kernels."""
-    return CodeResult(
-        bytes_per_pe=software.code_bytes_per_pe,
-        grade=grades.weakest(("code_bytes_per_pe",))[0],
-        research_bytes_per_pe=load_software(RESEARCH, generation).code_bytes_per_pe,
-    )
-
-
 def grades_result(
     grades: Grades,
     wafers: int,
@@ -138,7 +116,7 @@ def grades_result(
     energy: EnergyResult | None,
     cost: CostResult | None,
 ) -> dict[str, GradeResult]:
-    """By the key of each number that an estimate leads with, its grade and the weakest constant.
+    """The grade and the weakest constant of each number that an estimate leads with, by its key.
 
     Numbers of generated tokens have none where nothing is decoded (``decode`` None).
     """

@@ -11,6 +11,8 @@ from typing import Annotated, Final
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import count, percent, seconds, several
 from wse.serving import events
 from wse.serving.pipelining import (
     Requests,
@@ -22,7 +24,7 @@ from wse.serving.pipelining import (
     streams_to_saturate,
 )
 from wse.serving.route import Route, alone_cycles, as_loop, busy_cycles, slowest
-from wse.studies.estimate.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, Server, stage_times, streams_in_cache
+from wse.studies.estimate.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
 MOST_VISITS: Final = 40_000
 """Visits of the longest discrete-event run of a report: some 0.1 s."""
@@ -71,7 +73,7 @@ class ChunksResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """What serves one stream at a time: stages that share PEs, or a link."""
+    """A server of one stream at a time: stages that share PEs, or a link."""
 
     name: Annotated[str, Doc("name for people")]
     kind: Annotated[str, Doc("region, link, wafer link or host")]
@@ -84,7 +86,7 @@ class ServerResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
-    """One stream, streams until the slowest server is saturated and until the caches are full, and prompts.
+    """Rates of one stream, of as many as saturate the slowest server, of as many as caches fit, and of prompts.
 
     A stream is the Program's batch: its users' tokens go through the stages together.
     """
@@ -138,7 +140,7 @@ class _Pipelining:
         return requests(self._times.prefill, self._route, self._new_tokens)
 
     def result(self) -> PipeliningResult:
-        number, work = slowest(self._route)
+        server, work = slowest(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts())
         prefill = self._prompts() if self._times.prefill else None
@@ -153,7 +155,7 @@ class _Pipelining:
             streams_to_saturate=self._enough,
             tokens_per_s_at_saturation=self._tokens_per_s(work),
             kv_limited_streams=self._in_cache,
-            limited_by="KV cache" if kv_binds else server_name(self._times.servers[number]),
+            limited_by="KV cache" if kv_binds else self._times.servers[server].name,
             rows=rows,
             tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if self._in_cache else None,
             bubble_fraction=rows[-1].bubble_fraction if self._in_cache else None,
@@ -179,11 +181,11 @@ class _Pipelining:
     def _counts(self) -> list[int]:
         """Powers of two until enough, what is enough, and what the caches hold; none beyond these."""
         powers = {2**power for power in range(self._enough.bit_length())}
-        return sorted(count for count in {*powers, self._enough, self._in_cache} if 1 <= count <= self._in_cache)
+        return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
         between = cycles_between_passes(self._route, streams)
-        number, work = slowest(self._route)
+        server, work = slowest(self._route)
         once = run_cycles(self._route, streams, 1).cycles
         with_prompts = None
         if self._times.prefill:
@@ -195,7 +197,7 @@ class _Pipelining:
             tokens_per_s_per_user=self._tokens_per_s(between.cycles) / (streams * self._users),
             bubble_fraction=idle_fraction([self._route], self._regions, between.cycles),
             fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, once),
-            limited_by="latency" if between.cycles > work else server_name(self._times.servers[number]),
+            limited_by="latency" if between.cycles > work else self._times.servers[server].name,
             exact=between.exact,
             tokens_per_s_with_prompts_at_most=with_prompts,
         )
@@ -234,7 +236,7 @@ class _Pipelining:
             latency[visit.server] += visit.latency_cycles
         return tuple(
             ServerResult(
-                name=server_name(server),
+                name=server.name,
                 kind=server.kind,
                 wafer=server.wafer,
                 stages=server.stages,
@@ -256,15 +258,54 @@ def _pipelined(routes: Sequence[Route]) -> tuple[float, str]:
     return events.run(events.chunks(routes))[-1], EVENTS
 
 
-def server_name(server: Server) -> str:
-    """The name of a server for people."""
-    stages = ", ".join(map(str, server.stages))
-    match server.kind:
-        case "region":
-            return f"stage {stages}" if len(server.stages) == 1 else f"stages {stages}"
-        case "link":
-            return f"link of stages {stages}"
-        case "wafer link":
-            return f"link out of wafer {server.wafer}"
-        case _:
-            return f"link of the host to wafer {server.wafer}"
+def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
+    """The limits of streams and the prompt's chunks, and a row for each number of streams whose caches fit."""
+    return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
+
+
+def _pipelining_table(pipelining: PipeliningResult) -> Table:
+    """One stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
+    users = pipelining.users_per_stream
+    stream = "each a user" if users == 1 else f"each of {several(users, 'user')}"
+    slowest = f"{seconds(pipelining.slowest_stage_s)} a token"
+    if pipelining.slowest_link_s is not None:
+        slowest += f"; the slowest link {seconds(pipelining.slowest_link_s)}"
+    rate = f"{count(pipelining.tokens_per_s_at_saturation)} tokens/s"
+    fitting, context = pipelining.kv_limited_streams, count(pipelining.context_tokens)
+    rows = [
+        ("one stream", f"{seconds(pipelining.single_stream_tpot_s)} a token"),
+        ("slowest stage", slowest),
+        ("saturated", f"by {several(pipelining.streams_to_saturate, 'stream')}: {rate}"),
+        ("KV cache", f"holds {several(fitting, 'stream')} of {context} tokens"),
+        ("limited by", pipelining.limited_by),
+    ]
+    events, prefill = pipelining.by_events, pipelining.prefill
+    if events is not None:
+        both = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
+        rows.append(("event by event", f"{several(events.streams, 'stream')}: {both}"))
+    if prefill is not None and pipelining.ttft_s is not None:
+        text = f"{several(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
+        if prefill.chunks > 1:
+            text += f" behind each other, {seconds(prefill.sequential_s)} one by one"
+        rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
+    return pair_table(rows, "Streams through the stages", f"{several(pipelining.stages, 'stage')}; {stream}")
+
+
+def _streams_table(pipelining: PipeliningResult) -> Table:
+    """A row for each number of streams."""
+    columns = [
+        number("streams", "streams"),
+        number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),
+        number("tokens_per_s_per_user", "a user", cell=lambda row: _at_most(row) + count(row.tokens_per_s_per_user)),
+        number("bubble_fraction", "idle stages", percent),
+        number("fill_and_drain_bubble_fraction", "filling", percent),
+        Column(key="limited_by", title="limited by"),
+    ]
+    if pipelining.prefill is not None:
+        columns.insert(5, number("tokens_per_s_with_prompts_at_most", "with prompts", lambda rate: f"≤ {count(rate)}"))
+    legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
+    return Table(columns=tuple(columns), rows=pipelining.rows, below=(("", legend),))
+
+
+def _at_most(row: StreamsResult) -> str:
+    return "" if row.exact else "≤ "

@@ -1,42 +1,48 @@
-"""EstimateResult: what an estimate answers with."""
+"""EstimateResult: cycles, traffic, SRAM and cost of a request, and the tables that show them."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.report.result import Doc, Result
-from wse.report.table import Table
-from wse.studies.estimate.bounds import BoundsResult
+from wse.report.shared_tables import causes_table
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import WIDEST, count, in_bytes, percent, seconds, several, short, shown
+from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
-from wse.studies.estimate.grades import CodeResult, GradeResult
+from wse.studies.estimate.grades import GradeResult
 from wse.studies.estimate.latency import LatencyResult
-from wse.studies.estimate.pipelining import PipeliningResult
-from wse.studies.estimate.search_result import SearchResult
-from wse.studies.estimate.users import UsersResult
-from wse.studies.results.defects import DefectsResult
-from wse.studies.results.phases import DecodeResult, PrefillResult
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
-from wse.studies.results.sram import BytesByUse, SramResult
+from wse.studies.estimate.pipelining import PipeliningResult, pipelining_tables
+from wse.studies.estimate.search import SearchResult, search_table
+from wse.studies.estimate.sram import EstimateSram, sram_tables
+from wse.studies.results.defects import DefectsResult, defects_table
+from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
+CHANGED: Final = {
+    "wafers": "wafers",
+    "tokens_per_s_per_user": "tokens/s/user",
+    "ttft_s": "TTFT",
+    "kv_capacity_tokens": "KV tokens",
+}
+"""Numbers of a request with a change that are shown, with their headings."""
 
-@dataclass(frozen=True, kw_only=True)
-class EstimateSram(SramResult):
-    """The fullest PE, the PEs of each stage, the code, and users whose caches fit."""
-
-    stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
-    code: Annotated[CodeResult, Doc("code on a PE")]
-    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
+AnswerRow = tuple[str, str, str, str]
+"""Name, key of the grade, value, and what else there is to say."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult(Result):
-    """The same request with one number changed; ``fits`` alone where the model does not fit."""
+    """A request with one number changed; ``fits`` alone where the model does not fit."""
 
     change: Annotated[str, Doc("what is changed")]
     fits: Annotated[bool, Doc("whether the model fits")]
@@ -81,14 +87,148 @@ class EstimateResult(Result):
 
     def plot(self) -> Figure:
         """Cycles of a generated token by cause, in all and by kind of op; of the prompt where nothing is decoded."""
-        from wse.studies.results.cause_figure import causes_figure
-
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
         ops = {(row.op or "").replace("_", " "): row.cycles_by for row in self.bounds.ops}
         return causes_figure({"whole token": self.decode.cycles_by, **ops}, f"A generated token of {self.model.name}")
 
-    def tables(self) -> tuple[Table, ...]:
-        from wse.studies.estimate.tables import estimate_tables  # which are made of this class
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The request, the answer, its limits and SRAM; with ``detail`` by layer and by stage, and the placement."""
+        tables = [_inputs_table(self)]
+        if detail:
+            tables.append(placement_table(self.model, self.wafer, self.system))
+        tables.append(_answer_table(self))
+        if self.defects is not None:
+            tables.append(defects_table(self.defects))
+        if self.bounds is not None:
+            tables += [token_table(self.bounds, width), *(layer_and_stage_tables(self.bounds, width) if detail else ())]
+        if self.decode is not None:
+            tables.append(causes_table(self.decode.cycles_by, width=width))
+        tables += sram_tables(self.sram, self.batch, detail=detail, width=width)
+        if self.schedule is not None and (detail or self.schedule.stages > 1):
+            tables += pipelining_tables(self.schedule)
+        if self.search is not None and (detail or self.inputs["mapping"] == "auto"):
+            tables.append(search_table(self.search, self.wafer.clock_hz))
+        if self.sensitivity is not None:
+            tables.append(_sensitivity_table(self.sensitivity))
+        if self.trace is not None:
+            view = shown(f"wse inspect {shlex.quote(self.trace)}")
+            tables.append(pair_table([("written to", shown(self.trace)), ("look inside", view)], "Trace"))
+        return tuple(tables)
 
-        return estimate_tables(self)
+
+def _inputs_table(result: EstimateResult) -> Table:
+    """The options, defaults filled in, as they are given on the command line."""
+    options = [f"--{name.replace('_', '-')} {shown(value)}" for name, value in result.inputs.items() if name != "model"]
+    return pair_table([("model", shown(result.inputs["model"])), ("options", " ".join(options))], "Asked for")
+
+
+def _answer_table(result: EstimateResult) -> Table:
+    """The numbers that an estimate leads with, each with its grade."""
+    rows = [
+        {"name": name, "value": value, "grade": result.grades[key].grade, "note": note}
+        for name, key, value, note in _answers(result)
+    ]
+    columns = (
+        Column(key="name", style="bright_black"),
+        number("value", form=str),
+        Column(key="grade", style="bright_black"),
+        Column(key="note", folds=True),
+    )
+    return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}")
+
+
+def _answers(result: EstimateResult) -> list[AnswerRow]:
+    latency, prefill, system, wafer, model = result.latency, result.prefill, result.system, result.wafer, result.model
+    on_the_way = latency.ttft_by
+    host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
+    mesh = f"{wafer.rows}x{wafer.cols} PEs of {shown(wafer.name)}"
+    fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
+    size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
+    chunks = f"{count(prefill.cycles)} cycles in {several(len(system.prefill_chunks), 'chunk')}"
+    way = f"first token, from host to host, {seconds(host)} of it on the way"
+    return [
+        ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
+        ("model", "system.wafers", in_bytes(model.bytes), size),
+        ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
+        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
+        *_token_rows(result),
+        *_crossing_rows(result),
+        *_economy_rows(result.energy, result.cost),
+        *_traffic_rows(result),
+    ]
+
+
+def _token_rows(result: EstimateResult) -> list[AnswerRow]:
+    """Rates of generated tokens; none where nothing is decoded."""
+    decode, latency = result.decode, result.latency
+    if decode is None or latency.tpot_by is None or latency.tpot_s is None or latency.request_s is None:
+        return []
+    host = latency.tpot_by.host_s
+    cycles = f"each further token, {count(decode.cycles_per_token)} cycles" + (
+        f", of it {seconds(host)} host" if host else ""
+    )
+    user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
+    answer = f"{several(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
+    rows = [
+        ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
+        ("a user", "decode.tokens_per_s_per_user", user, answer),
+    ]
+    if result.batch > 1:
+        users = f"{several(result.batch, 'user')} together, a token each"
+        rows.append(("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", users))
+    return rows
+
+
+def _crossing_rows(result: EstimateResult) -> list[AnswerRow]:
+    crossing = result.crossing
+    if crossing is None or result.system.wafers == 1:
+        return []
+    text = f"{seconds(crossing.s_per_token)} a token between wafers"
+    return [("crossings", "crossing.s_per_token", in_bytes(crossing.bytes_per_token), text)]
+
+
+def _economy_rows(energy: EnergyResult | None, cost: CostResult | None) -> list[AnswerRow]:
+    """Joules and dollars of a token, with their ranges."""
+    if energy is None or cost is None or energy.range is None or cost.range is None:
+        return []
+    low, high = energy.range
+    watts = f"{count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
+    cheap, dear = cost.range
+    price = f"a million tokens, {count(cheap)} to {count(dear)}, at {cost.wafer_usd_per_hour:g} a wafer's hour"
+    return [
+        ("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", f"a token, {watts}"),
+        ("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price),
+    ]
+
+
+def _traffic_rows(result: EstimateResult) -> list[AnswerRow]:
+    fabric = result.fabric
+    links, hops, words = fabric.busiest_links, fabric.wavelet_hops_per_token, fabric.busiest_link_words_per_token
+    if not links or hops is None or words is None:
+        return []
+    top = links[0]
+    where = f"wafer {top.wafer}, row {top.row}, col {top.col} to the {top.to}"
+    busiest = f"on the busiest link ({where}); {short(hops)} hops"
+    return [("traffic", "fabric.busiest_link_words_per_token", f"{count(words)} words", busiest)]
+
+
+def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
+    """The numbers of the request with each change, and the factors by which they differ from those without."""
+    first, *others = (key for key in CHANGED if getattr(changes[0], key) is not None)
+    columns = (
+        Column(key="change", title="with"),
+        number(first, CHANGED[first], cell=lambda row: _change(first, row) if row.fits else "does not fit"),
+        *(number(key, CHANGED[key], cell=partial(_change, key)) for key in others),
+    )
+    note = "the same request; × what it is now"
+    return Table(columns=columns, rows=changes, title="On another wafer or with other code", note=note)
+
+
+def _change(key: str, row: ChangeResult) -> str:
+    if row.factors is None:
+        return ""
+    value = getattr(row, key)
+    text = seconds(value) if key == "ttft_s" else count(value)
+    factor = f"{row.factors.get(key, 1.0):.3g}"
+    return text if factor == "1" else f"{text} ×{factor}"

@@ -1,4 +1,4 @@
-"""What another machine would change: the same request once more with one number changed."""
+"""Sensitivity of an estimate: the same request once more with one number of the machine changed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from wse.errors import DoesNotFit
 from wse.hardware.load import Values, load_software
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.studies.estimate.grades import RESEARCH
 from wse.studies.estimate.result import ChangeResult, EstimateResult
+from wse.studies.estimate.sram import RESEARCH
 
 
 def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """By what is changed, the request with it; larger code on as many wafers as it takes."""
+    """The changed requests by the name of the change; larger code on as many wafers as it takes."""
     request, wafer = prepared.request, prepared.whole
     research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
@@ -36,7 +36,7 @@ def sensitivity_result(
     requests: Mapping[str, EstimateRequest],
     estimated: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """For each change what it gives, and by which factor that differs from ``result``.
+    """The numbers of each changed request, and the factors by which they differ from those of ``result``.
 
     ``estimated`` gives the result of a request; the name before it is for people. Where it does not fit, a row says so.
     """

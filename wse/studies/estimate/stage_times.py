@@ -34,7 +34,7 @@ KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What serves one token at a time.
+    """A server of one token at a time.
 
     Attributes:
         kind: One of ``KINDS``.
@@ -45,6 +45,20 @@ class Server:
     kind: str
     wafer: int
     stages: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the server for people."""
+        stages = ", ".join(map(str, self.stages))
+        match self.kind:
+            case "region":
+                return f"stage {stages}" if len(self.stages) == 1 else f"stages {stages}"
+            case "link":
+                return f"link of stages {stages}"
+            case "wafer link":
+                return f"link out of wafer {self.wafer}"
+            case _:
+                return f"link of the host to wafer {self.wafer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

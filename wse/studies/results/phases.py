@@ -1,17 +1,21 @@
-"""``prefill`` and ``decode`` of a result: cycles, their causes, and rates."""
+"""``prefill`` and ``decode`` of a result: cycles, their causes, and rates; and figures of cycles by cause."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from wse.fabric.causes import CAUSES
 from wse.fabric.clock import PhaseTotals
+from wse.report.colours import CAUSES as COLOURS
 from wse.report.result import Doc, Result
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
-"""What cycles are spent on, in the order of the JSON keys (`wse.fabric.causes`)."""
+"""Causes of cycles, in the order of the JSON keys (`wse.fabric.causes`)."""
 CyclesBy = Mapping[Cause, float]
 
 
@@ -74,3 +78,23 @@ def decode_result(
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
     return {cause: float(value) / runs for cause, value in zip(CAUSES, totals.by_cause, strict=True)}  # type: ignore[misc]
+
+
+def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
+    """A bar of cycles for each row, by cause."""
+    from wse.report.figure import NotebookFigure
+
+    figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
+    axes: Any = figure.subplots()
+    left = [0.0] * len(rows)
+    for cause in get_args(Cause):
+        widths = [by.get(cause, 0.0) for by in rows.values()]
+        if any(widths):
+            axes.barh(list(rows), widths, left=left, color=COLOURS[cause].light, label=cause)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set_xlabel("cycles")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.set_title(title)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure

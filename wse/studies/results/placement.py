@@ -1,7 +1,8 @@
-"""``model``, ``wafer`` and ``system`` of a result: what was placed, on what, and where its stages are."""
+"""``model``, ``wafer`` and ``system`` of a result: the model, the wafer and its stages; and their table."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,6 +15,9 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
 from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import wafer_line
+from wse.report.table import Table, pair_table
+from wse.report.terminal import count, in_bytes, percent, several, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +98,7 @@ def model_result(spec: ModelSpec, program: Program) -> ModelResult:
 
 
 def wafer_result(wafer: WaferSpec, *, sram_bytes_per_pe: int | None = None, colours: int | None = None) -> WaferResult:
-    """The wafer that programs see, with its SRAM and its colours where they are told."""
+    """The wafer that programs see, with its SRAM and its colours where they are given."""
     return WaferResult(
         name=wafer.name,
         rows=wafer.mesh_rows,
@@ -106,7 +110,7 @@ def wafer_result(wafer: WaferSpec, *, sram_bytes_per_pe: int | None = None, colo
 
 
 def system_result(program: Program, *, context: int | None = None) -> SystemResult:
-    """The wafers, the mapping and the stages of a Program, with the context where it is told."""
+    """The wafers, the mapping and the stages of a Program, with the context where it is given."""
     return SystemResult(
         wafers=program.wafers,
         regions=len(program.stages),
@@ -150,3 +154,46 @@ def cut_bytes_per_token(program: Program) -> int:
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
     return sum(transfer_of(program, phase, step, 0).handed_bytes for step in moves)
+
+
+def model_line(model: ModelResult) -> str:
+    """Name, size and number formats of a model."""
+    activations = "" if model.activations == model.dtype else f"activations in {model.activations}, "
+    return (
+        f"{shown(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
+        f"as {model.dtype}, {activations}sums in {model.accumulate}"
+    )
+
+
+def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult) -> Table:
+    """The wafer, the model, and the place of the model on the wafer."""
+    stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
+    shapes = sorted({(s.rows, s.cols) for s in stages})
+    shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
+    span = f" on each of {stages[0].wafers} wafers" if stages[0].wafers > 1 else ""
+    chunks = system.prefill_chunks
+    tokens = several(sum(chunks), "token")
+    passes = "at once" if len(chunks) == 1 else f"in {len(chunks)} chunks"
+    wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
+    rows = [
+        ("wafer", wafers),
+        ("model", model_line(model)),
+        ("mapping", f"{system.mapping}: {several(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
+        ("prefill", f"{tokens} {passes} by {system.prefill}"),
+        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM are padding"),
+    ]
+    experts = system.experts
+    if experts is not None:
+        spread = experts.on_a_column == experts.count
+        where = "each over all columns" if spread else f"at most {several(experts.on_a_column, 'expert')} a column"
+        rows.insert(3, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
+    return pair_table(rows, "Placement")
+
+
+def _layers(stages: Sequence[StageResult]) -> str:
+    layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
+    if len(stages) == 1:
+        return f"which all {several(layers[0], 'layer')} share in turn"
+    low, high = min(layers), max(layers)
+    some = several(low, "layer") if low == high else f"{low} to {high} layers"
+    return f"{some} each, one after another"

@@ -1,4 +1,4 @@
-"""``sram`` of a result: how full PEs are, by use; studies that tell more of it add fields of their own."""
+"""``sram`` of a result: the SRAM of the fullest PE by use, and its table; some studies add fields of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.program.program import Program
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import sram_table
+from wse.report.table import Table
+from wse.report.terminal import WIDEST, count, percent
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
 """What SRAM is used for, in the order of the JSON keys."""
@@ -34,6 +37,14 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
         kv_capacity_tokens=kv_capacity_tokens(program),
         fits=program.fits,
     )
+
+
+def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
+    """SRAM of the fullest PE by use; beside the title the share in use, and the tokens of cache with room."""
+    users = f" for each of {batch} users" if batch > 1 else ""
+    tokens = count(sram.kv_capacity_tokens)
+    note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache{users}"
+    return sram_table(sram.bytes_per_pe, title="SRAM of the fullest PE", note=note, width=width)
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

@@ -1,4 +1,4 @@
-"""``fabric`` and ``crossing`` of a result: what a decoded token sends over links, and between wafers."""
+"""``fabric`` and ``crossing`` of a result: words of a decoded token over links, and bytes between wafers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LINKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """One of the busiest links."""
+    """A link that is among the busiest."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]
@@ -40,7 +40,7 @@ class FabricResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CutResult(Result):
-    """What goes from one wafer to another."""
+    """Bytes from one wafer to another."""
 
     from_wafer: Annotated[int, Doc("index of the wafer that sends")]
     to_wafer: Annotated[int, Doc("index of the wafer that receives")]
@@ -49,7 +49,7 @@ class CutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
-    """What a mean decoded token of all users sends between wafers, and to and from the host."""
+    """Bytes that a mean decoded token of all users sends between wafers, and to and from the host."""
 
     bytes_per_token: Annotated[float, Doc("bytes between wafers, of all cuts", "B")]
     host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]

@@ -1,4 +1,4 @@
-"""What one user asked, and the answer as it grows."""
+"""Answer: the prompt of one user, and the tokens and the text that follow as they are generated."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """One user's prompt, generated ids and text. It is over with one of ``end_ids``, or with ``most`` tokens.
+    """The prompt of a user, generated ids and text. It ends with one of ``end_ids``, or with ``most`` tokens.
 
-    ``on_text`` hears the prompt's text and then each stretch of generated text.
+    ``on_text`` is called with the prompt's text and then each stretch of generated text.
 
     Attributes:
         prompt: Token ids.
         tokens: Generated ids.
         text: The text of the prompt and of what was generated.
         logits: float32 ``[vocabulary]`` after the prompt, where the wafer sent them out.
-        cycles: When the last token was found, counted from the start of the run.
+        cycles: Time of the last token, in cycles from the start of the run.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Answer:
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """The prompt was read; the text of its tokens, UTF-8."""
+        """Take in the prompt, once it was read; the text of its tokens, UTF-8."""
         return [self._say(self._push(token)) for token in self.prompt]
 
     def add(self, token: int) -> bytes:
-        """A token was generated; its text, UTF-8."""
+        """Add a generated token; its text, UTF-8."""
         self.tokens.append(token)
         return self._say(self._push(token))
 
     def finish(self) -> None:
-        """Tell what text is left."""
+        """Add the text that was held back for further tokens."""
         if self._stream is not None:
             self._say(self._stream.finish())
 

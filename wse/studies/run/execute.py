@@ -105,14 +105,14 @@ def execute(
 
 
 def _draws(prepared: Prepared, program: Program) -> list[Draw]:
-    """What draws each user's ids where the host does: with the request's seed for each, so that all are as if alone."""
+    """The sampler of each user where the host draws ids: each with the request's seed, as if the user were alone."""
     if program.sampling != "host":
         return []
     return [Sampler(prepared.request.sampling, prompt).draw for prompt in prepared.prompts]
 
 
-def _nothing(text: str) -> None:
-    """Hear and keep silent."""
+def _ignore(text: str) -> None:
+    """Drop a text."""
 
 
 class _Session:
@@ -127,13 +127,13 @@ class _Session:
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace, where there is one
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
-        sink = on_text if program.batch == 1 else _nothing  # texts that grow side by side are told at the end
+        sink = on_text if program.batch == 1 else _ignore  # texts that grow side by side are printed at the end
         self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
 
     def generate(self) -> None:
         """Run the prompts, then one token of each user after another until all are done.
 
-        A user who is done before others keeps a place in the batch; the tokens found there belong to nobody.
+        A user who is done before others keeps a place in the batch; the tokens of that place belong to nobody.
         """
         began = time.perf_counter()
         self._prompts()

@@ -1,21 +1,29 @@
-"""RunResult: what a run answers with."""
+"""RunResult: generated tokens, their cycles and traffic, and the tables that show them."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 from wse.inspect.expert_load import ExpertLoadResult
 from wse.report.result import Doc, Result
-from wse.report.table import Table
-from wse.studies.results.defects import DefectsResult
-from wse.studies.results.phases import DecodeResult, PrefillResult
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
-from wse.studies.results.sram import SramResult
+from wse.report.shared_tables import causes_table, experts_table
+from wse.report.table import Table, number, pair_table
+from wse.report.terminal import WIDEST, console_on, count, in_bytes, seconds, several, shown, shown_text
+from wse.report.terminal_table import print_tables
+from wse.studies.results.defects import DefectsResult, defects_table
+from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MOST_LOGITS: Final = 5
+"""Logits of a prompt that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +87,109 @@ class RunResult(Result):
 
     def plot(self) -> Figure:
         """Cycles by cause of the prompt and of a generated token."""
-        from wse.studies.results.cause_figure import causes_figure
-
         token = {} if self.decode is None else {"a generated token": self.decode.cycles_by}
         return causes_figure({"prompt": self.prefill.cycles_by, **token}, f"Cycles of {self.model.name}")
 
-    def tables(self) -> tuple[Table, ...]:
-        from wse.studies.run.tables import run_tables  # which are made of this class
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Answers, placement, SRAM, speed, traffic and the emulation."""
+        tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system)]
+        tables.append(fullest_table(self.sram, self.batch, width=width))
+        if self.defects is not None:
+            tables.append(defects_table(self.defects))
+        tables.append(_speed_table(self))
+        if self.decode is not None:
+            tables += [causes_table(self.decode.cycles_by, width=width), _traffic_table(self)]
+        if self.experts is not None:
+            tables.append(experts_table([layer.to_dict() for layer in self.experts.load]))
+        return (*tables, _emulation_table(self), *_logits_tables(self.users))
 
-        return run_tables(self)
+
+def print_run(result: RunResult, stream: TextIO) -> None:
+    """Print the tables of a run; the text of a single user was printed as it grew."""
+    console = console_on(stream)
+    console.print()
+    streamed = len(result.users) == 1 and result.users[0].text is not None
+    print_tables(console, result.tables(width=console.width)[streamed:])
+
+
+def _answer_tables(result: RunResult) -> list[Table]:
+    """A table for each user; token ids where the model has no tokenizer."""
+    if len(result.users) == 1 and result.users[0].text is None:
+        ids = _ids_text(result.users[0].tokens)
+        return [pair_table([("generated", ids)], "Token ids", "the model has no tokenizer")]
+    return [_answer_table(index, user) for index, user in enumerate(result.users, start=1)]
+
+
+def _answer_table(index: int, user: AnswerResult) -> Table:
+    prompt, generated = several(user.prompt_tokens, "token"), several(len(user.tokens), "token")
+    row = ("generated", _ids_text(user.tokens)) if user.text is None else ("text", shown_text(user.text))
+    return pair_table([row], f"Prompt {index}", f"{prompt}, and {generated} generated")
+
+
+def _ids_text(tokens: tuple[int, ...]) -> str:
+    return ", ".join(map(str, tokens))
+
+
+def _speed_table(result: RunResult) -> Table:
+    """Tokens a second of the prompt and of generation."""
+    prefill, decode = result.prefill, result.decode
+    rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
+    rows = [("prompt", rate, cycles, seconds(prefill.s))]
+    if decode is not None:
+        rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
+        time = seconds(decode.cycles_per_token / result.wafer.clock_hz)
+        rows.append(("generation", rate, f"{cycles} a token", time))
+        if result.batch > 1:
+            users = f"{several(result.batch, 'user')}, a token each"
+            rows.append(("of all users", f"{count(decode.tokens_per_s)} tokens/s", users, ""))
+    keys = ("name", "rate", "cycles", "time")
+    return Table(
+        columns=tuple(number(key, form=str) for key in keys),
+        rows=[dict(zip(keys, row, strict=True)) for row in rows],
+        title="Speed of the emulated wafer",
+    )
+
+
+def _traffic_table(result: RunResult) -> Table:
+    """Words over links, and bytes between wafers, for a generated token."""
+    fabric, crossing = result.fabric, result.crossing
+    hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
+    rows = [
+        ("wavelets", f"{count(hops)} hops of 32-bit words over links between PEs"),
+        ("busiest link", f"{count(words)} words"),
+        ("colours", f"{fabric.colours_used} in use where most are"),
+    ]
+    if crossing is not None and result.system.wafers > 1:
+        text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
+        rows.insert(2, ("between wafers", text))
+    return pair_table(rows, "Traffic of a generated token")
+
+
+def _emulation_table(result: RunResult) -> Table:
+    """The speed of this computer, and the trace."""
+    emulation, wavelets = result.emulation, result.wavelets
+    tokens = sum(len(user.tokens) for user in result.users)
+    speed = f"{count(emulation.tokens_per_s)} tokens/s on this computer"
+    rows = [("speed", f"{speed}: {several(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
+    if result.trace is not None:
+        rows.append(("trace", shown(result.trace)))
+        if wavelets is not None:
+            text = f"{count(wavelets.moves)} moves of the last pass in the trace, {count(wavelets.cycles)} cycles"
+            rows.append(("by wavelets", text))
+        rows.append(("look inside", shown(f"wse inspect {shlex.quote(result.trace)}")))
+    if result.trace_error is not None:
+        rows.append(("no trace" if result.trace is None else "incomplete", shown(result.trace_error)))
+    return pair_table(rows, "This emulation")
+
+
+def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
+    """The largest logits after each prompt of which the logits were asked for."""
+    tables = []
+    for index, user in enumerate(users, start=1):
+        logits = user.prompt_logits_last
+        if logits is not None:
+            largest = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
+            rows = [(f"token {token}", f"{logits[token]:.4f}") for token in largest]
+            title = "Logits after the prompt" + (f" {index}" if len(users) > 1 else "")
+            tables.append(pair_table(rows, title, "the largest; --json has them all"))
+    return tables

@@ -1,4 +1,4 @@
-"""What a sweep may vary: the options of an estimate, and the numbers of its wafer and of its software."""
+"""Fields of a sweep: the options of an estimate, and the numbers of its wafer and of its software."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _options() -> dict[str, RequestField]:
 
 @cache
 def known_fields() -> dict[str, type]:
-    """Every field by name, and what its values are: int, float or str."""
+    """The type of every field by name: int, float or str."""
     options = {name: field.type for name, field in _options().items()}
     numbers = {
         prefix + name: type_ for prefix, spec in _MACHINES.items() for name, type_ in numeric_fields(spec).items()
@@ -56,8 +56,8 @@ def is_number_of_machine(name: str) -> bool:
     return name.startswith((WAFER, SOFTWARE))
 
 
-def checked_value(name: str, given: object, where: str) -> Scalar:
-    """One value of a field as the table shows it: an option's default in place of its name where it is a value.
+def checked_value(name: str, raw: object, where: str) -> Scalar:
+    """The value of a field as the table shows it; an option's default in place of the word for it, where it is a value.
 
     Raises:
         UnknownName: there is no such field.
@@ -68,18 +68,18 @@ def checked_value(name: str, given: object, where: str) -> Scalar:
         raise UnknownName("setting", name, known, where=where)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, given)
-            return given
-    elif given == DEFAULT:
+        if isinstance(raw, int | float) and not isinstance(raw, bool):
+            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, raw)
+            return raw
+    elif raw == DEFAULT:
         default = _options()[name].default
         return default if isinstance(default, str | int | float) else _word(name)
-    elif given == AUTO and name == "wafers":
+    elif raw == AUTO and name == "wafers":
         return AUTO
     try:
-        value: Scalar = _CHECKS[known[name]].validate_python(given)
+        value: Scalar = _CHECKS[known[name]].validate_python(raw)
     except pydantic.ValidationError as error:
-        shown = repr(given)
+        shown = repr(raw)
         shown = shown if len(shown) <= 80 else shown[:80] + "…"
         message = f"{where}: {name} = {shown}: give {_KINDS[known[name]]}{_or_words(name)}"
         raise BadInput(message) from error
@@ -87,12 +87,12 @@ def checked_value(name: str, given: object, where: str) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """What a request holds for a checked value of an option: None where the default is to be found."""
+    """The value of a request's field for a checked value of an option: None where the default is to be worked out."""
     return None if _options()[name].default is None and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """How a table shows that the default of an option is to be found."""
+    """The word in a table for the default of an option that is to be worked out."""
     return AUTO if name == "wafers" else DEFAULT
 
 

@@ -33,11 +33,11 @@ class Grid:
     axes: tuple[Axis, ...]
 
     def __len__(self) -> int:
-        """Settings."""
+        """The number of settings."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Which value of each axis a setting has."""
+        """The index of a setting's value on each axis."""
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))
@@ -49,7 +49,7 @@ class Grid:
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
-        """Settings in groups of those that are for the most part compiled alike, in the grid's order.
+        """Settings in groups that share most of their compilation, in the grid's order.
 
         They differ only in numbers of the machine or of its software and in how many tokens are generated. One worker
         does a group, so that what its process keeps of the first, such as searched trees, serves the others.
@@ -64,7 +64,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """What a setting asks of an estimate."""
+        """The estimate that a setting asks for."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

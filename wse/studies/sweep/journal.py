@@ -1,4 +1,4 @@
-"""What is done of a sweep, on disk as it is done: ``TABLE.partial`` beside the table, until that is written.
+"""Journal of a sweep: finished settings on disk, as ``TABLE.partial`` beside the table until that is written.
 
 Lines of JSON. The first says which settings and which version of wse; each further one is a setting that is done, in
 the order in which they were. A line goes out whole, so a process that is killed leaves at most a last line without an
@@ -45,7 +45,7 @@ class _Header(pydantic.BaseModel):
 
 
 def journal_path(table: Path) -> Path:
-    """Where the journal of a table is: ``table.csv.partial``."""
+    """The path of a table's journal: ``table.csv.partial``."""
     return table.with_name(table.name + ".partial")
 
 
@@ -84,8 +84,8 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
-    def done(self) -> list[int]:
-        """Settings that are done, in the grid's order."""
+    def finished(self) -> list[int]:
+        """The finished settings, in the grid's order."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
@@ -98,7 +98,7 @@ class Journal:
         self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[Entry]:
-        """What is done, in the grid's order."""
+        """The finished settings with their rows, in the grid's order."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)
@@ -148,10 +148,10 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         """Past all buffers, so that what is written is all there is to write when the file is closed."""
-        done = 0
-        while done < len(line):
-            done += os.pwrite(self._file.fileno(), line[done:], self._end + done)
-        self._end += done
+        written = 0
+        while written < len(line):
+            written += os.pwrite(self._file.fileno(), line[written:], self._end + written)
+        self._end += written
 
     def _check_header(self, line: bytes, *, restart: bool) -> None:
         remedy = "to begin anew give --restart, to keep it another path with -o"

@@ -107,10 +107,10 @@ def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
     return axes
 
 
-def _axis(name: str, given: list[object], where: str) -> Axis:
+def _axis(name: str, raw_values: list[object], where: str) -> Axis:
     values: dict[Scalar, None] = {}
-    for each in given:
-        value = checked_value(name, each, where)
+    for raw in raw_values:
+        value = checked_value(name, raw, where)
         if value in values:
             message = f"{where}: {name} has {value!r} twice; give each value once"
             raise BadInput(message)
@@ -147,4 +147,4 @@ def _check_names(grid: Grid) -> None:
             except BadMesh:
                 parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
             except BadInput:
-                continue  # of use beside other values, or told in its row
+                continue  # of use beside other values, or refused in its row

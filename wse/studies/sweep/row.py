@@ -1,16 +1,18 @@
-"""A report as one row of a table: its numbers and texts by name, without what is a list."""
+"""The answer to a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug of ours."""
 
 from __future__ import annotations
 
 import json
-import math
+import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
 import pydantic
 
-from wse.errors import WseBug
+from wse.errors import WseBug, WseError
+from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.estimate import estimate
 
 Cell = bool | int | float | str | None
 Row = dict[str, Cell]
@@ -29,10 +31,35 @@ class Entry(pydantic.BaseModel):
     error: str = ""
 
     def line(self) -> bytes:
-        """As JSON on a line of its own."""
+        """The entry as a line of JSON."""
         content: dict[str, Any] = {"setting": self.setting}
         content |= {"error": self.error} if self.error else {"row": self.row}
         return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The line of a setting's `Entry`, and the traceback where the setting ended in a bug of ours."""
+
+    setting: int
+    line: bytes
+    failed: bool
+    bug: str = ""
+
+
+def answer(setting: int, request: EstimateRequest) -> Answer:
+    """Estimate a setting."""
+    try:
+        return Answer(setting, Entry(setting=setting, row=flat(estimate(request).to_dict())).line(), failed=False)
+    except WseError as error:
+        return failure(setting, str(error))
+    except Exception as error:
+        return failure(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
+
+
+def failure(setting: int, error: str, bug: str = "") -> Answer:
+    """The answer to a setting without a row."""
+    return Answer(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:
@@ -62,11 +89,7 @@ def flat(report: Mapping[str, Any]) -> Row:
 def _cells(report: Mapping[str, Any], before: str) -> Iterator[tuple[str, Cell]]:
     for key, value in report.items():
         name = before + column(str(key))
-        if isinstance(value, np.generic):
-            value = value.item()
         if isinstance(value, Mapping):
             yield from _cells(value, f"{name}_")
-        elif isinstance(value, float) and not math.isfinite(value):
-            yield name, None
         elif isinstance(value, bool | int | float | str | None):
             yield name, value

@@ -6,22 +6,25 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import wse
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
+from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
-from wse.studies.sweep.answer import Answer, answer, failure
+from wse.report.table import Table, pair_table
+from wse.report.terminal import WIDEST, count, several
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
+from wse.studies.sweep.row import Answer, answer, failure
 from wse.studies.sweep.table import check_table_path, write_table
-from wse.studies.workers.pool import Killed, Task, answers, cores
-from wse.studies.workers.queue import Queue
+from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
 
 MOST_JOBS: Final = 4096
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
@@ -40,6 +43,19 @@ class SweepResult(Result):
     jobs: Annotated[int, Doc("Processes.")]
     wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
     settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The file of the table, the number of its settings, and the time that they took."""
+        jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
+        resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""
+        rows = [
+            ("table", self.table),
+            ("settings", count(self.settings) + resumed),
+            ("time", f"{duration(self.wall_s)}: {count(self.settings_per_s)} a second by {jobs}"),
+        ]
+        if self.settings_failed:
+            rows.append(("no answer", f"{several(self.settings_failed, 'setting')}: see the column error"))
+        return (pair_table(rows, "Sweep"),)
 
 
 def sweep(
@@ -70,16 +86,16 @@ def sweep(
     began = time.perf_counter()
     bugs: list[str] = []
     with Journal(table, _digest(grid), len(grid), restart=restart) as journal:
-        done = set(journal.done())
-        before, failed = len(done), sum(bool(entry.error) for entry in journal.entries())
+        finished = set(journal.finished())
+        before, failed = len(finished), sum(bool(entry.error) for entry in journal.entries())
         on_row(before, failed)
-        left = [setting for setting in range(len(grid)) if setting not in done]
-        processes = min(most, len(left))
-        for count, answered in enumerate(_answers(grid, left, processes), 1):
+        remaining = [setting for setting in range(len(grid)) if setting not in finished]
+        processes = min(most, len(remaining))
+        for answers_done, answered in enumerate(_answers(grid, remaining, processes), 1):
             journal.append(answered.setting, answered.line)
             failed += answered.failed
             bugs += [answered.bug] if answered.bug else []
-            on_row(before + count, failed)
+            on_row(before + answers_done, failed)
         write_table(grid, journal.entries, table)
         journal.remove()
     if bugs:
@@ -93,7 +109,7 @@ def sweep(
         settings_resumed=before,
         jobs=processes,
         wall_s=wall_s,
-        settings_per_s=len(left) / wall_s,
+        settings_per_s=len(remaining) / wall_s,
     )
 
 
@@ -108,6 +124,28 @@ def _answers(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[An
     )
     for setting, answered in answers(Queue(grid.groups(settings)), processes, task):
         yield failure(setting, answered.reason) if isinstance(answered, Killed) else answered
+
+
+@contextmanager
+def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
+    """Yield a function to call with (done, without an answer) at the start and after each setting.
+
+    Says how to go on when Ctrl-C ends what is done with it.
+    """
+    kept = 0
+    try:
+        with progress_on(stream, SWEEPING) as on_progress:
+
+            def on_row(done: int, failed: int) -> None:
+                nonlocal kept
+                kept = done
+                on_progress(done, settings, f"{failed:,} without an answer" if failed else "")
+
+            yield on_row
+    except KeyboardInterrupt:
+        if kept:
+            stream.write(f"sweep: {kept:,} of {settings:,} settings are kept; the same command goes on after them\n")
+        raise
 
 
 def _jobs(asked: int | None) -> int:

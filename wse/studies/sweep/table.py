@@ -1,4 +1,4 @@
-"""A sweep's rows as one table, CSV or Parquet: what was set, the error if there was one, then what came of it.
+"""A sweep's rows as one table, CSV or Parquet: the setting, the error if there is one, and the report.
 
 The table is made in two passes over the rows, which are never all in memory: columns and their types, then the cells.
 It is written beside its place and renamed, so what is there is whole.
@@ -42,7 +42,7 @@ def check_table_path(table: Path) -> None:
 def write_table(grid: Grid, entries: Entries, table: Path) -> None:
     """Write the table of all settings, in the grid's order.
 
-    ``entries`` gives what came of them, in that order, as often as it is called. Raises BadInput where the file cannot
+    ``entries`` gives their rows, in that order, as often as it is called. Raises BadInput where the file cannot
     be written.
     """
     kinds: dict[str, set[type]] = {}
@@ -62,15 +62,15 @@ def write_table(grid: Grid, entries: Entries, table: Path) -> None:
 
 
 def _rows(grid: Grid, entries: Entries) -> Iterator[Row]:
-    """Of each setting the fields that were given, the error, and the report but for what a field says already."""
+    """The fields of each setting, the error, and the report without what a field says already."""
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
-        said = fields.keys() | {f"inputs_{name}" for name in fields}
-        yield {**fields, ERROR: entry.error or None, **{k: v for k, v in entry.row.items() if k not in said}}
+        known = fields.keys() | {f"inputs_{name}" for name in fields}
+        yield {**fields, ERROR: entry.error or None, **{k: v for k, v in entry.row.items() if k not in known}}
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Add what a row has: a new column goes behind the one that precedes it in the row."""
+    """Add the columns and types of a row: a new column goes behind the one that precedes it in the row."""
     if not row.keys() <= kinds.keys():
         order = list(kinds)
         at = 0
@@ -80,9 +80,9 @@ def _merge(kinds: dict[str, set[type]], row: Row) -> None:
             else:
                 order.insert(at, name)
                 at += 1
-        found = {name: kinds.get(name, set()) for name in order}
+        ordered = {name: kinds.get(name, set()) for name in order}
         kinds.clear()
-        kinds.update(found)
+        kinds.update(ordered)
     for name, cell in row.items():
         if cell is not None:
             kinds[name].add(str if type(cell) is int and cell not in _INT64 else type(cell))
@@ -102,17 +102,17 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
     import pyarrow
     import pyarrow.parquet
 
-    as_held = {name: _as_held(kind) for name, kind in kinds.items()}
+    converters = {name: _converter(kind) for name, kind in kinds.items()}
     arrow_types = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), _text: pyarrow.string()}
-    schema = pyarrow.schema([(name, arrow_types[held]) for name, held in as_held.items()])
+    schema = pyarrow.schema([(name, arrow_types[convert]) for name, convert in converters.items()])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for group in _grouped(rows):
-            cells = [{k: None if cell is None else as_held[k](cell) for k, cell in row.items()} for row in group]
+            cells = [{k: None if cell is None else converters[k](cell) for k, cell in row.items()} for row in group]
             writer.write_table(pyarrow.Table.from_pylist(cells, schema))
 
 
-def _as_held(kinds: set[type]) -> Callable[[Any], Cell]:
-    """What makes the cells of a column alike: numbers stay numbers; text where they are of several kinds."""
+def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
+    """The function that gives the cells of a column one type: numbers stay numbers, several kinds become text."""
     if kinds == {int, float}:
         return float
     return next(iter(kinds)) if kinds in ({int}, {float}, {bool}) else _text

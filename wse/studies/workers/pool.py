@@ -13,8 +13,8 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
@@ -23,7 +23,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadInput
 from wse.studies.workers.process import READY, work
-from wse.studies.workers.queue import Queue
 
 MOST_TRIES: Final = 2
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -31,16 +30,43 @@ _SPAWN: Final = multiprocessing.get_context("spawn")
 Answer = TypeVar("Answer")
 
 
+class Queue:
+    """Items that are to be done, by group.
+
+    A group goes to one worker, one item after another, so that what its process keeps of the first serves the others. A
+    worker without a group takes over half of what is left of the longest.
+    """
+
+    def __init__(self, waiting: Iterable[list[int]]) -> None:
+        self._waiting = deque(deque(group) for group in waiting)
+        self._of: dict[int, deque[int]] = {}
+
+    def next(self, worker: int) -> int | None:
+        """The next item of a worker; None where nothing is left."""
+        own = self._of.setdefault(worker, deque())
+        if not own and self._waiting:
+            own = self._waiting.popleft()
+        elif not own:
+            longest = max(self._of.values(), key=len)
+            own = deque(reversed([longest.pop() for _ in range((len(longest) + 1) // 2)]))
+        self._of[worker] = own
+        return own.popleft() if own else None
+
+    def again(self, worker: int, item: int) -> None:
+        """Have a worker do an item once more, before its others."""
+        self._of[worker].appendleft(item)
+
+
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Answer]):
-    """What is done with each item.
+    """The work on each item.
 
     Attributes:
         answer: A function on the top level of its module, which a worker loads once.
         arguments: Its arguments for an item; they and the answer are pickled.
-        of: Whose processes they are, in messages: "the sweep".
-        if_unstarted: What the user can do where a process cannot start.
-        if_killed: What the user can do where one is killed.
+        of: The owner of the processes in messages: "the sweep".
+        if_unstarted: A remedy for the user where a process cannot start.
+        if_killed: A remedy for the user where one is killed.
     """
 
     answer: Callable[..., Answer]
@@ -52,7 +78,7 @@ class Task(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """What comes of an item whose process was killed each time: the reason, and what can be done."""
+    """The answer to an item whose process was killed each time: the reason, and a remedy."""
 
     reason: str
 
@@ -63,9 +89,9 @@ def cores() -> int:
 
 
 def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, Answer | Killed]]:
-    """All items of a queue with their answers, by ``jobs`` processes, in the order in which they are done.
+    """Yield the items of a queue with their answers, worked out by ``jobs`` processes, in the order of the answers.
 
-    When the caller stops, workers are killed with what they are at.
+    When the caller stops, workers are killed at their work.
     """
     workers = [_Worker(number, task) for number in range(jobs)]
     tries: Counter[int] = Counter()
@@ -95,7 +121,7 @@ def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Answer]):
-    """One process, started when it first has something to do."""
+    """A process of the pool, started with its first item."""
 
     def __init__(self, number: int, task: Task[Answer]) -> None:
         self.number = number
@@ -138,7 +164,7 @@ class _Worker(Generic[Answer]):
         self._started = self._ready = False
 
     def end(self) -> None:
-        """Kill the process, whatever it is at: what it has answered is kept by the caller."""
+        """Kill the process, at its work: the caller has its answers."""
         if self._started:
             self.process.kill()
             self.process.join()
@@ -147,7 +173,7 @@ class _Worker(Generic[Answer]):
     def _start(self) -> None:
         self.pipe, theirs = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=work, args=(theirs,), daemon=True)
-        with _interrupts_held_back(), _main_left_out():
+        with _interrupts_blocked(), _main_left_out():
             self.process.start()
         theirs.close()
         self._started = True
@@ -156,12 +182,12 @@ class _Worker(Generic[Answer]):
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal: those that start in here never hear it, this one hears it after."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal: those that start in here never get it, this one gets it after."""
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # which the first process would start, and then let this one hear it again
+    resource_tracker.ensure_running()  # which the first process would start, and then unblock them for this one
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a worker's process runs. Imports nothing at first, so that it can say how libraries should load.
+"""The main function of a worker's process. It imports nothing at first, so that it can set how libraries load.
 
 Libraries of linear algebra start a thread a core when they load, in each of as many processes as there are cores: on a
 large machine more threads than a user may have. What a worker does has no use for them.

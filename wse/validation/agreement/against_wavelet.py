@@ -1,9 +1,10 @@
-"""How far apart the two timing readers are: the fast model's cycles and link loads against the wavelets'."""
+"""Agreement of the two timing readers: the fast model's cycles and link loads against those of the wavelets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from statistics import median
 from typing import Any, Final
@@ -11,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from wse.errors import UnknownName
+from wse.fabric.line.closed_forms import patterns
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
@@ -18,23 +21,40 @@ from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
-from wse.validation.agreement.cases import cases, samples
 from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import Result, run
-from wse_mappings.patterns.sampling import Case, Laid
+from wse_mappings.patterns.sampling import Case, Laid, Sizes
 
 I64 = npt.NDArray[np.int64]
 
+REFERENCES: Final = ("wavelet",)
 WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers}
-"""What rows of whole layers have for a pattern, and where they come from."""
+"""Names of whole layers, in place of a pattern, and the functions that make them."""
 EACH: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something
+
+
+@cache
+def samples() -> Mapping[str, Callable[[Sizes], Case]]:
+    """The functions that make cases, by name; those of users' packages come last.
+
+    Raises:
+        BadInput: a package brings a pattern that cannot be used.
+    """
+    return {name: make for pattern in patterns().values() for name, make in pattern.samples.items()}
+
+
+def cases(name: str, count: int, seed: int) -> Iterator[Case]:
+    """``count`` cases of one pattern; the same ones for the same seed."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    for _ in range(count):
+        yield samples()[name](Sizes(rng))
 
 
 def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
@@ -59,13 +79,13 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Times of the groups of a case, one after another."""
+    """The times of the groups of a case, one after another."""
     times = PatternTimes(costs)
     return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
 
 
 def _slowest(laid: Laid, times: PatternTimes) -> LinePattern:
-    """Of the lines of a pattern, the one that takes longest."""
+    """The line of a pattern that takes longest."""
     schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
     axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
@@ -104,17 +124,23 @@ def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Result:
 
 def _loads(case: Case) -> I64:
     """Words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
-    found = np.zeros((4, case.rows, case.cols), np.int64)
+    words = np.zeros((4, case.rows, case.cols), np.int64)
     for laid in (laid for group in case.groups for laid in group):
         one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
         loads = line_loads(one_round, 1, laid.words)
         for line, pes in laid.lines:
-            for direction, way in ((0, 1), (1, -1)):
+            for direction, step_of in ((0, 1), (1, -1)):
                 for place in np.flatnonzero(loads[direction, line]).tolist():
-                    (row, col), (to_row, to_col) = pes[place], pes[place + way]
+                    (row, col), (to_row, to_col) = pes[place], pes[place + step_of]
                     side = next(port for port, step in STEP.items() if step == (to_row - row, to_col - col))
-                    found[side, row, col] += loads[direction, line, place]
-    return found
+                    words[side, row, col] += loads[direction, line, place]
+    return words
+
+
+def check_reference(name: str) -> None:
+    """Refuse what ``--against`` does not know."""
+    if name not in REFERENCES:
+        raise UnknownName("reference", name, REFERENCES, where="--against")
 
 
 OnProgress = Callable[[int, int, str], None]
@@ -151,7 +177,7 @@ def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) 
         rows=wanted.rows,
         cols=wanted.cols,
         words=0,
-        detail=wanted.told,
+        detail=wanted.description,
         fast_cycles=sum(cost.cause(name) for name in ON_MESH),
         wavelet_cycles=ran.cycles,
         contention_cycles=float(cost.contention.sum()),

@@ -44,12 +44,12 @@ class Layers:
     stored: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The sizes, in few words."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
-        what = f"{self.prefill}{' stored' * self.stored} of" if self.prefill else "decode after"
-        return f"{what} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
+        phase = f"{self.prefill}{' stored' * self.stored} of" if self.prefill else "decode after"
+        return f"{phase} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
 
 
 def layers(count: int, seed: int) -> Iterator[Layers]:

@@ -1,16 +1,25 @@
-"""Agreement, the result of ``wse validate --against wavelet``: the fast model beside the cycle-by-cycle reference."""
+"""Agreement, the result of ``wse validate --against wavelet``: errors of the fast model, and their tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import INDENT, WIDEST, count
+from wse.validation.result import signed
+
+WORST: Final = 10
+"""Configurations that are listed."""
+WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "error": 8}
+"""Characters of the columns of configurations."""
+PADDING: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """One configuration, as both readers see it."""
+    """A configuration with the cycles of both readers."""
 
     pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
     wafer: Annotated[str, Doc("The wafer.")]
@@ -76,3 +85,53 @@ class Agreement(Result):
     judged_above_cycles: Annotated[int, Doc("Cycles above which a relative error is judged.", "cycles")]
     rows: Annotated[tuple[AgreementRow, ...], Doc("Every configuration.")]
     summary: Annotated[AgreementSummary, Doc("Errors in short.")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Errors by pattern, and the configurations with the largest errors."""
+        judged = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
+        judged.sort(key=lambda row: -abs(row.error_pct))
+        above = count(self.judged_above_cycles)
+        notes = [
+            ("", ""),
+            ("errors", f"of the fast model, where the reference takes more than {above} cycles"),
+            ("more", "--json: every configuration, with what else it has"),
+        ]
+        return (_summary_table(self.summary, self.seed), _worst_table(judged[:WORST], width), pair_table(notes))
+
+
+def _summary_table(summary: AgreementSummary, seed: int) -> Table:
+    """Errors of each pattern, and of all."""
+    columns = (
+        Column(key="pattern", title="pattern"),
+        number("rows", "runs"),
+        number("loads_equal", "links equal"),
+        number("median_abs_error_pct", "median", lambda error: f"{error:.1f} %"),
+        number("worst_abs_error_pct", "worst", lambda error: f"{error:.1f} %"),
+    )
+    return Table(
+        columns=columns,
+        rows=[*(errors.to_dict() for errors in summary.by_pattern), summary.to_dict() | {"pattern": "all"}],
+        title="The fast model against the cycle-by-cycle reference",
+        note=f"seed {seed}",
+        style=lambda row: "bold" if row["pattern"] == "all" else "",
+    )
+
+
+def _worst_table(rows: list[AgreementRow], width: int) -> Table:
+    """Configurations with the cycles of both readers."""
+    room = width - INDENT - sum(WIDTHS.values()) - PADDING * len(WIDTHS)
+    columns = (
+        Column(key="pattern", title="pattern", width=room),
+        Column(
+            key="machine",
+            title="machine",
+            cell=lambda row: f"{row.wafer} {row.software}",
+            width=WIDTHS["machine"],
+        ),
+        Column(key="pes", title="PEs", cell=lambda row: f"{row.rows}x{row.cols}", width=WIDTHS["PEs"]),
+        number("words", "words", lambda words: count(words) if words else "", width=WIDTHS["words"]),
+        number("fast_cycles", "fast", width=WIDTHS["fast"]),
+        number("wavelet_cycles", "wavelet", width=WIDTHS["wavelet"]),
+        number("error_pct", "error", signed, width=WIDTHS["error"]),
+    )
+    return Table(columns=columns, rows=rows, title=f"The {len(rows)} configurations that are farthest apart")

@@ -35,7 +35,7 @@ _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """What a row ran.
+    """The collective of a row.
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
@@ -59,8 +59,8 @@ def collective_of(m: Measurement) -> Collective | None:
         return None
     text = m.text("algorithm").lower()
     algorithm = next((name for name, words in _NAMES if words.search(text)), "")
-    told = f"{text} {m.text('note').lower()}"
-    group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(told), _LEVELS.search(text)
+    texts = f"{text} {m.text('note').lower()}"
+    group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(texts), _LEVELS.search(text)
     return Collective(
         kind=kind,
         algorithm=algorithm,

@@ -58,7 +58,7 @@ ELEMENT_BYTES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One row.
+    """A row of a file of measurements.
 
     Attributes:
         file: The file as it was named.
@@ -110,28 +110,28 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """What ran: the kernel, or a model, or a system and its phase."""
+        """The kernel that ran, or a model, or a system and its phase."""
         system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
         return self.text("kernel") or self.text("model") or system
 
     @property
     def platform(self) -> str:
-        """What it ran on, in the source's words."""
+        """The machine, in the source's words."""
         return self.text("platform") or self.text("hardware") or self.text("system")
 
     @property
     def source(self) -> str:
-        """Where the value was published."""
+        """The publication of the value."""
         return self.text("source") or self.text("source_url")
 
     @property
     def evidence(self) -> str:
-        """What kind of value it is."""
+        """The kind of value, such as measured or simulated."""
         return self.text("value_kind") or self.text("evidence") or self.text("vendor_or_independent")
 
 
 def read(path: Path) -> list[Measurement]:
-    """All rows of a file.
+    """Read the rows of a file.
 
     Raises:
         BadMeasurements: the file cannot be read, is too large, or has a cell that cannot be; with line, column, value.
@@ -212,21 +212,19 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
             "quote cells that hold commas, and give empty cells for what is not known"
         )
         raise BadMeasurements(msg)
-    given = dict(zip(header, cells, strict=True))
-    for column, cell in given.items():
+    row = dict(zip(header, cells, strict=True))
+    for column, cell in row.items():
         if len(cell) > LONGEST_CELL:
             msg = f"{place}: column {column} has {len(cell):,} characters; at most {LONGEST_CELL:,}: shorten it"
             raise BadMeasurements(msg)
     sizes = {}
-    for column in (column for column in LARGEST if column in given):
-        number = _size(given[column], column, f"{place}: column {column}")
+    for column in (column for column in LARGEST if column in row):
+        number = _size(row[column], column, f"{place}: column {column}")
         if number is not None:
             sizes[column] = number
-    sizes |= _product_sizes(given.get("M,N,K", ""), place)
-    check_unit(given["metric"], f"{place}: column metric")
-    return Measurement(
-        file=file, line=line, table=table, input=given, measured=_value(given["value"], place), sizes=sizes
-    )
+    sizes |= _product_sizes(row.get("M,N,K", ""), place)
+    check_unit(row["metric"], f"{place}: column metric")
+    return Measurement(file=file, line=line, table=table, input=row, measured=_value(row["value"], place), sizes=sizes)
 
 
 def _product_sizes(cell: str, place: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Which machine a row was measured on, from the source's words for it."""
+"""The machine that a row was measured on, from the source's words for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a row about a service says of how it ran: the date, drafts, the element type, lengths, users and wafers.
+"""Terms of rows about services: the date, drafts, the element type, lengths, users and wafers.
 
 Sources write these freely (``16-bit``, ``8k (launch limit)``, ``n.d. (after 2025-12-30)``). What a row does not say has
-one rule, which is told where it is followed.
+one rule, which stands where it is followed.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def earliest_month(m: Measurement, name: str) -> str:
 
     A year alone is its first month. ``n.d. (after 2025-12-30)`` is dated.
     """
-    found = _MONTH.search(m.text("date"))
-    return max(f"{found[1]}-{found[2] or '01'}" if found else "", origins()[name].released)
+    dated = _MONTH.search(m.text("date"))
+    return max(f"{dated[1]}-{dated[2] or '01'}" if dated else "", origins()[name].released)
 
 
 def with_drafts(m: Measurement, name: str) -> bool:
@@ -61,7 +61,7 @@ def with_drafts(m: Measurement, name: str) -> bool:
 
 
 def element_type(m: Measurement, name: str) -> str | None:
-    """How weights are held, as the row says, else as the checkpoint does; None for a type that nothing here has.
+    """The type of weights, as the row says, else as the checkpoint does; None for a type that is not known here.
 
     16 bits are bfloat16, 8 bits fp8 and 4 bits int4: what other types of as many bits cost is the same.
     """

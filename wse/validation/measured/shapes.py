@@ -12,7 +12,7 @@ from wse.models.configs.config import read_config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One layer of a model of gated dense feed-forward blocks, and how many layers it has. Sizes count elements."""
+    """The shape of a model of equal layers with gated dense feed-forward blocks. Sizes count elements."""
 
     hidden_size: int
     ffn_size: int
@@ -37,15 +37,17 @@ def configuration_of(text: str) -> str | None:
     >>> configuration_of("Llama-3.1-8B-Instruct")
     'llama-3-8b'
     """
-    told = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
-    found = [(published, name) for published, name in _published() if told.endswith(published)]
-    return max(found, key=lambda each: len(each[0]))[1] if found else None
+    name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
+    matches = [(len(published), known) for published, known in _published() if name.endswith(published)]
+    return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
 @cache
 def _published() -> tuple[tuple[str, str], ...]:
     """Plain published names, and the configuration of each."""
-    return tuple((_plain(each), name) for name, origin in origins().items() for each in (name, *origin.same_shape))
+    return tuple(
+        (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
+    )
 
 
 @cache

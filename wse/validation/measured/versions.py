@@ -1,4 +1,4 @@
-"""Which software profile has the costs of the code that a row timed."""
+"""The software profile with the costs of the code that a row timed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ github.com/pr0f3ss/SpMM_Cerebras: descriptors loaded for each operation, or prel
 model leaves the same 61 cycles of start and finish for all its rows (17 of two-phase reduces). The second is the gap of
 the profile `tuned`."""
 
-_TOLD: Final = {
+_PHRASES: Final = {
     "first code version": FIRST,
     "second code version": SECOND,
     "loaded per operation": FIRST,
@@ -29,19 +29,19 @@ _TOLD: Final = {
 _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST, "SpMM_Cerebras@05f8fdb": SECOND}
 
 
-def collective_software(m: Measurement, wafer: WaferSpec, *, alike: bool) -> SoftwareProfile:
+def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
     """The costs of a hand-written collective: `tuned`, with the gap of the version that the row or its commit names.
 
     Args:
         m: The row.
         wafer: What it ran on.
-        alike: Whether all operations of a PE have the same descriptors, which then are loaded once in any version.
+        same_descriptors: Whether all operations of a PE have the same descriptors, which then are loaded once.
     """
     tuned = software("tuned", wafer.generation)
-    if alike:
+    if same_descriptors:
         return tuned
-    told = f"{m.text('algorithm')} {m.text('note')}".lower()
-    by_text = next((name for words, name in _TOLD.items() if words in told), None)
+    texts = f"{m.text('algorithm')} {m.text('note')}".lower()
+    by_text = next((name for words, name in _PHRASES.items() if words in texts), None)
     by_commit = next((name for commit, name in _COMMITS.items() if commit in m.source), SECOND)
     version = by_text or by_commit
     return tuned if version == SECOND else replace(tuned, name=RELOADED, reduce_gap_cycles=GAP_CYCLES[version])

@@ -1,6 +1,6 @@
-"""What a published time holds beside the transfer or the work itself: the windows that sources timed.
+"""Windows that sources timed: the cycles of a published time beside the transfer or the work itself.
 
-One constant a kind of window, never one a row. A row tells its window in its own words.
+One constant a kind of window, never one a row. A row names its window in its own words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many wafers the models of services need, with the vendor's code and with other people's beside it.
+"""Capacity: the wafers that the models of services need beside the vendor's code, and beside that of others.
 
 Code counts against the SRAM of every PE, so a model that four wafers hold beside the vendor's few hundred bytes of code
 needs several times as many beside research kernels.
@@ -21,7 +21,7 @@ OTHERS: Final = ("tuned", "academic")
 
 
 def needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *OTHERS)) -> tuple[WafersNeeded, ...]:
-    """What each profile needs for a request's model and lengths."""
+    """The fewest wafers for a request's model and lengths, by software profile."""
     wafers = []
     for name in profiles:
         prepared = prepare_estimate(replace(request, software=name, wafers=None, context=None))

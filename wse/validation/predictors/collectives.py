@@ -41,7 +41,7 @@ LONGEST_RING: Final = 600
 STAR_BATCH_WORDS: Final = 4
 """Words that a star's root takes in one operation where every PE sends one (github.com/pr0f3ss/SpMM_Cerebras)."""
 
-_ALIKE: Final = frozenset({"flooding", "star"})
+_SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
 """Algorithms in which no PE has two operations with different descriptors."""
 
 
@@ -62,7 +62,7 @@ def predict(m: Measurement) -> Prediction | None:
     trouble = Grid(wafer=wafer, rows=m.rows, cols=m.cols).trouble()
     if trouble:
         return because(trouble)
-    software = collective_software(m, wafer, alike=collective.algorithm in _ALIKE)
+    software = collective_software(m, wafer, same_descriptors=collective.algorithm in _SAME_DESCRIPTORS)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()
     if isinstance(cycles, str):

@@ -53,15 +53,15 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if kernel == "meshgemv":
         if M != 1:
             return because("MeshGEMV multiplies one vector")
-        told = _GROUPS.search(m.text("note"))
-        groups = int(told[1] or told[2]) if told else 0
-        if (told and groups < 1) or groups > min(grid.rows, grid.cols):
+        named = _GROUPS.search(m.text("note"))
+        groups = int(named[1] or named[2]) if named else 0
+        if (named and groups < 1) or groups > min(grid.rows, grid.cols):
             return because("the groups that the row names do not fit its line of PEs")
-        return _told(gemv_cycles(grid, K, N, groups, dtype, costs))
+        return _prediction(gemv_cycles(grid, K, N, groups, dtype, costs))
     if grid.rows != grid.cols:
         return because("MeshGEMM runs on squares")
     repeats = _REPEATS.search(m.text("note"))
-    return _told(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
+    return _prediction(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
 
 
 def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
@@ -70,18 +70,18 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return None
     if not is_cycles(m.text("metric")):
         return because("not the cycles of a whole shift, which is what the fast model gives")
-    told, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
-    if told is None or wafer is None or m.element_bytes is None:
+    sizes, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
+    if sizes is None or wafer is None or m.element_bytes is None:
         return because("the row does not give the distance, the tile, its type and the wafer generation")
-    distance, tile = int(told[1]), int(told[2]) * int(told[3])
+    distance, tile = int(sizes[1]), int(sizes[2]) * int(sizes[3])
     if not distance or not tile:
         return because("a shift over no column, or of an empty tile")
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
     costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)
     rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)
-    return _told(profile.task_dispatch_cycles + rounds)
+    return _prediction(profile.task_dispatch_cycles + rounds)
 
 
-def _told(cycles: float) -> Prediction:
+def _prediction(cycles: float) -> Prediction:
     return Prediction(value=cycles, method="fast model", software=PROFILE)

@@ -57,21 +57,21 @@ class _Path:
 
     @property
     def hops(self) -> int:
-        """From one end of the row's PEs to the other."""
+        """Hops from one end of the row's PEs to the other."""
         return (self.row.rows or 1) + (self.row.cols or 1) - 2
 
     @property
     def arrive(self) -> int:
-        """From the router to an operation that waits for the word, and from the last word to what follows."""
+        """Cycles from the router to an operation that waits for the word, and from the last word to the next task."""
         return self.wafer.ramp_cycles + 1
 
     @property
     def leave(self) -> int:
-        """From the dispatch of a send to its first word at the router."""
+        """Cycles from the dispatch of a send to its first word at the router."""
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """From the dispatch of a send to the end of the receive, by the fast model."""
+        """Cycles from the dispatch of a send to the end of the receive, by the fast model."""
         if self.row.words is None or not self.hops:
             return None
         costs = line_costs(self.row, self.wafer, self.software)
@@ -128,11 +128,11 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
-    found = value(path)
-    if found is None:
+    answer = value(path)
+    if answer is None:
         return because("the row does not give the grid of the path and the bytes of the message")
     uses_software = method == "fast model"
-    return Prediction(value=found, method=method, software=path.software.name if uses_software else "")
+    return Prediction(value=answer, method=method, software=path.software.name if uses_software else "")
 
 
 def ramp(m: Measurement) -> Prediction | None:

@@ -29,7 +29,7 @@ SAME_BANKS_SHARE: Final = 0.25
 """Of the alignments of two operands, those in which they meet in the memory banks: one in four. FABRICA, as above."""
 
 COMPILED: Final = "academic"
-"""The profile whose ratio of bank conflicts holds for operands that a compiler has placed alike."""
+"""The profile whose ratio of bank conflicts holds for operands that a compiler has placed in the same banks."""
 
 METHOD: Final = "PE core model"
 
@@ -69,12 +69,12 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def conflicts(wafer: WaferSpec) -> float:
-    """How much longer an operation takes whose two operands meet in the memory banks."""
+    """The factor by which an operation takes longer whose two operands meet in the memory banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 
-def rate_alike(operation: Operation, wafer: WaferSpec, *, silicon: bool) -> float:
-    """Elements a cycle where two operands are placed alike and meet in the banks, unless the ports are slower still."""
+def rate_in_same_banks(operation: Operation, wafer: WaferSpec, *, silicon: bool) -> float:
+    """Elements a cycle where two operands are in the same banks, unless the ports are slower still."""
     free = operation.elements_per_cycle(wafer, silicon=silicon)
     meeting = operation.width / conflicts(wafer) if operation.sources == 2 else free
     return min(free, meeting)
@@ -97,7 +97,7 @@ def predict(m: Measurement) -> Prediction | None:
     if kind is not None:
         bytes_ = 2 if "16" in (kind[2] or "f32") else 4
         operation = _OPERATIONS[kind[1] or kind[3]](wafer, bytes_)
-        rate = rate_alike(operation, wafer, silicon=on_silicon(m))
+        rate = rate_in_same_banks(operation, wafer, silicon=on_silicon(m))
         placed = COMPILED if operation.sources == 2 else ""
         if metric == "elements/cycle":
             return Prediction(value=rate, method=METHOD, software=placed)
@@ -107,10 +107,10 @@ def predict(m: Measurement) -> Prediction | None:
             return OWN_CONSTANT
         if metric == "overhead cycles per call":
             return Prediction(value=SETUP_CYCLES, method=METHOD)
-    if (found := _N_ELEMENTS.fullmatch(metric)) is not None:
-        operation = add(wafer, 4 if found[2] == "f32" else 2)
-        rate = rate_alike(operation, wafer, silicon=False)
-        return Prediction(value=SETUP_CYCLES + int(found[1]) / rate, method=METHOD, software=COMPILED)
+    if (counted := _N_ELEMENTS.fullmatch(metric)) is not None:
+        operation = add(wafer, 4 if counted[2] == "f32" else 2)
+        rate = rate_in_same_banks(operation, wafer, silicon=False)
+        return Prediction(value=SETUP_CYCLES + int(counted[1]) / rate, method=METHOD, software=COMPILED)
     if metric == "cycles loop back edge":
         return OWN_CONSTANT
     return because("the scalar core's pipeline and the memory map of a program are not modelled")
@@ -126,7 +126,7 @@ def local_product(m: Measurement) -> Prediction | None:
     if m.element_bytes is None:
         return because("the row does not give an element type that is known")
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
-    rate = rate_alike(fused(wafer, m.element_bytes), wafer, silicon=False)
+    rate = rate_in_same_banks(fused(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
     value = of_cycles(m.text("metric"), cycles, wafer.clock_hz)
     if value is None:

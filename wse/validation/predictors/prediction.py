@@ -1,4 +1,4 @@
-"""What a model says of a measurement: a value in the row's own metric, or why there is none."""
+"""Prediction of a measurement: a value in the row's own metric, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ Predictor = Callable[[Measurement], Prediction | None]
 
 
 def because(reason: str) -> Prediction:
-    """No prediction, and why."""
+    """The answer without a value, for a reason."""
     return Prediction(reason=reason)

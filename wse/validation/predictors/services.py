@@ -23,7 +23,7 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import best
-from wse.studies.estimate.drafting import drafted
+from wse.studies.estimate.drafting import best_drafting
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
@@ -54,7 +54,7 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a row is predicted by: the request, and the model whose drafts are accepted; empty where there are none."""
+    """The estimate that predicts a row: its request, and the model whose drafts are accepted; empty without drafts."""
 
     request: EstimateRequest
     drafts_of: str
@@ -67,7 +67,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def asked_of(m: Measurement) -> Asked | Prediction | None:
-    """What to estimate for a row; a Prediction without a value says why there is nothing; None: not such a row."""
+    """The estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
@@ -77,10 +77,10 @@ def asked_of(m: Measurement) -> Asked | Prediction | None:
         return because("a price, which follows from no model of the machine")
     if metric not in METRICS:
         return because("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
-    told = m.text("model")
-    name = configuration_of(told)
+    model = m.text("model")
+    name = configuration_of(model)
     if name is None:
-        return because(f"no configuration is known for the model {told[:40] or '(none named)'}")
+        return because(f"no configuration is known for the model {model[:40] or '(none named)'}")
     dtype = element_type(m, name)
     if dtype is None:
         return because("the element type of the weights is none that wafers are known to use")
@@ -100,7 +100,7 @@ def asked_of(m: Measurement) -> Asked | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimated:
-    """What is estimated of a request: metrics by part and name, whether it fits, what drafts gain (1 without)."""
+    """Numbers of an estimate: metrics in the order of `METRICS`, whether it fits, the gain of drafts (1 without)."""
 
     values: tuple[float, ...]
     fits: bool
@@ -112,41 +112,41 @@ class Estimated:
 
 
 def answer(m: Measurement, asked: Asked, estimate: Callable[[Asked], Estimated]) -> Prediction:
-    """The row's metric of what is estimated."""
+    """The prediction of a row by the numbers of its estimate."""
     try:
-        told = estimate(asked)
+        numbers = estimate(asked)
     except (BadInput, DoesNotFit) as error:
         return because(f"wse estimate refuses it: {str(error).partition(';')[0]}")
     metric = m.text("metric").strip()
-    plain = told.of(metric)
-    gain = told.gain if metric in RATES else 1.0
+    plain = numbers.of(metric)
+    gain = numbers.gain if metric in RATES else 1.0
     return Prediction(
         value=plain * gain,
         plain=plain if asked.drafts_of else None,
         method=METHOD,
         software=PROFILE,
-        sram_fits=told.fits,
+        sram_fits=numbers.fits,
     )
 
 
 @cache
 def estimated(asked: Asked) -> Estimated:
-    """What ``wse estimate`` says of a request.
+    """The numbers of ``wse estimate`` for a request.
 
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
     does not fit even so is timed all the same.
     """
-    prepared, chosen = _found(asked.request)
+    prepared, chosen = _chosen(asked.request)
     result = estimate_of(prepared, chosen.program)
     gain = 1.0
     if asked.drafts_of and result.decode is not None:
-        gain = drafted(acceptance_of(asked.drafts_of), prepared, chosen, result.decode).gain
+        gain = best_drafting(acceptance_of(asked.drafts_of), prepared, chosen, result.decode).gain
     values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
     return Estimated(values=values, fits=result.sram.fits, gain=gain)
 
 
 @lru_cache(maxsize=1)
-def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
+def _chosen(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
     prepared = prepare_estimate(request)
     try:
         return prepared, best(prepared)
@@ -154,7 +154,7 @@ def _found(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
         if request.wafers is None or request.capacity == REPORT:
             raise
         smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
-        return _found(smaller)
+        return _chosen(smaller)
 
 
 @cache

@@ -60,5 +60,5 @@ def sparse(m: Measurement) -> Prediction | None:
 
 
 def any_other(m: Measurement) -> Prediction:
-    """What is left."""
+    """Any other row."""
     return because(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

@@ -103,9 +103,9 @@ def _best(
 ) -> Prediction:
     """The highest rate of one phase on any of the grids."""
     layer, holds = (decode_layer_cycles, decode_fits) if phase == "decode" else (prefill_layer_cycles, prefill_fits)
-    cycles, grid = min(((layer(g, shape, tokens, dtype, costs), g) for g in grids), key=lambda each: each[0])
+    cycles, grid = min(((layer(g, shape, tokens, dtype, costs), g) for g in grids), key=lambda timed: timed[0])
     counted = 1 if phase == "decode" else tokens
-    return _told(counted / (shape.layer_count * cycles / CLOCK_HZ), fits=holds(grid, shape, tokens, dtype))
+    return _prediction(counted / (shape.layer_count * cycles / CLOCK_HZ), fits=holds(grid, shape, tokens, dtype))
 
 
 def _request(
@@ -134,14 +134,14 @@ def _request(
         tokens = min(slots * rows, prompt + generated - 1) - max((slots - 1) * rows, prompt - 1)
         cycles += tokens * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
     fits = prefill_fits(first, shape, prompt, dtype) and decode_fits(second, shape, prompt + generated, dtype)
-    return _told(generated / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
+    return _prediction(generated / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Rows and columns of PEs for prefill and for decode: from the row's note, which writes columns first."""
-    told = [pattern.search(note) for pattern in (_PREFILL_GRID, _DECODE_GRID)]
-    if any(told):
-        (a, b), (c, d) = ((int(each[1]), int(each[2])) if each else (0, 0) for each in told)
+    matches = [pattern.search(note) for pattern in (_PREFILL_GRID, _DECODE_GRID)]
+    if any(matches):
+        (a, b), (c, d) = ((int(match[1]), int(match[2])) if match else (0, 0) for match in matches)
         return ((b, a), (d, c)) if min(a, b, c, d) > 0 else None
     plain = "".join(c for c in name.lower() if c.isalnum())
     sides = END_TO_END_GRIDS.get(plain)
@@ -152,5 +152,5 @@ def _not_square(phase: str, grid: Grid) -> str:
     return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 
 
-def _told(rate: float, *, fits: bool) -> Prediction:
+def _prediction(rate: float, *, fits: bool) -> Prediction:
     return Prediction(value=rate, method="fast model", software=PROFILE, sram_fits=fits)

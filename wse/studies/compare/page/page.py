@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from wse.inspect.query.compare import TracesResult
-from wse.report.changes_table import changes_table
+from wse.report.changes_table import KINDS, changes_table
 from wse.report.colours import style_variables
 from wse.report.comparison_row import ComparisonRow
 from wse.report.inline_page import inline_page
-from wse.report.limits import many
 from wse.report.table import Column, Table, value_of
-from wse.studies.compare.result import CompareResult
-from wse.studies.compare.summary import input_texts, title
+from wse.report.terminal import several
+from wse.studies.compare.plot import PANELS
+from wse.studies.compare.result import AssumptionResult, CompareResult
+from wse.studies.compare.summary import CHANGED, input_texts, runs
 from wse.studies.compare.tables import detail_tables, link_text, mapping_text, reasons
-from wse.studies.compare.traces_summary import CHANGED, runs
 from wse.studies.compare.verdict import change_of_runs
 from wse_traces.schema import CAUSES
 
 SHARED: Final = ("script/format.js", "script/elements.js")
 """Scripts of the page of a trace that this page uses too."""
-PANELS: Final = (
-    ("tokens_per_s_per_user", "tokens/s of one user"),
-    ("tokens_per_s", "tokens/s of all users"),
-    ("usd_per_million_tokens", "USD for a million tokens of all users"),
-)
-KINDS: Final = {"cause": "by cause", "op": "by op", "traffic": "traffic"}
 
 
 def as_html(result: CompareResult) -> bytes:
     """The page of a comparison of models, UTF-8."""
     rows = result.possible
     return _page(
-        title=title(result),
+        title=result.title,
         verdict=result.verdict,
-        tables=result.tables(),
+        tables=result.tables(detail=True),
         rows=rows,
-        stacks=[(f"{many(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
+        stacks=[(f"{several(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
         lists=[
             ("What cannot be", reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
-            ("Asked for", [("inputs", ", ".join(input_texts(dict(result.inputs))))]),
+            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],
     )
 
@@ -54,6 +48,7 @@ def traces_as_html(result: TracesResult) -> bytes:
         changes_table([change.to_dict() for change in changes], {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
         for kind, text in KINDS.items()
+        if text
     ]
     names = ("first run", "second run")
     return _page(
@@ -125,7 +120,7 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
     for row in rows:
         link = link_text(row)
         numbers = [f"{c.title}: {c.text(row)}" for c in speed.columns if c.numeric and c.key != "wafers"]
-        where = f"{mapping_text(row)} on {many(row.wafers, 'wafer')}{f', {link}' if link else ''}"
+        where = f"{mapping_text(row)} on {several(row.wafers, 'wafer')}{f', {link}' if link else ''}"
         lines = [where, *numbers, *([row.limit] if row.limit else [])]
         points.append(
             {"wafers": row.wafers, "value": getattr(row, key), "series": row.mapping, "link": link, "lines": lines}
@@ -133,10 +128,10 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
     return points
 
 
-def _assumptions(economics: Any) -> list[tuple[str, str]]:
+def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
     texts = []
-    for name, given in economics.items():
-        low, high = given.get("range", (given["value"], given["value"]))
-        number = f"{given['value']:,g} {given['unit']}, from {low:,g} to {high:,g}, grade {given['grade']}"
-        texts.append((name.replace("_", " "), f"{number}: {given['source']}"))
+    for name, assumed in economics.items():
+        low, high = assumed.range or (assumed.value, assumed.value)
+        value = f"{assumed.value:,g} {assumed.unit}, from {low:,g} to {high:,g}, grade {assumed.grade}"
+        texts.append((name.replace("_", " "), f"{value}: {assumed.source}"))
     return texts

@@ -1,13 +1,18 @@
-"""``search`` of a result: which layouts were tried in small, which were compiled whole, and how they compare."""
+"""``search`` of a result: the layouts that were tried in small, and those that were compiled whole; and their table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from wse.compiler.search.search import Compilation
 from wse.compiler.search.trials import Trial
 from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number
+from wse.report.terminal import count, short
+
+MOST_ROWS: Final = 8
+"""Layouts that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """What was tried before a layout was chosen."""
+    """The layouts that were tried before one was chosen."""
 
     tried: Annotated[int, Doc("layouts that were tried in small")]
     fitting: Annotated[int, Doc("those of them that fit")]
@@ -52,6 +57,31 @@ def search_result(choice: Compilation) -> SearchResult | None:
         compiled=max(1, len(choice.compiled)),
         layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen) for trial in order),
     )
+
+
+def search_table(search: SearchResult, clock_hz: float) -> Table:
+    """The fastest layouts of a search; a token's time is that with the smallest chunks."""
+    columns = (
+        Column(key="chosen", form=lambda chosen: "▸" if chosen else ""),
+        Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
+        Column(key="bands", title="bands", form=count),
+        Column(key="regions_per_band", title="regions", form=lambda regions: f"≤ {regions}"),
+        Column(key="groups", title="groups"),
+        Column(key="prefill", title="prefill", form=lambda product: product.replace("-gemm", "")),
+        number(
+            "needed_bytes_per_pe",
+            "bytes a PE",
+            cell=lambda row: count(row.needed_bytes_per_pe) + ("" if row.fits else " ✗"),
+        ),
+        number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles))),
+        number("request_cycles", "cycles", short),
+    )
+    counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
+    legend = (
+        ("✗", "does not fit"),
+        ("tokens/s", "about, with the smallest chunks; cycles: of the whole request"),
+    )
+    return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, below=legend)
 
 
 def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:

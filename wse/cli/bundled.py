@@ -1,0 +1,72 @@
+"""``wse models``, ``wse wafers`` and ``wse mappings``: what comes with wse, by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, TextIO
+
+from wse.cli import options as opt
+from wse.request.option import Option
+
+Content = dict[str, Any]
+
+
+def models(json: opt.Json = False) -> None:  # noqa: FBT002
+    """List the bundled models.
+
+    Example:
+
+    \b
+      wse models
+    """
+    from wse.studies import bundled
+
+    _print(bundled.models(), bundled.print_models, json=json)
+
+
+def wafers(
+    name: Annotated[
+        str | None,
+        Option(positional=True, metavar="NAME|FILE", doc="Show every number of this wafer or software profile."),
+    ] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """List the bundled wafers and software profiles.
+
+    With a name all numbers of that one, with their sources.
+
+    Examples:
+
+    \b
+      wse wafers
+      wse wafers wse2
+    """
+    from wse.studies import bundled
+
+    if name is None:
+        _print(bundled.wafers(), bundled.print_wafers, json=json)
+    else:
+        _print(bundled.machine(name), bundled.print_machine, json=json)
+
+
+def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
+    """List the bundled mappings.
+
+    Example:
+
+    \b
+      wse mappings
+    """
+    from wse.studies import bundled
+
+    _print(bundled.mappings(), bundled.print_mappings, json=json)
+
+
+def _print(content: Content, print_text: Callable[[Content, TextIO], None], *, json: bool) -> None:
+    from wse.report.as_json import as_json
+
+    if json:
+        sys.stdout.write(as_json(content))
+    else:
+        print_text(content, sys.stdout)

@@ -1,0 +1,223 @@
+"""The SRAM map of a PE: its buffers by address with the steps in which they live, and the tables that show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from rich.text import Text
+
+from wse.program.memory_use import fullest_stage
+from wse.program.program import Buffer, Program
+from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number
+from wse.report.terminal import COLOURS, INDENT, NARROW, count
+
+MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
+OF_LAYER = re.compile(r"layers\.(\d+)\.")
+SHARED = "↔"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifetimeResult(Result):
+    """The steps of a phase in which a buffer holds something that is still needed."""
+
+    phase: Annotated[str, Doc("prefill or decode")]
+    chunk: Annotated[int, Doc("index of the phase: the chunk of a prompt, or behind all chunks decode")]
+    first_step: Annotated[int, Doc("index of the first step")]
+    last_step: Annotated[int, Doc("index of the last step")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferResult(Result):
+    """A buffer in the SRAM of every PE of a stage."""
+
+    address: Annotated[int, Doc("address of its first byte")]
+    bytes: Annotated[int, Doc("size", "B")]
+    name: Annotated[str, Doc("what it holds")]
+    use: Annotated[str, Doc("code, weights, kv, activations or buffers")]
+    dtype: Annotated[str, Doc("element type")]
+    live: Annotated[tuple[LifetimeResult, ...], Doc("when it is needed; empty where it always is")]
+    shares_with: Annotated[tuple[str, ...], Doc("buffers that take some of the same bytes at other times")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SramMapResult(Result):
+    """The SRAM of the fullest PE by address."""
+
+    stage: Annotated[int, Doc("index of its stage")]
+    wafer: Annotated[int, Doc("index of the stage's wafer")]
+    row: Annotated[int, Doc("row of the stage's first PE")]
+    col: Annotated[int, Doc("column of the stage's first PE")]
+    decode_steps: Annotated[int, Doc("steps of a decoded token")]
+    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
+
+
+def sram_map(program: Program) -> SramMapResult:
+    """The map of the fullest PE."""
+    stage = fullest_stage(program)
+    placed = program.stages[stage]
+    return SramMapResult(
+        stage=stage,
+        wafer=placed.wafer,
+        row=placed.rect.row,
+        col=placed.rect.col,
+        decode_steps=len(program.decode.steps),
+        buffers=_buffers(program, stage),
+    )
+
+
+def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
+    """The buffers of a stage's PEs by address: name, use, bytes, when they live, and which others take the same bytes.
+
+    ``live`` has, for each phase that touches the buffer, its name, chunk, and first and last step; it is empty where
+    the buffer always lives.
+    """
+    buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
+    return tuple(
+        BufferResult(
+            address=buffer.address,
+            bytes=buffer.bytes,
+            name=buffer.name,
+            use=buffer.use,
+            dtype=buffer.element,
+            live=tuple(
+                LifetimeResult(phase=program.phases[phase].name, chunk=phase, first_step=first, last_step=last)
+                for phase, first, last in buffer.live
+            ),
+            shares_with=tuple(other.name for other in buffers if other is not buffer and _overlap(buffer, other)),
+        )
+        for buffer in buffers
+    )
+
+
+def _overlap(a: Buffer, b: Buffer) -> bool:
+    return a.address < b.address + b.bytes and b.address < a.address + a.bytes
+
+
+def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
+    """The SRAM of a PE with ``total`` bytes by address: a strip of ``width`` characters, and its buffers."""
+    return [_strip_table(sram_map, total, width), _buffers_table(sram_map, total, 16 if width < NARROW else 32)]
+
+
+def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
+    """All of the PE's SRAM on one line, by use, and the meaning of its marks."""
+    cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
+    for cell in range(cells):
+        middle = (cell + 0.5) * total / cells
+        use = next((b.use for b in sram_map.buffers if b.address <= middle < b.address + b.bytes), "free")
+        strip.append(MARKS[use], style=COLOURS[use])
+    for use in ("code", "weights", "kv", "activations", "free"):
+        legend.append(MARKS[use], style=COLOURS[use])
+        legend.append(f" {'activations, buffers' if use == 'activations' else use}   ", style="bright_black")
+    first = f"row {sram_map.row}, col {sram_map.col} of wafer {sram_map.wafer}"
+    return Table(
+        columns=(Column(key="text", cell=lambda row: row["text"]),),
+        rows=[{"text": strip}, {"text": legend}],
+        title="Its map",
+        note=f"every PE of stage {sram_map.stage}; the first is {first}",
+    )
+
+
+def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
+    """The buffers of a PE with ``total`` bytes by address, and what is free behind them."""
+    buffers = _rows(sram_map.buffers)
+    rows = [
+        {
+            "address": row.start,
+            "bytes": row.bytes,
+            "use": row.use,
+            "name": f"{SHARED} {row.name}" if any(b.shares_with for b in row.buffers) else row.name,
+            "live": _lifetime(row, sram_map.decode_steps, bar_width),
+        }
+        for row in buffers
+    ]
+    end = max((row.end for row in buffers), default=0)
+    rows.append({"address": end, "bytes": total - end, "use": "free", "name": "", "live": Text()})
+    columns = (
+        number("address", "address"),
+        number("bytes", "bytes"),
+        Column(key="use", title="use", cell=lambda row: Text(row["use"], style=COLOURS.get(row["use"], ""))),
+        Column(key="name", title="what", folds=True),
+        Column(key="live", title="live in a token", cell=lambda row: row["live"]),
+    )
+    return Table(columns=columns, rows=rows, below=_shared_bytes(sram_map.buffers))
+
+
+def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
+    """The line on the bytes that buffers share; none where they do not."""
+    shared = [buffer for buffer in buffers if buffer.shares_with]
+    if not shared:
+        return ()
+    placed, covered = count(sum(buffer.bytes for buffer in shared)), count(_covered(shared))
+    text = f"shares bytes with buffers that never live at the same time: {placed} B of buffers on {covered} B"
+    return ((SHARED, text),)
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """Neighbouring buffers of one use, as one line of the map."""
+
+    use: str
+    buffers: list[BufferResult]
+
+    @property
+    def start(self) -> int:
+        return self.buffers[0].address
+
+    @property
+    def end(self) -> int:
+        return max(b.address + b.bytes for b in self.buffers)
+
+    @property
+    def bytes(self) -> int:
+        return sum(b.bytes for b in self.buffers)
+
+    @property
+    def name(self) -> str:
+        """``q+k+v`` alone, or ``layers 0 to 4, each q+k+v 1,024, ...``."""
+        layers = sorted({int(match[1]) for b in self.buffers if (match := OF_LAYER.search(b.name))})
+        if not layers or len(self.buffers) == 1:
+            return OF_LAYER.sub("", self.buffers[0].name).replace("_", " ")
+        first = [b for b in self.buffers if f"layers.{layers[0]}." in b.name]
+        names = ", ".join(f"{OF_LAYER.sub('', b.name).replace('_', ' ')} {count(b.bytes)}" for b in first)
+        prefix = f"layer {layers[0]}:" if len(layers) == 1 else f"layers {layers[0]} to {layers[-1]}, each"
+        return f"{prefix} {names}"
+
+
+def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
+    """One row a buffer, but one for all layers' weights that are neighbours, and one for their caches."""
+    rows: list[_Row] = []
+    for buffer in buffers:
+        of_layer = OF_LAYER.search(buffer.name) is not None and not buffer.live
+        if rows and of_layer and rows[-1].use == buffer.use and OF_LAYER.search(rows[-1].buffers[-1].name):
+            rows[-1].buffers.append(buffer)
+        else:
+            rows.append(_Row(use=buffer.use, buffers=[buffer]))
+    return rows
+
+
+def _lifetime(row: _Row, steps: int, width: int) -> Text:
+    """Where in the steps of a token the buffer holds something that is still needed."""
+    live = row.buffers[0].live
+    if not live:
+        return Text("always", style="bright_black")
+    spans = [(s.first_step, s.last_step) for s in live if s.phase == "decode"]
+    if not spans:
+        return Text("only while the prompt runs", style="bright_black")
+    cells = [" "] * width
+    for first, last in spans:
+        for cell in range(first * width // steps, last * width // steps + 1):
+            cells[cell] = "━"
+    return Text("".join(cells), style=COLOURS.get(row.use, ""))
+
+
+def _covered(buffers: Sequence[BufferResult]) -> int:
+    """Bytes of SRAM under any of the buffers."""
+    total = end = 0
+    for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
+        total += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return total

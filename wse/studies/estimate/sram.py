@@ -1,0 +1,113 @@
+"""``sram`` of an estimate: the PEs of each stage, code, and the users whose caches fit; and their tables.
+
+A user's cache of so many tokens takes ceil(tokens / rows) slots on every PE of a stage. Only the cache is counted: what
+more users need besides for activations and buffers of their tokens is compiled when a batch is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from wse.hardware.load import load_software
+from wse.hardware.number import Grade
+from wse.hardware.spec import SoftwareProfile
+from wse.program.program import Program
+from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, more_rows, number
+from wse.report.terminal import count
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.studies.estimate.grades import Grades
+from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
+from wse_mappings.cuts.split import ceil_div
+
+CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
+MOST_ROWS: Final = 16
+"""Stages that are shown."""
+RESEARCH: Final = "academic"
+"""The software profile whose code is that of released research kernels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeResult(Result):
+    """The code of a software profile on a PE."""
+
+    bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
+    grade: Annotated[Grade, Doc("grade of that number")]
+    research_bytes_per_pe: Annotated[int, Doc("code of released research kernels", "B")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsersResult(Result):
+    """The users whose caches fit with a context."""
+
+    context: Annotated[int, Doc("tokens of each user's KV cache")]
+    users: Annotated[int, Doc("users whose caches fit beside what one batch takes")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateSram(SramResult):
+    """The fullest PE, the PEs of each stage, the code, and users whose caches fit."""
+
+    stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
+    code: Annotated[CodeResult, Doc("code on a PE")]
+    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
+
+
+def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
+    """The SRAM of a compiled request."""
+    sram_bytes = prepared.wafer.sram_bytes_per_pe
+    return sram_result(program, sram_bytes).extended(
+        EstimateSram,
+        stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
+        code=_code(prepared.software, grades, prepared.wafer.generation),
+        users=_users(program, prepared.spec.context_limit),
+    )
+
+
+def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
+    """Bytes of a profile's code on a PE, their grade, and those of released research kernels."""
+    return CodeResult(
+        bytes_per_pe=software.code_bytes_per_pe,
+        grade=grades.weakest(("code_bytes_per_pe",))[0],
+        research_bytes_per_pe=load_software(RESEARCH, generation).code_bytes_per_pe,
+    )
+
+
+def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
+    """The users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
+    contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
+    caches, rows = [(cache, room) for cache, room in program.cache_bytes() if cache], program.stages[0].rect.rows
+    slots = ceil_div(program.context, rows) * program.batch
+
+    def fitting(context: int) -> int:
+        return min(max(0, room * slots // (cache * ceil_div(context, rows))) for cache, room in caches)
+
+    return tuple(UsersResult(context=context, users=fitting(context)) for context in contexts)
+
+
+def sram_tables(sram: EstimateSram, batch: int, *, detail: bool, width: int) -> list[Table]:
+    """The fullest PE with its code, and the users whose caches fit; with ``detail`` the PEs of each stage."""
+    code = sram.code
+    taken = f"{count(code.bytes_per_pe)} B a PE ({code.grade}) without stack and runtime"
+    below = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
+    fullest = replace(fullest_table(sram, batch, width=width), below=below)
+    return [fullest, _users_table(sram.users), *([_stages_table(sram.stages)] if detail else [])]
+
+
+def _users_table(users: tuple[UsersResult, ...]) -> Table:
+    """Users whose caches fit: a column for each context."""
+    rows = [
+        {"name": "context", **{str(row.context): row.context for row in users}},
+        {"name": "users", **{str(row.context): row.users for row in users}},
+    ]
+    columns = (Column(key="name"), *(number(str(row.context)) for row in users))
+    note = "caches alone, beside what one batch takes"
+    return Table(columns=columns, rows=rows, title="Users whose caches fit", note=note)
+
+
+def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
+    """SRAM of a PE of each of the first ``MOST_ROWS`` stages, by use."""
+    columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
+    rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]
+    return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", below=more_rows(stages, MOST_ROWS))
