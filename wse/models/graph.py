@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -15,8 +14,7 @@ from wse.models.spec import ModelSpec
 
 _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 
-Add = Callable[..., str]
-"""Adds an op: name, kind, layer, weights, the ops whose results it reads, and its vectors; gives its name."""
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,131 +60,120 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]).
     """
-    ends = scope == "model"
-    graph: nx.DiGraph[str] = nx.DiGraph()
-
-    def add(
-        name: str,
-        kind: str,
-        layer: int,
-        weights: tuple[str, ...],
-        *inputs: str,
-        vectors: tuple[tuple[str, ...], ...] = (),
-    ) -> str:
-        graph.add_node(name, op=Op(name=name, kind=kind, layer=layer, weights=weights, vectors=vectors))
-        graph.add_edges_from((source, name) for source in inputs)
-        return name
-
+    builder = _GraphBuilder(spec)
     if scope == "product":
-        add("product", "product", 0, ("product",))
-        return nx.freeze(graph)
-    tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
-    stream: tuple[str, ...] = (add("embedding", "embedding", -1, tables),) if ends else ()
-    for index, layer in enumerate(spec.layers):
-        attention = _heads if spec.latent is None else _latent
-        mixture = layer.experts and spec.experts is not None
-        feed_forward = _experts if mixture else _dense
-        stream = attention(add, spec, index, stream)
-        stream = feed_forward(add, spec, index, stream)
-    if ends:
-        norm = _norm(add, spec, "final_norm", -1, *stream)
-        add("head", "head", -1, ("embedding" if spec.tied_embedding else "head",), norm)
-    return nx.freeze(graph)
+        builder.graph.add_node("product", op=Op(name="product", kind="product", layer=0, weights=("product",)))
+        return nx.freeze(builder.graph)
+    if scope == "model":
+        tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
+        builder.stream = (builder.add("embedding", "embedding", tables),)
+    for builder.layer, layer in enumerate(spec.layers):
+        if spec.latent is None:
+            builder.add_attention()
+        else:
+            builder.add_latent_attention()
+        if layer.experts and spec.experts is not None:
+            builder.add_experts()
+        else:
+            builder.add_feed_forward()
+    if scope == "model":
+        builder.layer = -1
+        norm = builder.add_norm("final_norm", *builder.stream)
+        builder.add("head", "head", ("embedding" if spec.tied_embedding else "head",), norm)
+    return nx.freeze(builder.graph)
 
 
-def _heads(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
-    """Attention whose cache holds keys and values by head."""
-    at = f"layers.{layer}"
-    norm = _norm(add, spec, f"{at}.attention_norm", layer, *stream)
-    gains = ((f"{at}.q_norm",), (f"{at}.k_norm",)) if spec.head_norm == "rms" else ()
-    inward = tuple(f"{at}.{name}" for name in "qkv")
-    qkv = add(f"{at}.qkv", "qkv", layer, inward, norm, vectors=_biases(inward, wanted=spec.qkv_bias) + gains)
-    sinks = ((f"{at}.sinks",),) if spec.sinks else ()
-    attention = add(f"{at}.attention", "attention", layer, (), qkv, vectors=sinks)
-    names = (f"{at}.output", "output", f"{at}.post_attention_norm")
-    return _back(add, spec, names, (f"{at}.o",), layer, attention, stream, biased=spec.output_bias)
+class _GraphBuilder:
+    """Adds ops to a graph. Names are without ``layers.I.``, which stands before them inside of ``layer``.
+
+    ``stream`` has the op that wrote the residual stream last; each block reads it and adds to it.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.graph: nx.DiGraph[str] = nx.DiGraph()
+        self.layer = -1  # outside of the layers
+        self.stream: tuple[str, ...] = ()
+
+    def add(self, name: str, kind: str, weights: Names, *inputs: str, vectors: tuple[Names, ...] = ()) -> str:
+        """Add an op that reads the results of ``inputs``, which are full names; its full name."""
+        prefix = "" if self.layer < 0 else f"layers.{self.layer}."
+        op = Op(
+            name=prefix + name,
+            kind=kind,
+            layer=self.layer,
+            weights=tuple(prefix + weight for weight in weights),
+            vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
+        )
+        self.graph.add_node(op.name, op=op)
+        self.graph.add_edges_from((source, op.name) for source in inputs)
+        return op.name
+
+    def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
+        """Add a norm, whose gain has its name."""
+        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), wanted=self.spec.norm == "layer"))
+
+    def add_attention(self) -> None:
+        """Add attention whose cache holds keys and values by head."""
+        spec, inward = self.spec, ("q", "k", "v")
+        norm = self.add_norm("attention_norm", *self.stream)
+        gains = (("q_norm",), ("k_norm",)) if spec.head_norm == "rms" else ()
+        qkv = self.add("qkv", "qkv", inward, norm, vectors=_biases(inward, wanted=spec.qkv_bias) + gains)
+        attention = self.add("attention", "attention", (), qkv, vectors=(("sinks",),) if spec.sinks else ())
+        self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
+
+    def add_latent_attention(self) -> None:
+        """Add attention whose cache holds a latent vector and a rotated key of each token."""
+        spec = self.spec
+        ranked = spec.latent is not None and spec.latent.q_rank > 0
+        norm = self.add_norm("attention_norm", *self.stream)
+        down = ("q_a", "k_rope", "kv_a") if ranked else ("k_rope", "kv_a")
+        gains = ("q_a_norm", "kv_a_norm") if ranked else ("kv_a_norm",)
+        compress = self.add("compress", "latent_compress", down, norm, vectors=_biases(down, wanted=spec.qkv_bias))
+        latent = self.add("latent_norm", "latent_norm", gains, compress)
+        query = self.add("query", "latent_query", ("q_nope", "q_rope", "k_b"), latent)
+        attention = self.add("attention", "latent_attention", (), query, latent)
+        self._add_back(
+            "output", "latent_output", ("v_b", "o"), attention, "post_attention_norm", biased=spec.output_bias
+        )
+
+    def add_feed_forward(self) -> None:
+        """Add a feed-forward block that every token uses."""
+        spec = self.spec
+        norm = self.add_norm("mlp_norm", *self.stream)
+        inward = ("gate", "up") if spec.gated else ("up",)
+        gate_up = self.add("gate_up", "gate_up", inward, norm, vectors=_biases(inward, wanted=spec.ffn_bias))
+        self._add_back("down", "down", ("down",), gate_up, "post_mlp_norm", biased=spec.ffn_bias)
+
+    def add_experts(self) -> None:
+        """Add a mixture of feed-forward blocks, of which each token uses some, and the one that all use, if any."""
+        spec = self.spec
+        assert spec.experts is not None
+        biased, inward, shared = spec.ffn_bias, ("experts.gate", "experts.up"), ("shared.gate", "shared.up")
+        norm = self.add_norm("mlp_norm", *self.stream)
+        correction = (("router_correction",),) if spec.experts.correction else ()
+        added = _biases(("router",), wanted=spec.experts.router_bias) + correction
+        router = self.add("router", "router", ("router",), norm, vectors=added)
+        inner = self.add("experts", "experts", inward, norm, router, vectors=_biases(inward, wanted=biased))
+        if spec.experts.shared_size and spec.post_norms:
+            message = f"{spec.name}: no op adds up experts and a shared block before they are normalised"
+            raise WseBug(message)
+        self._add_back("experts_down", "experts_down", ("experts.down",), inner, "post_mlp_norm", biased=biased)
+        if spec.experts.shared_size:
+            block = self.add("shared_gate_up", "shared_gate_up", shared, norm, vectors=_biases(shared, wanted=biased))
+            self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
+
+    def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
+        """Add a projection back to the residual stream, with the norm that may stand in between."""
+        vectors = _biases(weights[-1:], wanted=biased)
+        if self.spec.post_norms:
+            output = self.add(name, kind, weights, source, vectors=vectors)
+            self.stream = (self.add_norm(post_norm, output, *self.stream, kind="post_norm"),)
+        else:
+            self.stream = (self.add(name, kind, weights, source, *self.stream, vectors=vectors),)
 
 
-def _latent(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
-    """Attention whose cache holds one latent vector a token."""
-    at = f"layers.{layer}"
-    ranked = spec.latent is not None and spec.latent.q_rank > 0
-
-    def named(*names: str) -> tuple[str, ...]:
-        return tuple(f"{at}.{name}" for name in names)
-
-    norm = _norm(add, spec, f"{at}.attention_norm", layer, *stream)
-    down = named("q_a", "k_rope", "kv_a") if ranked else named("k_rope", "kv_a")
-    gains = named("q_a_norm", "kv_a_norm") if ranked else named("kv_a_norm")
-    biases = _biases(down, wanted=spec.qkv_bias)
-    compress = add(f"{at}.compress", "latent_compress", layer, down, norm, vectors=biases)
-    latent = add(f"{at}.latent_norm", "latent_norm", layer, gains, compress)
-    query = add(f"{at}.query", "latent_query", layer, named("q_nope", "q_rope", "k_b"), latent)
-    attention = add(f"{at}.attention", "latent_attention", layer, (), query, latent)
-    names = (f"{at}.output", "latent_output", f"{at}.post_attention_norm")
-    return _back(add, spec, names, named("v_b", "o"), layer, attention, stream, biased=spec.output_bias)
-
-
-def _dense(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
-    """One feed-forward block that every token uses."""
-    at = f"layers.{layer}"
-    norm = _norm(add, spec, f"{at}.mlp_norm", layer, *stream)
-    names = (f"{at}.gate", f"{at}.up") if spec.gated else (f"{at}.up",)
-    gate_up = add(f"{at}.gate_up", "gate_up", layer, names, norm, vectors=_biases(names, wanted=spec.ffn_bias))
-    back = (f"{at}.down", "down", f"{at}.post_mlp_norm")
-    return _back(add, spec, back, (f"{at}.down",), layer, gate_up, stream, biased=spec.ffn_bias)
-
-
-def _experts(add: Add, spec: ModelSpec, layer: int, stream: tuple[str, ...]) -> tuple[str, ...]:
-    """A mixture of feed-forward blocks, of which each token uses some, and one that all use where there is one."""
-    assert spec.experts is not None
-    at = f"layers.{layer}"
-    norm = _norm(add, spec, f"{at}.mlp_norm", layer, *stream)
-    correction = ((f"{at}.router_correction",),) if spec.experts.correction else ()
-    router = (f"{at}.router",)
-    added = _biases(router, wanted=spec.experts.router_bias) + correction
-    chosen = add(f"{at}.router", "router", layer, router, norm, vectors=added)
-    inward, down = (f"{at}.experts.gate", f"{at}.experts.up"), (f"{at}.experts.down",)
-    biases = _biases(inward, wanted=spec.ffn_bias)
-    inner = add(f"{at}.experts", "experts", layer, inward, norm, chosen, vectors=biases)
-    back = (f"{at}.experts_down", "experts_down", f"{at}.post_mlp_norm")
-    if not spec.experts.shared_size:
-        return _back(add, spec, back, down, layer, inner, stream, biased=spec.ffn_bias)
-    if spec.post_norms:
-        message = f"{spec.name}: no op adds up experts and a shared block before they are normalised"
-        raise WseBug(message)
-    stream = _back(add, spec, back, down, layer, inner, stream, biased=spec.ffn_bias)
-    names, down = (f"{at}.shared.gate", f"{at}.shared.up"), (f"{at}.shared.down",)
-    biases = _biases(names, wanted=spec.ffn_bias)
-    shared = add(f"{at}.shared_gate_up", "shared_gate_up", layer, names, norm, vectors=biases)
-    return _back(add, spec, (f"{at}.shared_down", "shared_down", ""), down, layer, shared, stream, biased=spec.ffn_bias)
-
-
-def _norm(add: Add, spec: ModelSpec, name: str, layer: int, *inputs: str, kind: str = "norm") -> str:
-    return add(name, kind, layer, (name,), *inputs, vectors=_biases((name,), wanted=spec.norm == "layer"))
-
-
-def _back(
-    add: Add,
-    spec: ModelSpec,
-    names: tuple[str, str, str],
-    weights: tuple[str, ...],
-    layer: int,
-    source: str,
-    stream: tuple[str, ...],
-    *,
-    biased: bool,
-) -> tuple[str, ...]:
-    """A projection back to the residual stream: its name, kind, and the norm that may stand in between."""
-    name, kind, post = names
-    vectors = _biases(weights[-1:], wanted=biased)
-    if not spec.post_norms:
-        return (add(name, kind, layer, weights, source, *stream, vectors=vectors),)
-    output = add(name, kind, layer, weights, source, vectors=vectors)
-    return (_norm(add, spec, post, layer, output, *stream, kind="post_norm"),)
-
-
-def _biases(names: tuple[str, ...], *, wanted: bool) -> tuple[tuple[str, ...], ...]:
+def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:
     return (tuple(f"{name}_bias" for name in names),) if wanted else ()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
-from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving, moving_copy
 from wse.compiler.lower.norm import normalise_heads
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
@@ -31,7 +31,7 @@ def qkv(c: Context, op: Op) -> None:
     H, Hk, _, F = c.heads
     d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
-    project(c, c.temp("normed", M * d, "act"), op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
+    project(c, c.normed, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, both, b = c.rotated > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
@@ -174,7 +174,9 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
     mixed = c.temp("mixed", M * H * F, "acc")
-    keys, values = (_copied(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True))
+    keys, values = (
+        moving_copy(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True)
+    )
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
         with b.overlap():
@@ -205,7 +207,7 @@ def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     T, block, tile = Num(per_slot=1), Num(per_slot=F), Num(per_slot=rows)
     scores = c.temp("scores", rows * capacity, "acc")
     partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
-    q, keys = c.temp("q", rows * F, "act"), _copied(c, "k", caches[0], block, capacity * F)
+    q, keys = c.temp("q", rows * F, "act"), moving_copy(c, "k", caches[0], block, capacity * F)
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
@@ -215,18 +217,11 @@ def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)
     weights, values = align(
-        c, (moving(exps, spare, tile), ROWS), (_copied(c, "v", caches[1], block, capacity * F), COLUMNS)
+        c, (moving(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
     )
     mixed = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
     _finish(c, op, mixed, sums, maxima, F)
-
-
-def _copied(c: Context, name: str, cache: At, block: Num, most: int) -> Moving:
-    """A copy of the cache's entries, ``most`` elements, that moves, while the cache stays."""
-    copy, spare = (c.temp(f"{name}_moving_{i}", most, "act", "buffers") for i in range(2))
-    c.builder.compute("copy", out=copy, x=cache, n=block)
-    return moving(copy, spare, block)
 
 
 OPS: Final = {"qkv": qkv, "attention": attention, "output": output}

@@ -93,6 +93,11 @@ class Context:
         """A buffer of the current stage that lives where its values are needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
+    @property
+    def normed(self) -> SymBuffer:
+        """The normalised hidden vectors that a block reads."""
+        return self.temp("normed", self.tokens * self.cut.d, "act")
+
     def prompt_ids(self, elements: int) -> At:
         """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""
         before = self.options.batch - 1

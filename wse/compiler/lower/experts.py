@@ -32,7 +32,7 @@ def router(c: Context, op: Op) -> None:
     spec = _experts(c)
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
-    project(c, c.temp("normed", M * c.cut.d, "act"), op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
+    project(c, c.normed, op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
     b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
@@ -63,7 +63,7 @@ def router(c: Context, op: Op) -> None:
 
 def experts(c: Context, op: Op) -> None:
     """normed to the hidden features of each pair that a column holds."""
-    dispatch(c, c.temp("normed", c.tokens * c.cut.d, "act"), _chosen(c, _experts(c)))
+    dispatch(c, c.normed, _chosen(c, _experts(c)))
     with at_experts(c):
         _inward(c, op)
 
@@ -89,7 +89,7 @@ def _inward(c: Context, op: Op) -> None:
         stretches=stretches,
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
-    tile, normed = c.tile("+".join(op.weights)), c.temp("normed", M * d, "act")
+    tile, normed = c.tile("+".join(op.weights)), c.normed
     listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
     for half in range(2):
         out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * per_col * F)

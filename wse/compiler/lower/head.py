@@ -45,7 +45,7 @@ def last_token(c: Context) -> None:
 def head(c: Context, op: Op) -> None:
     """normed to the next token ids on every PE of the head's region and at the host."""
     d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
-    normed, table = c.temp("normed", M * d, "act"), c.tile(op.weights[0])
+    normed, table = c.normed, c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
     logits = c.temp("logits", M * size, "acc", "buffers")
     pairs = c.temp("best", M * 2, "f32", "buffers")

@@ -38,7 +38,7 @@ def compress(c: Context, op: Op) -> None:
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.d, c.tokens, c.tile("+".join(op.weights))
-    normed, out = c.temp("normed", M * d, "act"), c.temp("compressed", M * (S + R + C), "acc")
+    normed, out = c.normed, c.temp("compressed", M * (S + R + C), "acc")
     if _latent(c).q_rank:
         product, width = At(buffer=out), S + R + C
     else:

@@ -13,7 +13,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
-from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving
+from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving, moving_copy
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, SymBuffer
 from wse.models.graph import Op
@@ -36,7 +36,7 @@ def project(
         _own(c, x, tensors, widths, out, K)
     elif c.on_mesh:
         w = c.tile("+".join(tensors))
-        a, b = align(c, (_spared(c, x, "a_spare", M * K), ROWS), (_copied(c, w, K * N), COLUMNS))
+        a, b = align(c, (_spared(c, x, "a_spare", M * K), ROWS), (moving_copy(c, "b", w, K * N), COLUMNS))
         mesh_gemm(c, "matmul", a, b, out, M, K, N, N)
     else:
         _stationary(c, x, c.tile("+".join(tensors)), out, K, N, COLUMNS)
@@ -53,7 +53,7 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = F
         _own(c, x, [tensor], [d], out, K)
     elif c.on_mesh:
         partial = c.temp("t_partial", M * d, "acc", "buffers")
-        dist_gemm_t(c, "matmul", x, _copied(c, c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
+        dist_gemm_t(c, "matmul", x, moving_copy(c, "b", c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
         _stationary(c, x, c.tile(tensor), out, K, d, ROWS, over_rows=M * c.spec.hidden_size)
     join_stream(c, out, tensor, bias=bias)
@@ -97,13 +97,6 @@ def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int]
 def _spared(c: Context, x: SymBuffer, name: str, elements: int) -> Moving:
     """Activations that move between their own buffer and a spare one."""
     return moving(x, c.temp(name, elements, "act", "buffers"), elements)
-
-
-def _copied(c: Context, w: SymBuffer, elements: int) -> Moving:
-    """A copy of a tile that moves, while the tile stays."""
-    copy, spare = (c.temp(f"b_moving_{i}", elements, "wgt", "buffers") for i in range(2))
-    c.builder.compute("copy_weights", out=copy, x=w, n=elements)
-    return moving(copy, spare, elements)
 
 
 def product(c: Context, op: Op) -> None:

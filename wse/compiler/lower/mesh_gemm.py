@@ -32,6 +32,15 @@ def moving(here: SymBuffer, spare: SymBuffer, elements: int | Num) -> Moving:
     return Moving(now=At(buffer=here, other=spare), after=At(buffer=spare, other=here), elements=elements)
 
 
+def moving_copy(c: Context, name: str, source: At | SymBuffer, elements: int | Num, most: int = 0) -> Moving:
+    """A copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
+    view = (source if isinstance(source, SymBuffer) else source.buffer).view
+    size = elements if isinstance(elements, int) else most
+    copy, spare = (c.temp(f"{name}_moving_{i}", size, view, "buffers") for i in range(2))
+    c.builder.compute("copy_weights" if view == "wgt" else "copy", out=copy, x=source, n=elements)
+    return moving(copy, spare, elements)
+
+
 def align(c: Context, *operands: tuple[Moving, int]) -> list[Moving]:
     """Skew operands, each along its axis, at the same time: floor(P / 2) rounds of ring steps."""
     P = c.cut.rows

@@ -20,7 +20,7 @@ from wse.program.steps import COLUMNS, ROWS
 
 def norm(c: Context, op: Op) -> None:
     """x to normed."""
-    _normalise(c, op, c.stream, c.temp("normed", c.tokens * c.cut.d, "act"))
+    _normalise(c, op, c.stream, c.normed)
 
 
 def post_norm(c: Context, op: Op) -> None:

@@ -23,24 +23,26 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 def common(header: Header) -> Config:
     """The keys that all architectures with rotary positions and RMSNorm share."""
     heads, size = header.size("attention.head_count"), header.head_size
-    config: Config = {
-        **_every(header),
-        "hidden_size": header.size("embedding_length"),
-        "num_hidden_layers": header.layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": header.kv_heads,
-        "head_dim": size,
-        "intermediate_size": header.size("feed_forward_length"),
-        "max_position_embeddings": header.size("context_length"),
-        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
-        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
-    }
+    config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
     header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
     rotated = header.size("rope.dimension_count", size)
     if rotated != size:
         config["partial_rotary_factor"] = rotated / size
     scaling = rope_scaling(header)
     return config if scaling is None else config | {"rope_scaling": scaling}
+
+
+def _rotary(header: Header) -> Config:
+    """The keys of models with rotary positions and RMSNorm, whatever their attention."""
+    return {
+        **_every(header),
+        "hidden_size": header.size("embedding_length"),
+        "num_hidden_layers": header.layers,
+        "intermediate_size": header.size("feed_forward_length"),
+        "max_position_embeddings": header.size("context_length"),
+        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
+    }
 
 
 def _every(header: Header) -> Config:
@@ -243,17 +245,11 @@ def _deepseek(header: Header) -> Config:
         multiplier = round(header.positive("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
         scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
     return {
-        **_every(header),
+        **_rotary(header),
         **_routed(header),
         "model_type": "deepseek_v3",
-        "hidden_size": header.size("embedding_length"),
-        "num_hidden_layers": header.layers,
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
-        "intermediate_size": header.size("feed_forward_length"),
-        "max_position_embeddings": header.size("context_length"),
-        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
-        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
         "rope_scaling": scaling,
         "q_lora_rank": header.size("attention.q_lora_rank") if header.has("attention.q_lora_rank") else None,
         "kv_lora_rank": header.size("attention.kv_lora_rank"),
