@@ -1,4 +1,4 @@
-"""What packages of users add by entry points: patterns, mapping strategies, model families.
+"""Plugins of users' packages, found by entry points: patterns, mapping strategies, model families.
 
 A package names its objects in its own ``pyproject.toml``, under the group of their kind::
 
@@ -36,7 +36,7 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
     return tuple((_place(point), _load(point)) for point in points)
 
 
-def extended(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
+def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
     """The ``bundled`` objects and those of the entry points of a group, by name.
 
     Args:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
-from wse.serving.speculation import Acceptance, acceptance_of, best_draft, measured, speed_up, typical
+from wse.serving.speculation import Acceptance, acceptance_of, best_draft, measured_curves, speed_up, typical
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:
@@ -41,7 +41,7 @@ def test_published_gains_of_deepseek_r1() -> None:
     assert best_draft(curve, 0.08, lambda tokens: 1.0)[0] == 3
 
 
-@pytest.mark.parametrize("curve", measured(), ids=lambda curve: curve.model)
+@pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
 def test_a_measured_curve_is_one(curve: Acceptance) -> None:
     """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""
     points = [(0, 1.0), *zip(curve.draft_tokens, curve.tokens_per_pass, strict=True)]
@@ -61,7 +61,7 @@ def test_between_two_measured_lengths_a_curve_is_straight() -> None:
     assert curve.at(6) == pytest.approx(curve.at(5) + (curve.at(8) - curve.at(5)) / 3)
 
 
-@given(st.lists(st.sampled_from(measured()), min_size=1, max_size=4), st.integers(0, 10))
+@given(st.lists(st.sampled_from(measured_curves()), min_size=1, max_size=4), st.integers(0, 10))
 def test_the_typical_curve_lies_among_those_it_is_of(curves: list[Acceptance], draft: int) -> None:
     found = typical(curves).at(draft)
     assert min(c.at(draft) for c in curves) - 1e-9 <= found <= max(c.at(draft) for c in curves) + 1e-9
@@ -69,20 +69,20 @@ def test_the_typical_curve_lies_among_those_it_is_of(curves: list[Acceptance], d
 
 
 def test_the_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
-    curve = typical(measured())
+    curve = typical(measured_curves())
     for draft in curve.draft_tokens:
-        product = math.prod(c.at(draft) for c in measured())
-        assert curve.at(draft) == pytest.approx(product ** (1 / len(measured())))
+        product = math.prod(c.at(draft) for c in measured_curves())
+        assert curve.at(draft) == pytest.approx(product ** (1 / len(measured_curves())))
     assert curve.grade == "I"
 
 
 def test_a_model_without_a_curve_takes_the_typical_one() -> None:
     assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
     assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
-    assert acceptance_of("llama-3.1-70b") == typical(measured())
+    assert acceptance_of("llama-3.1-70b") == typical(measured_curves())
 
 
-@given(st.sampled_from(measured()), st.floats(0, 0.5), st.floats(0, 0.5))
+@given(st.sampled_from(measured_curves()), st.floats(0, 0.5), st.floats(0, 0.5))
 def test_no_other_draft_is_better_than_the_best(curve: Acceptance, cost: float, more: float) -> None:
     def verify(tokens: int) -> float:
         return 1 + more * (tokens - 1)

@@ -15,7 +15,7 @@ from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
-from wse.hardware.mesh import turned
+from wse.hardware.mesh import turned_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
 from wse.models.spec import ModelSpec
@@ -30,7 +30,7 @@ def first_state(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> State:
     """The state that the first pass starts from."""
-    mesh = turned(wafer) if choice.turned else wafer
+    mesh = turned_wafer(wafer) if choice.turned else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 

@@ -258,6 +258,6 @@ class State:
     program: Program | None = None  # emit
 
     @property
-    def experts_apart(self) -> bool:
+    def has_expert_stage(self) -> bool:
         """Whether experts have a stage of their own, on the PEs of the others."""
         return any(plan.experts for plan in self.plans)

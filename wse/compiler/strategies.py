@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from wse.errors import UnknownName
-from wse.plugins import STRATEGIES, extended
+from wse.plugins import STRATEGIES, with_plugins
 from wse_mappings.strategies.bundled import bundled_strategies
 from wse_mappings.strategies.strategy import Strategy
 
@@ -19,7 +19,7 @@ def strategies() -> Mapping[str, Strategy]:
     Raises:
         BadInput: a package brings one that cannot be used.
     """
-    return extended(STRATEGIES, bundled_strategies(), _names)
+    return with_plugins(STRATEGIES, bundled_strategies(), _names)
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:

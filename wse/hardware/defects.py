@@ -96,7 +96,7 @@ def read_defects(option: str, seed: int, wafer: WaferSpec) -> Defects:
     try:
         rate = float(option)
     except ValueError:
-        listed = _listed(Path(option), wafer)
+        listed = _read_list(Path(option), wafer)
         return Defects(option=option, rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
     if not math.isfinite(rate) or not 0 <= rate < 1:
         message = f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
@@ -104,7 +104,7 @@ def read_defects(option: str, seed: int, wafer: WaferSpec) -> Defects:
     return Defects(option=option, rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
 
 
-def _listed(path: Path, wafer: WaferSpec) -> I64:
+def _read_list(path: Path, wafer: WaferSpec) -> I64:
     data = read_file(path, FILE_LIMIT_BYTES, BadDefects, "a CSV file of dead PEs and links, or a rate such as 1e-4")
     try:
         reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig")), strict=True)
@@ -114,7 +114,7 @@ def _listed(path: Path, wafer: WaferSpec) -> I64:
         listed: dict[tuple[int, int, int], dict[int, int]] = {}  # the line that names each place, by wafer
         for line in reader:
             where = f"{path} line {reader.line_num}"
-            on, *place = _placed(where, _parsed(where, line), wafer)
+            on, *place = _place(where, _parse_line(where, line), wafer)
             lines = listed.setdefault((place[0], place[1], place[2]), {})
             before = lines.get(on, lines.get(_EVERY)) if on != _EVERY else next(iter(lines.values()), None)
             if before is not None:
@@ -138,7 +138,7 @@ def _check_header(path: Path, header: list[str]) -> None:
         raise BadDefects(message)
 
 
-def _parsed(where: str, line: dict[str, str | None]) -> _Line:
+def _parse_line(where: str, line: dict[str, str | None]) -> _Line:
     """A line's values."""
     if None in line or None in line.values():
         message = f"{where}: has another number of values than the header; give one for each column, or nothing there"
@@ -157,7 +157,7 @@ def _parsed(where: str, line: dict[str, str | None]) -> _Line:
         raise BadDefects(message) from error
 
 
-def _placed(where: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
+def _place(where: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
     """A line as Defects has it."""
     on, row, col = (_EVERY if line.wafer == "" else line.wafer), line.row, line.col
     for name, value, count in (("row", row, wafer.mesh_rows), ("col", col, wafer.mesh_cols)):

@@ -63,7 +63,7 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
     """
     where = str(name_or_path)
     texts, numbers = _read(_WAFER, where)
-    fields: dict[str, Any] = {key: number.value for key, number in _replaced(_WAFER, where, numbers, values).items()}
+    fields: dict[str, Any] = {key: number.value for key, number in _with_values(_WAFER, where, numbers, values).items()}
     wafer = WaferSpec(**texts, **fields)
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
@@ -86,7 +86,7 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
     """The costs on a generation of the software profile of a name or of a TOML file; the rest as of `load_wafer`."""
     where = str(name_or_path)
     texts, numbers = _read(_SOFTWARE, where)
-    numbers = _replaced(_SOFTWARE, where, numbers, values)
+    numbers = _with_values(_SOFTWARE, where, numbers, values)
     costs: dict[str, Any] = {
         key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(SoftwareProfile)
     }
@@ -111,7 +111,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
         table = read_toml(Path(where))
         if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
             kind = _SOFTWARE
-    return _replaced(kind, where, _read(kind, where)[1], values)
+    return _with_values(kind, where, _read(kind, where)[1], values)
 
 
 def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
@@ -136,8 +136,8 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
             raise UnknownName("base " + kind.word, str(base), kind.known(), where=str(path))
         texts, numbers = _read(kind, base)
     if kind is _WAFER:
-        texts["generation"] = _generation(path, table.pop("generation", texts.get("generation")))
-        texts["announced"] = _announced(path, table.pop("announced", texts.get("announced", False)))
+        texts["generation"] = _read_generation(path, table.pop("generation", texts.get("generation")))
+        texts["announced"] = _read_announced(path, table.pop("announced", texts.get("announced", False)))
     for key, stated in table.items():
         if key not in wanted:
             raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
@@ -158,7 +158,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
     return texts | {"name": name}, {key: numbers[key] for key in keys}
 
 
-def _replaced(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: Values) -> dict[str, Source]:
+def _with_values(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: Values) -> dict[str, Source]:
     """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
     wanted = numeric_fields(kind.spec)
     for key, _ in values:
@@ -168,8 +168,8 @@ def _replaced(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: 
     return {key: number for key, number in numbers.items() if key.partition(".")[0] not in others} | others
 
 
-def _generation(path: Path, stated: Any) -> str:
-    """Whose software costs apply to a wafer."""
+def _read_generation(path: Path, stated: Any) -> str:
+    """The generation whose software costs apply to a wafer."""
     if stated is None:
         msg = f'{path}: has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
         raise BadWafer(msg)
@@ -178,7 +178,7 @@ def _generation(path: Path, stated: Any) -> str:
     return stated
 
 
-def _announced(path: Path, stated: Any) -> bool:
+def _read_announced(path: Path, stated: Any) -> bool:
     """Whether nobody has measured a wafer."""
     if not isinstance(stated, bool):
         msg = f"{path}: announced = {short(stated)}: give true (nobody has measured such a wafer) or false"

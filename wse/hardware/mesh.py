@@ -50,6 +50,6 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
     return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
-def turned(wafer: WaferSpec) -> WaferSpec:
+def turned_wafer(wafer: WaferSpec) -> WaferSpec:
     """``wafer`` with rows and columns of its mesh in each other's place: links along both are alike."""
     return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

@@ -30,7 +30,7 @@ class Piece:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of what is cut out."""
-        return self._ordered(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
+        return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
         """The rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
@@ -44,9 +44,9 @@ class Piece:
             if isinstance(lead, slice):
                 taken = range(self.file_shape[0])[lead][stretch]
                 return entry.array((slice(taken.start, taken.stop, taken.step), *rest))
-        return self._ordered(entry.array(self.index))[stretch]
+        return self._in_order(entry.array(self.index))[stretch]
 
-    def _ordered(self, array: Array) -> Array:
+    def _in_order(self, array: Array) -> Array:
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 

@@ -137,8 +137,8 @@ def check(request: CompareRequest) -> None:
             message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
             raise BadInput(message)
     check_counts(streams=request.streams)
-    _check_each("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
-    _check_each("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
+    _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
+    _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
     rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
     rows *= len(request.link_gb_per_s or (0,)) * len(request.link_latency_us or (0,))
     if rows > MOST_ROWS:
@@ -149,7 +149,7 @@ def check(request: CompareRequest) -> None:
         raise BadInput(message)
 
 
-def _check_each(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
+def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
     low, high = bounds
     for value in values or ():
         if not (math.isfinite(value) and low <= value <= high):

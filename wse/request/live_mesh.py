@@ -62,21 +62,19 @@ def as_programs_see(
         return wafer, ()
     around = smallest_around(defects, grow_to, wafer, wafers) if grow_to else None
     meshes = around or largest_live(defects, grow_to or wafer, wafers)
-    return seen_by_programs(wafer, meshes), meshes
+    return live_wafer(wafer, meshes), meshes
 
 
 def fewest_live(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
     """The fewest wafers, where ``fewest`` says how many of a whole kind it takes: the more there are, the fewer live
     PEs the worst of them has."""
     count = fewest(wafer)
-    while (
-        defects is not None and (needed := fewest(seen_by_programs(wafer, largest_live(defects, wafer, count)))) > count
-    ):
+    while defects is not None and (needed := fewest(live_wafer(wafer, largest_live(defects, wafer, count)))) > count:
         count = needed
     return count
 
 
-def seen_by_programs(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
+def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
     """The wafer with the rows and columns of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)

@@ -167,7 +167,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
             prompts or too many, or one of them is empty.
     """
     text = _text(path)
-    prompts = _listed(path, text) if path.suffix == ".json" else _lines(text)
+    prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
     if not prompts:
         _refuse(path, "holds no prompt; give one a line, or a JSON list of texts in a .json file")
     if len(prompts) > MOST_PROMPTS:
@@ -195,7 +195,7 @@ def _lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _listed(path: Path, text: str) -> list[str]:
+def _parse_list(path: Path, text: str) -> list[str]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

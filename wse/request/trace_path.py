@@ -29,7 +29,7 @@ def trace_path(trace: str | Path | None) -> Path | None:
 
 
 def _refusal(path: Path) -> str:
-    """Why no trace can be written at a path; empty where one can."""
+    """The reason why no trace can be written at a path; empty where one can."""
     try:
         folder, name = path.parent, path.name
         if not folder.is_dir():

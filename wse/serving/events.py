@@ -62,12 +62,12 @@ class _Run:
             if job.after >= 0:
                 self._progress[job.after].followers.append(number)
             else:
-                self._at(0.0, COMES, number)
+                self._push(0.0, COMES, number)
         while self._events:
             now, _, what, number = heapq.heappop(self._events)
             (self._comes if what == COMES else self._finish)(now, number)
 
-    def _at(self, time: float, what: int, job: int) -> None:
+    def _push(self, time: float, what: int, job: int) -> None:
         heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first asked for first
         self._count += 1
 
@@ -80,7 +80,7 @@ class _Run:
             progress.over, self.ended[number] = True, now
             self._release(now, progress)
             for follower in progress.followers:
-                self._at(now, COMES, follower)
+                self._push(now, COMES, follower)
         else:
             queue = self._queues[route[progress.visit].server]
             queue.append(number)
@@ -100,13 +100,13 @@ class _Run:
         for other in progress.behind_it:
             if self._progress[other].waits:
                 self._progress[other].waits = False
-                self._at(now, COMES, other)
+                self._push(now, COMES, other)
 
     def _route(self, number: int) -> Route:
         return self.jobs[number].route
 
     def _begin(self, now: float, number: int) -> None:
-        self._at(now + self._route(number)[self._progress[number].visit].busy_cycles, DONE, number)
+        self._push(now + self._route(number)[self._progress[number].visit].busy_cycles, DONE, number)
 
     def _finish(self, now: float, number: int) -> None:
         """A server is done with the first job of its queue."""
@@ -117,7 +117,7 @@ class _Run:
         if queue:
             self._begin(now, queue[0])
         progress.visit += 1
-        self._at(now + visit.latency_cycles, COMES, number)
+        self._push(now + visit.latency_cycles, COMES, number)
         self._release(now, progress)
 
 

@@ -90,7 +90,7 @@ class Acceptance:
 
 
 @cache
-def measured() -> tuple[Acceptance, ...]:
+def measured_curves() -> tuple[Acceptance, ...]:
     """The bundled curves."""
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
@@ -122,8 +122,8 @@ def acceptance_of(model: str) -> Acceptance:
 
     Names are compared without case, spaces and signs.
     """
-    own = [curve for curve in measured() if _plain(curve.model) == _plain(model)]
-    return own[0] if own else typical(measured())
+    own = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
+    return own[0] if own else typical(measured_curves())
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:

@@ -98,15 +98,15 @@ def head_groups(
     # 2. Features cut evenly.
     if not whole_pairs:
         segments = _groups(cols, kv_head_count, stretches)
-        return _grouped(kv_head_count, 1, segments, *_even(head_size, rotary_size, segments))
+        return _assign_groups(kv_head_count, 1, segments, *_even_features(head_size, rotary_size, segments))
     # 3. Candidates: (heads of a group, its columns, features of each column, how many of them rotate).
     candidates = []
     for sharing in (n for n in range(1, (kv_head_count if may_share else 1) + 1) if kv_head_count % n == 0):
         if sharing == 1 or kv_head_count // sharing >= stretches:
             segments = _groups(cols, kv_head_count // sharing, stretches)
-            candidates.append((sharing, segments, *_pairs(head_size, rotary_size, segments)))
+            candidates.append((sharing, segments, *_paired_features(head_size, rotary_size, segments)))
     # 4. Fewest places on a column.
-    return _grouped(kv_head_count, *min(candidates, key=lambda candidate: candidate[0] * candidate[2].shape[1]))
+    return _assign_groups(kv_head_count, *min(candidates, key=lambda candidate: candidate[0] * candidate[2].shape[1]))
 
 
 def head_groups_of_wafers(
@@ -136,7 +136,7 @@ def head_groups_of_wafers(
     return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
 
 
-def _grouped(
+def _assign_groups(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
     """The assignment with ``sharing`` heads in each group of columns."""
@@ -168,7 +168,7 @@ def _whole_heads(heads: int, cols_of_stretch: int, stretches: int) -> I32:
     return result.reshape(stretches * cols_of_stretch, -1)
 
 
-def _even(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
     """The features of every column in blocks of one size; how many rotate."""
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
@@ -176,15 +176,15 @@ def _even(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> 
     return np.where(index < head_size, index, np.int32(-1)), 2 * (width * rotary_size // head_size // 2)
 
 
-def _pairs(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
+def _paired_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
     """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places."""
     half = rotary_size // 2
-    pairs, rest = _balanced(half, segments), _balanced(head_size - rotary_size, segments)
+    pairs, rest = _balanced_shares(half, segments), _balanced_shares(head_size - rotary_size, segments)
     partners, others = (np.where(index < 0, index, index + first) for index, first in ((pairs, half), (rest, 2 * half)))
     return np.concatenate([pairs, partners, others], axis=1, dtype=np.int32), 2 * pairs.shape[1]
 
 
-def _balanced(extent: int, segments: list[tuple[int, int]]) -> I32:
+def _balanced_shares(extent: int, segments: list[tuple[int, int]]) -> I32:
     """``[cols, width]``: each segment's share of ``extent`` indices, as even as can be; -1 for padding."""
     widths = np.array([count for _, count in segments])
     count = np.repeat(widths, widths)

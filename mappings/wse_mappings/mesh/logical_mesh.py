@@ -184,9 +184,9 @@ class LogicalMesh:
     @cached_property
     def _detours(self) -> tuple[Stretches, Stretches]:
         """The routes that are searched for."""
-        return self._searched(ALONG_ROWS), self._searched(ALONG_COLUMNS)
+        return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
-    def _searched(self, axis: int) -> Stretches:
+    def _search_routes(self, axis: int) -> Stretches:
         stretches: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))

@@ -56,7 +56,7 @@ def move_skips(places: I64, wanted: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Where skips begin: at the columns of the first dead PEs from the north, and at the east end."""
+    """Initial columns of skips: those of the first dead PEs from the north, and at the east end."""
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)
     places = cols[np.sort(first)][:count]

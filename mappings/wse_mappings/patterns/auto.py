@@ -28,7 +28,7 @@ Cost = Callable[[LineSchedule], float]
 
 No hop takes less than one, no relay less than a level, and a PE takes in no more than a word a cycle.
 """
-Made = tuple[LineSchedule, int]
+RootedPattern = tuple[LineSchedule, int]
 """A pattern and its root."""
 
 
@@ -45,7 +45,7 @@ class Family:
     """
 
     label: str
-    make: Callable[[int], Made]
+    make: Callable[[int], RootedPattern]
     starts: tuple[int, ...] = (1,)
     most: int = 1
     least: int = 0
@@ -84,12 +84,12 @@ def auto(
     search = _Search(candidates, words, level_cycles, cost)
     starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
     for start in sorted(starts, key=search.least):
-        search.tries(*start)
+        search.try_number(*start)
     family, number = search.at
     step = number // 2
     while step:
         near = [n for n in (number - step, number + step) if 1 <= n <= candidates[family].most]
-        better = [search.tries(family, n) for n in near]
+        better = [search.try_number(family, n) for n in near]
         step = step if any(better) else step // 2
         number = search.at[1]
     return search.best
@@ -103,7 +103,7 @@ class _Search:
     def __init__(self, candidates: list[Family], words: int, level_cycles: int, cost: Cost) -> None:
         self.families, self.words, self.level_cycles, self.cost = candidates, words, level_cycles, cost
         self.at = (-1, -1)  # the family, and its number
-        self._made: dict[tuple[int, int], Made] = {}
+        self._made: dict[tuple[int, int], RootedPattern] = {}
         self._least: dict[tuple[int, int], int] = {}
 
     def least(self, key: tuple[int, int]) -> int:
@@ -113,7 +113,7 @@ class _Search:
             self._least[key] = chosen.least or least_cycles(self._make(key)[0], self.words, self.level_cycles)
         return self._least[key]
 
-    def tries(self, family: int, number: int) -> bool:
+    def try_number(self, family: int, number: int) -> bool:
         """Whether it is better than all before."""
         key, known = (family, number), self.at[0] >= 0
         if known and self.least(key) >= self.best.cost:
@@ -125,7 +125,7 @@ class _Search:
         self.best, self.at = Chosen(self.families[family].label.format(number), schedule, root, cost), key
         return True
 
-    def _make(self, key: tuple[int, int]) -> Made:
+    def _make(self, key: tuple[int, int]) -> RootedPattern:
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -165,16 +165,16 @@ def families(
         return [Family("multicast", lambda _: (multicast(length, lines, 0), 0))]
     everywhere = operation == "all_reduce"
 
-    def into_end(reduce: Callable[[int], Reduce], number: int) -> Made:
-        return finished(reduce(number)(length, lines, arrival), 0)
+    def into_end(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        return finish(reduce(number)(length, lines, arrival), 0)
 
-    def into_middle(reduce: Callable[[int], Reduce], number: int) -> Made:
-        return finished(both_sides(length, lines, arrival, reduce(number)), length // 2)
+    def into_middle(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        return finish(both_sides(length, lines, arrival, reduce(number)), length // 2)
 
-    def finished(reduce: LineSchedule, root: int) -> Made:
+    def finish(reduce: LineSchedule, root: int) -> RootedPattern:
         return (reduce_multicast(reduce, root) if everywhere else reduce), root
 
-    def treed(groups: Callable[[int], tuple[int, ...]], number: int) -> Made:
+    def make_tree(groups: Callable[[int], tuple[int, ...]], number: int) -> RootedPattern:
         tree = k_tree(length, lines, arrival, broadcast=everywhere, groups=groups(number))
         return tree, root_of(length, groups(number))
 
@@ -186,9 +186,9 @@ def families(
         candidates += [Family(reduce.label, partial(into_end, reduce.make), *numbers)]
         candidates += [Family(f"{reduce.label}, from both sides", partial(into_middle, reduce.make), *numbers)]
     candidates.append(
-        Family("K-tree of {} groups", partial(treed, lambda n: (n,)), _starts(length, group_count(length)), length)
+        Family("K-tree of {} groups", partial(make_tree, lambda n: (n,)), _starts(length, group_count(length)), length)
     )
-    candidates.append(Family("K-tree of {} levels", partial(treed, partial(_even_groups, length)), (3,), 8))
+    candidates.append(Family("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
     if everywhere and arrival != Arrival.LARGER_PAIR:  # whose two words a part could tear apart
         rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
         least = rounds * (level_cycles + max(1, words // length))

@@ -16,7 +16,7 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "gguf_blocks.json").re
 def test_values_are_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
     block = BLOCK_KINDS[kind]
     raw = stored("blocks", [1, GOLDEN["blocks"] * block.weights], kind, GOLDEN["seed"])
-    got = block.decoded(raw.reshape(1, -1, block.bytes))
+    got = block.decode_blocks(raw.reshape(1, -1, block.bytes))
     wanted = np.frombuffer(bytes.fromhex(GOLDEN["values"][kind]), "<u4")
     np.testing.assert_array_equal(got.view(np.uint32)[0], wanted)
 
@@ -30,20 +30,20 @@ def test_values_are_those_of_the_installed_gguf_package(kind: str) -> None:
     raw = np.random.default_rng(3).integers(0, 255, (50, 4 * block.bytes), dtype=np.uint8)  # e8m0's 255 is no number
     with np.errstate(all="ignore"):
         wanted = quants.dequantize(raw, number)
-        np.testing.assert_array_equal(block.decoded(raw.reshape(50, 4, block.bytes)), wanted)
+        np.testing.assert_array_equal(block.decode_blocks(raw.reshape(50, 4, block.bytes)), wanted)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q6_K"])
 def test_stretches_of_blocks_are_alike(kind: str) -> None:
     block = BLOCK_KINDS[kind]
     one = stored("one", [1, block.weights], kind, 1).reshape(1, block.bytes)
-    many = block.decoded(np.broadcast_to(one, (STRETCH_BLOCKS + 3, 1, block.bytes)))
-    assert (many == block.decoded(one)).all()
+    many = block.decode_blocks(np.broadcast_to(one, (STRETCH_BLOCKS + 3, 1, block.bytes)))
+    assert (many == block.decode_blocks(one)).all()
 
 
 def test_mxfp4_is_a_number_of_four_bits_times_a_power_of_two() -> None:
     blocks = np.array([[127, *range(0x10, 0x20)], [129, *[0xF7] * 16], [0, *[2] * 16]], np.uint8)
-    got = BLOCK_KINDS["MXFP4"].decoded(blocks[:, None])
+    got = BLOCK_KINDS["MXFP4"].decode_blocks(blocks[:, None])
     np.testing.assert_array_equal(got[0, :16], [0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
     np.testing.assert_array_equal(got[0, 16:], np.full(16, 0.5))
     np.testing.assert_array_equal(got[1], [24.0] * 16 + [-24.0] * 16)

@@ -31,35 +31,35 @@ def qkv(c: Context, op: Op) -> None:
     H, Hk, _, F = c.heads
     d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
-    project(c, c.normed, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
+    project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
-    rotary, both, b = c.rotated > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    rotary, both, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
     if rotary and c.spec.head_norm != "rms":
-        with c.each_user() as one:
-            heads: dict[str, Any] = {"q": one.of(q, H * F), "k": one.of(k, Hk * F), "v": one.of(v, Hk * F)}
-            b.compute("rope", x=one.of(projected, N), M=one.tokens, **heads, **sizes, **rotation(c))
+        with c.over_users() as user:
+            heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
+            b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
     else:
         b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
     if c.spec.head_norm == "rms":
         normalise_heads(c, both, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
         for x, count in both if rotary else []:
-            with c.each_user() as one:
-                b.compute("rotate", x=one.of(x, count * F), M=one.tokens, H=count, F=F, **rotation(c))
+            with c.over_users() as user:
+                b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, both, [])
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
-        with c.each_user() as one:
-            b.compute("scale_queries", x=one.of(q, H * F), M=one.tokens, n=H * F, **scale)
+        with c.over_users() as user:
+            b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """The operands that say how the first ``c.rotated`` local features of a head rotate."""
+    """The operands that say how the first ``c.rotated_size`` local features of a head rotate."""
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
-    return {"frequency": c.tile("rotary_frequencies"), "R": c.rotated, "multiplier_pico": multiplier_pico}
+    return {"frequency": c.tile("rotary_frequencies"), "R": c.rotated_size, "multiplier_pico": multiplier_pico}
 
 
 def attention(c: Context, op: Op) -> None:
@@ -71,11 +71,11 @@ def attention(c: Context, op: Op) -> None:
     new = [c.temp(name, c.tokens * entry, "act") for name in ("k_new", "v_new")]
     append(c, caches, new, (entry, entry), capacity)
     if c.own_weights and c.spec.kv_head_count == 1:
-        _skewed(c, op, caches, capacity)
+        _attend_skewed(c, op, caches, capacity)
     elif c.on_mesh:
-        _ring(c, op, caches, capacity)
+        _attend_on_ring(c, op, caches, capacity)
     else:
-        _replicated(c, op, caches, capacity)
+        _attend_replicated(c, op, caches, capacity)
 
 
 def append(
@@ -88,14 +88,14 @@ def append(
     b = c.builder
     if c.options.scope != MODEL:
         return
-    with c.each_user() as one:
+    with c.over_users() as user:
         if c.decoding and c.cut.rows > 1:
             for cache, elements in zip(caches, entries, strict=True):
                 b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
         b.compute(
             "kv_append",
-            k=one.of(new[0], entries[0]),
-            v=one.of(new[1], entries[1]),
+            k=user.at(new[0], entries[0]),
+            v=user.at(new[1], entries[1]),
             k_cache=caches[0],
             v_cache=caches[1],
             E=entries[0],
@@ -128,13 +128,18 @@ def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBu
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
 
 
-def _replicated(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_replicated(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, row = c.tokens, Num(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
     sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1), "capacity": capacity}
-    with c.each_user() as one:
-        operands: dict[str, Any] = {"q": one.of(q, H * F), "k": caches[0], "out": one.of(scores, row), "M": one.tokens}
+    with c.over_users() as user:
+        operands: dict[str, Any] = {
+            "q": user.at(q, H * F),
+            "k": caches[0],
+            "out": user.at(scores, row),
+            "M": user.tokens,
+        }
         c.builder.compute("attention_scores", add=0, **operands, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
 
@@ -149,23 +154,23 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: 
     reduce_in_groups(c, scores, Num(per_slot=M * H))
     row = Num(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
     softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
-    with c.each_user() as one:
-        operands: dict[str, Any] = {"scores": one.of(scores, row), "M": one.tokens}
-        b.compute("attention_max", out=one.of(maxima, H), **operands, **softmax)
+    with c.over_users() as user:
+        operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
+        b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)
     all_reduce(c, COLUMNS, maxima, M * H, Arrival.LARGER)
-    with c.each_user() as one:
-        operands = {"scores": one.of(scores, row), "maxima": one.of(maxima, H), "M": one.tokens}
-        b.compute("attention_exp", out=one.of(weights, row), sums=one.of(sums, H), **operands, **softmax)
+    with c.over_users() as user:
+        operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
+        b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)
     all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
-    with c.each_user() as one:
-        operands = {"p": one.of(weights, row), "v": values, "out": one.of(mixed, H * F), "M": one.tokens}
+    with c.over_users() as user:
+        operands = {"p": user.at(weights, row), "v": values, "out": user.at(mixed, H * F), "M": user.tokens}
         b.compute("attention_values", **operands, **sizes)
     all_reduce(c, COLUMNS, mixed, M * H * F)
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_on_ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
     sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1)}
@@ -200,7 +205,7 @@ def _ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder

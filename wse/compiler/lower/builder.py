@@ -49,12 +49,12 @@ class Buffers:
     def __init__(self, tiles: Iterable[SymBuffer]) -> None:
         self._tiles = {(tile.stage, tile.name): tile for tile in tiles}
         self._by_name: dict[tuple[int, str], SymBuffer] = {}
-        self._asked: dict[SymBuffer, int] = {}
+        self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
         """A weight tile."""
         tile = self._tiles[stage, name]
-        self._asked.setdefault(tile, 0)
+        self._requests.setdefault(tile, 0)
         return tile
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
@@ -69,12 +69,12 @@ class Buffers:
             message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
             raise WseBug(message)
         buffer.elements = max(buffer.elements, elements)
-        self._asked[buffer] = max(self._asked.get(buffer, 0), elements)
+        self._requests[buffer] = max(self._requests.get(buffer, 0), elements)
         return buffer
 
-    def asked(self) -> dict[SymBuffer, int]:
+    def take_requests(self) -> dict[SymBuffer, int]:
         """Buffers that were asked for since this was last called, in order, and the most elements of each."""
-        asked, self._asked = self._asked, {}
+        asked, self._requests = self._requests, {}
         return asked
 
     def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:

@@ -20,13 +20,13 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EachUser:
-    """The tokens that steps inside ``Context.each_user`` work on. ``turns``: one user's in each turn of a loop."""
+class UserTokens:
+    """The tokens that steps inside ``Context.over_users`` work on. ``turns``: one user's in each turn of a loop."""
 
     tokens: int
     turns: bool
 
-    def of(self, tokens: SymBuffer | At, elements: int | Num) -> At:
+    def at(self, tokens: SymBuffer | At, elements: int | Num) -> At:
         """Address of what these tokens have in a buffer of all ``tokens``, ``elements`` a token."""
         at = At(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
         stride = Num(fixed=elements) if isinstance(elements, int) else elements
@@ -75,7 +75,7 @@ class Context:
         return kv_heads * share, kv_heads, share, self.cut.heads.features_per_head
 
     @property
-    def rotated(self) -> int:
+    def rotated_size(self) -> int:
         """Features of a head that a column holds and that rotate; they come first."""
         return self.cut.heads.rotated
 
@@ -94,7 +94,7 @@ class Context:
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
-    def normed(self) -> SymBuffer:
+    def normed_hidden(self) -> SymBuffer:
         """The normalised hidden vectors that a block reads."""
         return self.temp("normed", self.tokens * self.cut.d, "act")
 
@@ -112,22 +112,22 @@ class Context:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> At:
-        """A key or value cache of the current stage: in prefill the user's, inside ``each_user`` that of the turn."""
+        """A key or value cache of the current stage: in prefill the user's, inside ``over_users`` that of the turn."""
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return At(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager
-    def each_user(self) -> Iterator[EachUser]:
+    def over_users(self) -> Iterator[UserTokens]:
         """Steps added inside go by the counters of one user: in decode they run once for each, where there are several.
 
-        They work on ``EachUser.tokens`` tokens, and find in ``EachUser.of`` what belongs to these.
+        They work on ``UserTokens.tokens`` tokens, and find in ``UserTokens.at`` what belongs to these.
         """
         if self.decoding and self.options.batch > 1:
             with self.builder.loop(self.options.batch, over_users=True):
-                yield EachUser(tokens=1, turns=True)
+                yield UserTokens(tokens=1, turns=True)
         else:
-            yield EachUser(tokens=self.tokens, turns=False)
+            yield UserTokens(tokens=self.tokens, turns=False)
 
     def tile(self, name: str) -> SymBuffer:
         """A weight tile of the current stage."""

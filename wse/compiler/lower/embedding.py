@@ -51,8 +51,8 @@ def _look_up(c: Context, op: Op, ids: At, vectors: SymBuffer, row: Num) -> None:
         )
     for positions in op.weights[1:]:
         table = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
-        with c.each_user() as one:
-            b.compute("add_positions", x=one.of(vectors, d), M=one.tokens, row=row, **table)
+        with c.over_users() as user:
+            b.compute("add_positions", x=user.at(vectors, d), M=user.tokens, row=row, **table)
     all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
 
 

@@ -32,7 +32,7 @@ def router(c: Context, op: Op) -> None:
     spec = _experts(c)
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
-    project(c, c.normed, op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
+    project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
     b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
@@ -63,7 +63,7 @@ def router(c: Context, op: Op) -> None:
 
 def experts(c: Context, op: Op) -> None:
     """normed to the hidden features of each pair that a column holds."""
-    dispatch(c, c.normed, _chosen(c, _experts(c)))
+    dispatch(c, c.normed_hidden, _chosen(c, _experts(c)))
     with at_experts(c):
         _inward(c, op)
 
@@ -89,7 +89,7 @@ def _inward(c: Context, op: Op) -> None:
         stretches=stretches,
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
-    tile, normed = c.tile("+".join(op.weights)), c.normed
+    tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
     listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
     for half in range(2):
         out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * per_col * F)
@@ -107,7 +107,7 @@ def _inward(c: Context, op: Op) -> None:
             columns=c.cut.cols,
             **listed,
         )
-    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _routed(c) else None)
+    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
     for group in op.vectors:
         for half in range(2):
             x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * per_col * F)
@@ -162,14 +162,14 @@ def _most_pairs(c: Context) -> int:
     return c.cut.mixture.most_pairs(c.tokens)
 
 
-def _routed(c: Context) -> bool:
+def _is_routed(c: Context) -> bool:
     """Whether columns hold different experts, so that what they do depends on the choice."""
     return len(_mixture(c)[1].segments) > 1
 
 
 def _by_pair(c: Context, count: int = 1) -> Num:
     """A number for each pair, on the column that has most."""
-    return Num(fixed=_most_pairs(c) * count, per_pair=count if _routed(c) else 0)
+    return Num(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:

@@ -16,7 +16,7 @@ def gate_up(c: Context, op: Op) -> None:
     d, f, M = c.cut.d, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
-    project(c, c.normed, op.weights, widths, projected, d, bias=c.spec.ffn_bias)
+    project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.ffn_bias)
     activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
 
 

@@ -45,7 +45,7 @@ def last_token(c: Context) -> None:
 def head(c: Context, op: Op) -> None:
     """normed to the next token ids on every PE of the head's region and at the host."""
     d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
-    normed, table = c.normed, c.tile(op.weights[0])
+    normed, table = c.normed_hidden, c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
     logits = c.temp("logits", M * size, "acc", "buffers")
     pairs = c.temp("best", M * 2, "f32", "buffers")
@@ -63,12 +63,12 @@ def head(c: Context, op: Op) -> None:
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
             _logits_out(c, At(buffer=logits), M * n, first, n)
         if not by_host:
-            with c.each_user() as one:
+            with c.over_users() as user:
                 b.compute(
                     "argmax_fold",
                     only_row=root,
-                    logits=one.of(logits, n),
-                    pair=one.of(pairs, 2),
+                    logits=user.at(logits, n),
+                    pair=user.at(pairs, 2),
                     n=n,
                     V=V,
                     first=first,

@@ -37,13 +37,13 @@ def in_place(
         if transposed or (stride, out_stride) != (N, N):
             message = f"{w.name}: only a whole tile of codes can be multiplied with"
             raise WseBug(message)
-        _quantised(c, x, w, out, K, N)
+        _quantised_product(c, x, w, out, K, N)
         return
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride}
     if c.tokens == 1 or (c.decoding and c.tokens <= N):
-        with c.each_user() as one:
-            c.builder.compute("gemv", **product, x=one.of(x, K), out=one.of(out, out_stride))
+        with c.over_users() as user:
+            c.builder.compute("gemv", **product, x=user.at(x, K), out=user.at(out, out_stride))
     else:
         c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
@@ -69,7 +69,7 @@ def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
     return rows, c.temp("unpacked_codes", rows * N, "act", "buffers")
 
 
-def _quantised(c: Context, x: At | SymBuffer, w: SymBuffer, out: At | SymBuffer, K: int, N: int) -> None:
+def _quantised_product(c: Context, x: At | SymBuffer, w: SymBuffer, out: At | SymBuffer, K: int, N: int) -> None:
     coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "codes": codes, "out": out}
     product |= {"M": c.tokens, "K": K, "N": N, "rows": rows}

@@ -38,7 +38,7 @@ def compress(c: Context, op: Op) -> None:
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.d, c.tokens, c.tile("+".join(op.weights))
-    normed, out = c.normed, c.temp("compressed", M * (S + R + C), "acc")
+    normed, out = c.normed_hidden, c.temp("compressed", M * (S + R + C), "acc")
     if _latent(c).q_rank:
         product, width = At(buffer=out), S + R + C
     else:
@@ -54,12 +54,12 @@ def norm_latent(c: Context, op: Op) -> None:
     """The source of queries and the latent vectors normalised, the keys rotated, one after another."""
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
-    compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared(c)
+    compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
     if sizes.q_rank:
-        _store_apart(c, At(buffer=compressed), source, (S, R, C))
+        _store_parts(c, At(buffer=compressed), source, (S, R, C))
     else:
         b.compute("store", out=source, x=compressed, n=M * S)
-        _store_apart(c, At(buffer=compressed, offset=M * S), keys, (R, C))
+        _store_parts(c, At(buffer=compressed, offset=M * S), keys, (R, C))
     vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
@@ -70,8 +70,8 @@ def norm_latent(c: Context, op: Op) -> None:
         at = At(buffer=sums, offset=i * M)
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
-        with c.each_user() as one:
-            b.compute("rotate", x=one.of(keys, R), M=one.tokens, H=1, F=R, **rotation(c))
+        with c.over_users() as user:
+            b.compute("rotate", x=user.at(keys, R), M=user.tokens, H=1, F=R, **rotation(c))
 
 
 def query(c: Context, op: Op) -> None:
@@ -81,9 +81,9 @@ def query(c: Context, op: Op) -> None:
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
     of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * per_row * nope, "act")
-    in_place(c, _shared(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
+    in_place(c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
     all_reduce(c, ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
-    _store_apart(c, At(buffer=of_row), At(buffer=without), (nope,) * per_row, width)
+    _store_parts(c, At(buffer=of_row), At(buffer=without), (nope,) * per_row, width)
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
         x, w = At(buffer=without, offset=i * M * nope), At(buffer=c.tile(k_b), offset=i * nope * C)
@@ -110,8 +110,8 @@ def query(c: Context, op: Op) -> None:
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
     if c.spec.layers[op.layer].rotary:
-        with c.each_user() as one:
-            b.compute("rotate", x=one.of(q, H * R), M=one.tokens, H=H, F=R, **rotation(c))
+        with c.over_users() as user:
+            b.compute("rotate", x=user.at(q, H * R), M=user.tokens, H=H, F=R, **rotation(c))
 
 
 def attention(c: Context, op: Op) -> None:
@@ -121,16 +121,16 @@ def attention(c: Context, op: Op) -> None:
     capacity = ceil_div(c.options.context, c.cut.rows)
     names = (("rotated_key", R), ("latent", C))
     caches = [c.cache(f"layers.{op.layer}.{name}_cache", capacity * entry) for name, entry in names]
-    append(c, caches, _shared(c)[1:], (R, C), capacity)
+    append(c, caches, _shared_vectors(c)[1:], (R, C), capacity)
     scores, q = c.temp("scores", M * H * capacity, "acc"), c.temp("q", M * H * (R + C), "act")
-    with c.each_user() as one:
+    with c.over_users() as user:
         for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
             c.builder.compute(
                 "attention_scores",
-                q=one.of(At(buffer=q, offset=i * M * H * R), H * F),
+                q=user.at(At(buffer=q, offset=i * M * H * R), H * F),
                 k=cache,
-                out=one.of(scores, Num(per_slot=H)),
-                M=one.tokens,
+                out=user.at(scores, Num(per_slot=H)),
+                M=user.tokens,
                 Hk=1,
                 share=H,
                 F=F,
@@ -166,7 +166,7 @@ def output(c: Context, op: Op) -> None:
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 
-def _store_apart(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
+def _store_parts(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
     """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
     M, first = c.tokens, 0
     if M == 1:
@@ -184,7 +184,7 @@ def _store_apart(c: Context, x: At, out: At, widths: Sequence[int], stride: int 
         first += width
 
 
-def _shared(c: Context) -> tuple[At, At, At]:
+def _shared_vectors(c: Context) -> tuple[At, At, At]:
     """The source of queries, the keys that rotate and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
     shared = c.temp("shared", c.tokens * (S + R + C), "act")

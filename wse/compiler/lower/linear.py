@@ -13,7 +13,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.in_place import in_place
-from wse.compiler.lower.mesh_gemm import Moving, align, dist_gemm_t, mesh_gemm, moving, moving_copy
+from wse.compiler.lower.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving, moving_copy
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import At, SymBuffer
 from wse.models.graph import Op
@@ -36,7 +36,7 @@ def project(
         _own(c, x, tensors, widths, out, K)
     elif c.on_mesh:
         w = c.tile("+".join(tensors))
-        a, b = align(c, (_spared(c, x, "a_spare", M * K), ROWS), (moving_copy(c, "b", w, K * N), COLUMNS))
+        a, b = align(c, (_moving_activations(c, x, "a_spare", M * K), ROWS), (moving_copy(c, "b", w, K * N), COLUMNS))
         mesh_gemm(c, "matmul", a, b, out, M, K, N, N)
     else:
         _stationary(c, x, c.tile("+".join(tensors)), out, K, N, COLUMNS)
@@ -84,17 +84,17 @@ def _stationary(
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
     """One alignment of x, then a whole turn of the rings for each weight."""
     P, M, first = c.cut.rows, c.tokens, 0
-    (a,) = align(c, (_spared(c, x, f"{x.name}_spare", M * K), ROWS))
+    (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):
         w, spare = c.own_tile(tensor), c.temp("w_spare", K * n, "wgt", "buffers")
         columns = At(buffer=out, offset=first)
         mesh_gemm(c, "matmul", a, moving(w, spare, K * n), columns, M, K, n, sum(widths))
         if P % 2:
             c.builder.compute("copy_weights", out=w, x=spare, n=K * n)
-        a, first = a.moved(P), first + n
+        a, first = a.after_rounds(P), first + n
 
 
-def _spared(c: Context, x: SymBuffer, name: str, elements: int) -> Moving:
+def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
     """Activations that move between their own buffer and a spare one."""
     return moving(x, c.temp(name, elements, "act", "buffers"), elements)
 

@@ -15,24 +15,24 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moving:
+class MovingOperand:
     """An operand that travels: where it stands, where the next round of its loop puts it, its elements on a PE."""
 
     now: At
     after: At
     elements: int | Num
 
-    def moved(self, rounds: int) -> Moving:
+    def after_rounds(self, rounds: int) -> MovingOperand:
         """The operand after a loop of ``rounds``: in the other buffer when they are odd."""
-        return self if rounds % 2 == 0 else Moving(now=self.after, after=self.now, elements=self.elements)
+        return self if rounds % 2 == 0 else MovingOperand(now=self.after, after=self.now, elements=self.elements)
 
 
-def moving(here: SymBuffer, spare: SymBuffer, elements: int | Num) -> Moving:
+def moving(here: SymBuffer, spare: SymBuffer, elements: int | Num) -> MovingOperand:
     """An operand that stands in ``here``."""
-    return Moving(now=At(buffer=here, other=spare), after=At(buffer=spare, other=here), elements=elements)
+    return MovingOperand(now=At(buffer=here, other=spare), after=At(buffer=spare, other=here), elements=elements)
 
 
-def moving_copy(c: Context, name: str, source: At | SymBuffer, elements: int | Num, most: int = 0) -> Moving:
+def moving_copy(c: Context, name: str, source: At | SymBuffer, elements: int | Num, most: int = 0) -> MovingOperand:
     """A copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
     view = (source if isinstance(source, SymBuffer) else source.buffer).view
     size = elements if isinstance(elements, int) else most
@@ -41,7 +41,7 @@ def moving_copy(c: Context, name: str, source: At | SymBuffer, elements: int | N
     return moving(copy, spare, elements)
 
 
-def align(c: Context, *operands: tuple[Moving, int]) -> list[Moving]:
+def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
     """Skew operands, each along its axis, at the same time: floor(P / 2) rounds of ring steps."""
     P = c.cut.rows
     if P > 1:
@@ -49,11 +49,19 @@ def align(c: Context, *operands: tuple[Moving, int]) -> list[Moving]:
         with c.builder.loop(P // 2), c.builder.overlap():
             for operand, axis in operands:
                 c.builder.line(pattern, axis, operand.now, operand.elements, target=operand.after)
-    return [operand.moved(P // 2) for operand, _ in operands]
+    return [operand.after_rounds(P // 2) for operand, _ in operands]
 
 
 def mesh_gemm(
-    c: Context, kernel: str, a: Moving, b: Moving, out: At | SymBuffer, M: int, K: int | Num, N: int, out_stride: int
+    c: Context,
+    kernel: str,
+    a: MovingOperand,
+    b: MovingOperand,
+    out: At | SymBuffer,
+    M: int,
+    K: int | Num,
+    N: int,
+    out_stride: int,
 ) -> None:
     """out[M, N] = A @ B, both aligned: P rounds that multiply and shift A along rows and B along columns meanwhile.
 
@@ -83,7 +91,7 @@ def dist_gemm_t(
     c: Context,
     kernel: str,
     x: SymBuffer,
-    b: Moving,
+    b: MovingOperand,
     partial: SymBuffer,
     out: SymBuffer,
     M: int,

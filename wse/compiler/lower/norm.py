@@ -20,7 +20,7 @@ from wse.program.steps import COLUMNS, ROWS
 
 def norm(c: Context, op: Op) -> None:
     """x to normed."""
-    _normalise(c, op, c.stream, c.normed)
+    _normalise(c, op, c.stream, c.normed_hidden)
 
 
 def post_norm(c: Context, op: Op) -> None:

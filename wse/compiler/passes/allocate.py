@@ -73,24 +73,24 @@ def allocate(state: State) -> State:
         # 1. Where the stage begins.
         above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
         base = max(below.sram_top_byte for below in stages) if above else reserved
-        base = aligned(base)
-        top, placed = base, [] if above else [_reserved(index, base)]
+        base = aligned_bytes(base)
+        top, placed = base, [] if above else [_code_buffer(index, base)]
         # 2. Permanent buffers.
         for buffer in (b for b in of_stage if b.permanent):
             addresses[buffer] = top
-            placed.append(_named(state, buffer, top, ()))
-            top += aligned(placed[-1].bytes)
+            placed.append(_buffer(state, buffer, top, ()))
+            top += aligned_bytes(placed[-1].bytes)
         # 3. The others, the largest first.
         temporary = [b for b in of_stage if not b.permanent and b in spans]
         intervals: list[_Interval] = []
         for buffer in sorted(temporary, key=lambda b: -b.elements * element_bytes(state, b.view)):
-            size = aligned(buffer.elements * element_bytes(state, buffer.view))
+            size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
             live = spans[buffer]
             during = live_steps(live, begins)
             address = _lowest(intervals, during, size, top)
             intervals.append(_Interval(address=address, size=size, during=during))
             addresses[buffer] = address
-            placed.append(_named(state, buffer, address, live))
+            placed.append(_buffer(state, buffer, address, live))
         # 4. The end of the stage.
         top = max([top, *(interval.address + interval.size for interval in intervals)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
@@ -105,16 +105,16 @@ def allocate(state: State) -> State:
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
     """Code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
-    return aligned(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
+    return aligned_bytes(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
 
-def _reserved(stage: int, size: int) -> Buffer:
+def _code_buffer(stage: int, size: int) -> Buffer:
     return Buffer(
         stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
     )
 
 
-def _named(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
+def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
     return Buffer(
         stage=buffer.stage,
         name=buffer.name,
@@ -135,8 +135,8 @@ class _Interval:
     during: int  # the steps, as a set of bits
 
 
-def aligned(size: int) -> int:
-    """Bytes that something of so many takes, up to where the next thing may begin."""
+def aligned_bytes(size: int) -> int:
+    """Bytes that something of ``size`` bytes takes, up to where the next may begin."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 

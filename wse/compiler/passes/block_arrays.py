@@ -26,7 +26,7 @@ class BlockArrays:
     at: I64
     turns: I64
 
-    def placed(self, run: BlockRun, elements: I64) -> dict[str, Any]:
+    def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
         """The arrays of a run, by field; its buffers are at ``elements``, int64 ``[buffers]``."""
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)

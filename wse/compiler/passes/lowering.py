@@ -138,11 +138,11 @@ def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
         block, asked = known[kind]
         builder.run(block, builder.stage, first, c.buffers.of_layer(asked, builder.stage, layer))
         return
-    c.buffers.asked()
+    c.buffers.take_requests()
     for index, op in enumerate(ops, first):
         builder.op = index
         LOWER[op.kind](c, op)
-    asked = c.buffers.asked()
+    asked = c.buffers.take_requests()
     block = builder.close(asked)
     known[kind] = block, dict.fromkeys(block.buffers, 0) | asked
 

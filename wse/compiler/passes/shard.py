@@ -41,7 +41,7 @@ def shard(state: State) -> State:
 
 def cuts_of(state: State) -> tuple[Shard, ...]:
     """Cuts of extents over the region of each stage."""
-    options, apart = state.options, state.experts_apart
+    options, apart = state.options, state.has_expert_stage
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
     return tuple(

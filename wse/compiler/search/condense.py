@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REPORT, Choice, Options
-from wse.compiler.passes.allocate import aligned, element_bytes, reserved_bytes
+from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
 from wse.compiler.pipeline import PIPELINE, first_state
@@ -52,7 +52,7 @@ class Condensed:
         for buffer in state.program.buffers:
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and not buffer.live:
-                needed[buffer.stage] += self._more(buffer.stage, int(layer[1])) * aligned(buffer.bytes)
+                needed[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * aligned_bytes(buffer.bytes)
         for number, plan in enumerate(state.plans):
             if plan.experts:  # above the fullest of the others, which is the last to be known
                 needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
@@ -68,10 +68,10 @@ class Condensed:
         reserved = reserved_bytes(state.wafer, state.software)
         needed = [reserved] * len(state.plans)
         for op, stage, tile, _ in tiles_of(state, cuts):
-            times = 1 + self._more(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
-            needed[stage] += times * aligned(tile.elements * element_bytes(state, tile.view))
+            times = 1 + self._other_layers(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
+            needed[stage] += times * aligned_bytes(tile.elements * element_bytes(state, tile.view))
         for table in (tile.buffer for tile in tables_of(state, cuts)):
-            needed[table.stage] += aligned(table.elements * element_bytes(state, table.view))
+            needed[table.stage] += aligned_bytes(table.elements * element_bytes(state, table.view))
         block_bytes = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
         for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
             if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
@@ -79,7 +79,7 @@ class Condensed:
         above = [needed[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
         return max(needed) if not above else max(needed[: -len(above)]) + sum(above)
 
-    def _more(self, stage: int, layer: int) -> int:
+    def _other_layers(self, stage: int, layer: int) -> int:
         """How many more layers of a kind a stage holds, or has the experts of."""
         return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.more[layer]
 

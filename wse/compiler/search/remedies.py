@@ -63,7 +63,9 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     most = min(spec.layer_count, MOST_WAFERS)
     least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
-    fewest = _first(range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n)))
+    fewest = _first_good(
+        range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n))
+    )
     return most if fewest is None else fewest
 
 
@@ -88,7 +90,7 @@ def remedies(
     larger = _larger(spec, whole, wafer, software, options)
     if larger is not None:
         suggestions.append(larger)
-    wafers = _first(
+    wafers = _first_good(
         range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
         lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
     )
@@ -102,7 +104,7 @@ def remedies(
     context = _largest_context(spec, wafer, software, options)
     if context is not None:
         suggestions.append(f"--context {context}")
-    users = _last(
+    users = _largest_good(
         1,
         options.batch,
         lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
@@ -125,11 +127,11 @@ def _larger(
     def good(side: int, on: WaferSpec) -> bool:
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
-    side = _first(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    side = _first_good(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
     if side is not None:
         return f"--region {side}x{side}"
     low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
-    side = _first(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
@@ -157,11 +159,11 @@ def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, opt
     return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
 
 
-def _first(values: range, good: Callable[[int], bool]) -> int | None:
+def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
     return next((value for value in values if good(value)), None)
 
 
-def _last(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+def _largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
     """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
     if low >= high or not good(low):
         return None
@@ -177,4 +179,4 @@ def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfil
     def good(context: int) -> bool:
         return fits(spec, wafer, software, replace(options, context=context))
 
-    return _last(max(options.prompt_tokens) + 1, options.context, good)
+    return _largest_good(max(options.prompt_tokens) + 1, options.context, good)

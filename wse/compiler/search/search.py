@@ -155,10 +155,10 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
                 misfits.append(error)
     if misfits and not trials:
         raise misfits[0]
-    return trials + _regrouped(bench, trials, by_op)
+    return trials + _with_other_groups(bench, trials, by_op)
 
 
-def _regrouped(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
+def _with_other_groups(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
     """The fastest layout with other groups in its all-reduces, those that the strategy wants tried."""
     mapping = bench.options.mapping
     counts = [groups for groups in strategy(mapping).group_counts if groups != bench.options.groups]
@@ -217,7 +217,7 @@ def _finalists(trials: list[Trial]) -> list[Trial]:
 
 
 def _refusal(bench: Bench, trials: list[Trial]) -> Exception:
-    """Why nothing that was tried can be."""
+    """The error that says why nothing that was tried can be."""
     spec, wafer, options = bench.spec, bench.wafer, bench.options
     if trials:
         least = min(trials, key=lambda trial: trial.needed_bytes)

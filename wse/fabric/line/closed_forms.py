@@ -24,7 +24,7 @@ from typing import Any
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
-from wse.plugins import PATTERNS, extended
+from wse.plugins import PATTERNS, with_plugins
 from wse_mappings.patterns import multicast, ring_all_reduce
 from wse_mappings.patterns.bundled import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms
@@ -37,7 +37,7 @@ def patterns() -> Mapping[str, Pattern]:
     Raises:
         BadInput: a package brings one that cannot be used.
     """
-    return extended(PATTERNS, BUNDLED_PATTERNS, _names)
+    return with_plugins(PATTERNS, BUNDLED_PATTERNS, _names)
 
 
 @cache

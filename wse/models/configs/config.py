@@ -21,7 +21,7 @@ from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.packing import Packing, read_packing
 from wse.plugins import FAMILIES as GROUP
-from wse.plugins import extended
+from wse.plugins import with_plugins
 
 
 def _all_families() -> dict[str, Family]:
@@ -44,7 +44,7 @@ def known_families() -> Mapping[str, Family]:
     Raises:
         BadInput: a package brings one that cannot be used.
     """
-    return extended(GROUP, FAMILIES, _model_types)
+    return with_plugins(GROUP, FAMILIES, _model_types)
 
 
 def family_of(model_type: str, *, where: str = "") -> Family:

@@ -26,7 +26,7 @@ class ConfigReader:
         self.prefix = prefix
         self._read: set[str] = set()
 
-    def stated(self, key: str) -> bool:
+    def is_stated(self, key: str) -> bool:
         """Whether the key is present, be it with null. Counts as reading it."""
         self._read.add(key)
         return key in self._values

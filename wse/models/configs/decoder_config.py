@@ -77,7 +77,7 @@ def read_heads(config: ConfigReader, *, size: int | None = None, kv_count: bool 
     hidden_size = config.integer("hidden_size", 1, WIDEST)
     count = config.integer("num_attention_heads", 1, MOST_HEADS)
     key = "num_key_value_heads"
-    if kv_count and not config.stated(key):
+    if kv_count and not config.is_stated(key):
         config.integer(key, 1, MOST_HEADS)
     kv = config.integer(key, 1, MOST_HEADS, default=count)
     if count % kv:

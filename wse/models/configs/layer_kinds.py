@@ -25,7 +25,7 @@ def layer_kinds(config: ConfigReader, known: Sequence[str], unstated: Sequence[s
 
 def read_window(config: ConfigReader, unstated: int | None = None) -> int | None:
     """Tokens that a layer with a sliding window sees, itself among them; null says that none has one."""
-    if config.stated("sliding_window") and not config.has("sliding_window"):
+    if config.is_stated("sliding_window") and not config.has("sliding_window"):
         return None
     if unstated is None and not config.has("sliding_window"):
         return None
@@ -61,7 +61,7 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     if not used:
         config.any("max_window_layers")
         return windowed_layers(config, [FULL] * count, None)
-    if not config.stated("sliding_window"):
+    if not config.is_stated("sliding_window"):
         config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
     if window is None or config.has("layer_types"):
         config.any("max_window_layers")

@@ -119,10 +119,10 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
 def _base(config: ConfigReader, table: ConfigReader, unstated: float) -> float:
     key = "rope_theta"
     stated = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
-    return _one(key, stated, unstated)
+    return _agreed_value(key, stated, unstated)
 
 
-def _one(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
+def _agreed_value(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
     """The value that every reader states, ``unstated`` without one."""
     if len(set(stated.values())) > 1:
         conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
@@ -141,7 +141,7 @@ def _turning(config: ConfigReader, table: ConfigReader, head_size: int, unstated
         share = 1.0
     else:
         stated = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has(key)}
-        share = _one(key, stated, unstated)
+        share = _agreed_value(key, stated, unstated)
     size = int(head_size * share)
     if size < 2 or size % 2:
         what = "head_dim" if config.has("head_dim") else "hidden_size / num_attention_heads"
@@ -156,7 +156,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     stated: dict[ConfigReader, float] = {
         reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
     }
-    return int(_one(key, stated, context))
+    return int(_agreed_value(key, stated, context))
 
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:

@@ -62,7 +62,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 def _latent(config: ConfigReader) -> Latent:
     """Queries come straight out of the hidden vector where ``q_lora_rank`` is null."""
-    plain = config.stated("q_lora_rank") and not config.has("q_lora_rank")
+    plain = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
     if rope_size % 2:
         config.refuse("qk_rope_head_dim", rope_size, "rotary positions pair features of a head: give an even size")

@@ -54,8 +54,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _cap(config: ConfigReader, key: str, unstated: float) -> float | None:
-    """Null says that there is none."""
-    if config.stated(key) and not config.has(key):
+    """The cap under a key; none where it is null."""
+    if config.is_stated(key) and not config.has(key):
         return None
     return config.number(key, 0.0, 1e6, default=unstated)
 

@@ -90,7 +90,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
         config.refuse("no_rope_layers", list(rotary), f"give 0 or 1 for each of {count:,} layers")
     kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if turns else FULL for turns in rotary])
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
-    if CHUNKED in kinds and config.stated("attention_chunk_size") and not config.has("attention_chunk_size"):
+    if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has("attention_chunk_size"):
         config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
     step = config.integer("interleave_moe_layer_step", 1, MOST_LAYERS, default=1)
     mixed = config.integers("moe_layers", 0, count - 1)

@@ -47,7 +47,7 @@ class BlockKind:
         """Bytes of a block."""
         return self.record.itemsize
 
-    def decoded(self, blocks: U8) -> F32:
+    def decode_blocks(self, blocks: U8) -> F32:
         """float32 ``[..., blocks x weights]`` of ``blocks [..., blocks, bytes]``."""
         flat = np.ascontiguousarray(blocks).reshape(-1, self.bytes).view(self.record)[:, 0]
         result = np.empty((len(flat), self.weights), np.float32)
@@ -107,7 +107,7 @@ def _six_bits(packed: U8) -> tuple[F32, F32]:
     return scales.astype(np.float32)[:, :, None], offsets.astype(np.float32)[:, :, None]
 
 
-def _scaled(records: Records, numbers: U8) -> F32:
+def _decode_k(records: Records, numbers: U8) -> F32:
     """Q4_K and Q5_K of ``numbers [n, 8, 32]``."""
     scales, offsets = _six_bits(records["scales"])
     d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
@@ -120,11 +120,11 @@ def _k_halves(qs: U8) -> U8:
 
 
 def _q4_k(records: Records) -> F32:
-    return _scaled(records, _k_halves(records["qs"]))
+    return _decode_k(records, _k_halves(records["qs"]))
 
 
 def _q5_k(records: Records) -> F32:
-    return _scaled(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
+    return _decode_k(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
 
 
 def _q6_k(records: Records) -> F32:

@@ -35,7 +35,7 @@ def common(header: Header) -> Config:
 def _rotary(header: Header) -> Config:
     """The keys of models with rotary positions and RMSNorm, whatever their attention."""
     return {
-        **_every(header),
+        **_every_model(header),
         "hidden_size": header.size("embedding_length"),
         "num_hidden_layers": header.layers,
         "intermediate_size": header.size("feed_forward_length"),
@@ -45,7 +45,7 @@ def _rotary(header: Header) -> Config:
     }
 
 
-def _every(header: Header) -> Config:
+def _every_model(header: Header) -> Config:
     vocabulary = header.gguf.tensors.get(EMBEDDING)
     rows = vocabulary.shape[0] if vocabulary is not None else None
     return {
@@ -152,7 +152,7 @@ def _phi3(header: Header) -> Config:
 
 def _gpt2(header: Header) -> Config:
     return {
-        **_every(header),
+        **_every_model(header),
         "model_type": "gpt2",
         "n_embd": header.size("embedding_length"),
         "n_layer": header.layers,
@@ -210,14 +210,14 @@ def _glm4_moe(header: Header) -> Config:
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
     return {
         **config,
-        **_routed(header),
+        **_expert_routing(header),
         "model_type": "glm4_moe",
         "use_qk_norm": header.has_tensor("blk.0.attn_q_norm.weight"),
         "attention_bias": header.has_tensor("blk.0.attn_q.bias"),
     }
 
 
-def _routed(header: Header) -> Config:
+def _expert_routing(header: Header) -> Config:
     """A sigmoid router over groups of experts, with a shared expert beside them."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
@@ -246,7 +246,7 @@ def _deepseek(header: Header) -> Config:
         scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
     return {
         **_rotary(header),
-        **_routed(header),
+        **_expert_routing(header),
         "model_type": "deepseek_v3",
         "num_attention_heads": heads,
         "num_key_value_heads": heads,

@@ -107,7 +107,7 @@ class GgufFile:
             reader.fail(f"general.alignment = {alignment!r} must be a power of two up to {LARGEST_ALIGNMENT:,}")
         raw = [_read_tensor(reader, alignment) for _ in range(tensor_count)]
         data_begin = -(-reader.at // alignment) * alignment
-        self.tensors = _placed(reader, raw, data_begin)
+        self.tensors = _place_tensors(reader, raw, data_begin)
 
     @property
     def path(self) -> Path:
@@ -236,7 +236,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
     return name, number, shape, offset
 
 
-def _placed(
+def _place_tensors(
     reader: _Reader, raw: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
     """The tensors by name, in the order of the file, each in bytes of its own."""
@@ -272,7 +272,7 @@ def _placed(
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """None where rows are no whole blocks."""
+    """Bytes of a tensor; None where rows are no whole blocks."""
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]

@@ -17,14 +17,14 @@ from wse.models.gguf.rules import (
     StoredTensor,
     conv1d,
     down,
-    each_expert,
-    exactly,
     gain,
     gate_up,
     keys,
     latent_keys,
     queries,
-    renamed,
+    rename,
+    rename_whole,
+    split_experts,
     stored_entry,
     with_neighbour,
 )
@@ -36,29 +36,29 @@ ROPE_FACTORS: Final = "rope_freqs.weight"
 
 
 TABLES: Final[dict[str, Rule]] = {
-    "token_embd": renamed("model.embed_tokens"),
-    "output_norm": renamed("model.norm"),
-    "output": renamed("lm_head"),
+    "token_embd": rename("model.embed_tokens"),
+    "output_norm": rename("model.norm"),
+    "output": rename("lm_head"),
 }
 PLAIN_LAYER: Final[dict[str, Rule]] = {
-    "attn_norm": renamed("input_layernorm"),
-    **{f"attn_{x}": renamed(f"self_attn.{x}_proj") for x in "qkv"},
-    "attn_output": renamed("self_attn.o_proj"),
-    "ffn_norm": renamed("post_attention_layernorm"),
-    **{f"ffn_{x}": renamed(f"mlp.{x}_proj") for x in ("gate", "up", "down")},
+    "attn_norm": rename("input_layernorm"),
+    **{f"attn_{x}": rename(f"self_attn.{x}_proj") for x in "qkv"},
+    "attn_output": rename("self_attn.o_proj"),
+    "ffn_norm": rename("post_attention_layernorm"),
+    **{f"ffn_{x}": rename(f"mlp.{x}_proj") for x in ("gate", "up", "down")},
 }
-HEAD_NORMS: Final = {f"attn_{x}_norm": renamed(f"self_attn.{x}_norm") for x in "qk"}
-EXPERTS: Final = {f"ffn_{x}_exps": each_expert(f"mlp.experts.{{}}.{x}_proj") for x in ("gate", "up", "down")}
+HEAD_NORMS: Final = {f"attn_{x}_norm": rename(f"self_attn.{x}_norm") for x in "qk"}
+EXPERTS: Final = {f"ffn_{x}_exps": split_experts(f"mlp.experts.{{}}.{x}_proj") for x in ("gate", "up", "down")}
 SHARED: Final = {
-    **{f"ffn_{x}_shexp": renamed(f"mlp.shared_experts.{x}_proj") for x in ("gate", "up", "down")},
-    "ffn_gate_inp": renamed("mlp.gate"),
-    "exp_probs_b": exactly("mlp.gate.e_score_correction_bias"),
+    **{f"ffn_{x}_shexp": rename(f"mlp.shared_experts.{x}_proj") for x in ("gate", "up", "down")},
+    "ffn_gate_inp": rename("mlp.gate"),
+    "exp_probs_b": rename_whole("mlp.gate.e_score_correction_bias"),
 }
 LATENT: Final = {
-    **{f"attn_{x}": renamed(f"self_attn.{x}_proj") for x in ("q_a", "q_b", "kv_b")},
-    "attn_kv_a_mqa": renamed("self_attn.kv_a_proj_with_mqa"),
-    "attn_q_a_norm": renamed("self_attn.q_a_layernorm"),
-    "attn_kv_a_norm": renamed("self_attn.kv_a_layernorm"),
+    **{f"attn_{x}": rename(f"self_attn.{x}_proj") for x in ("q_a", "q_b", "kv_b")},
+    "attn_kv_a_mqa": rename("self_attn.kv_a_proj_with_mqa"),
+    "attn_q_a_norm": rename("self_attn.q_a_layernorm"),
+    "attn_kv_a_norm": rename("self_attn.kv_a_layernorm"),
     "attn_k_b": latent_keys,
     "attn_v_b": with_neighbour,
 }
@@ -82,15 +82,15 @@ def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) ->
 
 NAMES: Final[dict[str, Names]] = {
     "llama": _names(
-        {"attn_q": queries, "attn_k": keys, "ffn_gate_inp": renamed("block_sparse_moe.gate")},
+        {"attn_q": queries, "attn_k": keys, "ffn_gate_inp": rename("block_sparse_moe.gate")},
         {
-            f"ffn_{x}_exps": each_expert(f"block_sparse_moe.experts.{{}}.{w}")
+            f"ffn_{x}_exps": split_experts(f"block_sparse_moe.experts.{{}}.{w}")
             for x, w in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
         },
     ),
     "qwen2": _names(),
     "qwen3": _names(HEAD_NORMS),
-    "qwen3moe": _names(HEAD_NORMS, EXPERTS, {"ffn_gate_inp": renamed("mlp.gate")}),
+    "qwen3moe": _names(HEAD_NORMS, EXPERTS, {"ffn_gate_inp": rename("mlp.gate")}),
     "gemma2": _names(
         {
             "attn_norm": gain("input_layernorm"),
@@ -100,17 +100,17 @@ NAMES: Final[dict[str, Names]] = {
         },
         tables=TABLES | {"output_norm": gain("model.norm")},
     ),
-    "phi3": _names({"attn_qkv": renamed("self_attn.qkv_proj"), "ffn_up": renamed("mlp.gate_up_proj")}),
+    "phi3": _names({"attn_qkv": rename("self_attn.qkv_proj"), "ffn_up": rename("mlp.gate_up_proj")}),
     "gpt2": Names(
         tables={
-            "token_embd": renamed("transformer.wte"),
-            "position_embd": renamed("transformer.wpe"),
-            "output_norm": renamed("transformer.ln_f"),
-            "output": renamed("lm_head"),
+            "token_embd": rename("transformer.wte"),
+            "position_embd": rename("transformer.wpe"),
+            "output_norm": rename("transformer.ln_f"),
+            "output": rename("lm_head"),
         },
         layer={
-            "attn_norm": renamed("ln_1"),
-            "ffn_norm": renamed("ln_2"),
+            "attn_norm": rename("ln_1"),
+            "ffn_norm": rename("ln_2"),
             "attn_qkv": conv1d("attn.c_attn"),
             "attn_output": conv1d("attn.c_proj"),
             "ffn_up": conv1d("mlp.c_fc"),
@@ -120,9 +120,9 @@ NAMES: Final[dict[str, Names]] = {
     ),
     "gpt-oss": _names(
         {
-            "post_attention_norm": renamed("post_attention_layernorm"),
-            "attn_sinks": exactly("self_attn.sinks"),
-            "ffn_gate_inp": renamed("mlp.router"),
+            "post_attention_norm": rename("post_attention_layernorm"),
+            "attn_sinks": rename_whole("self_attn.sinks"),
+            "ffn_gate_inp": rename("mlp.router"),
             "ffn_gate_exps": gate_up("mlp.experts", in_turn=True),
             "ffn_up_exps": with_neighbour,
             "ffn_down_exps": down("mlp.experts"),
@@ -130,15 +130,15 @@ NAMES: Final[dict[str, Names]] = {
     ),
     "llama4": _names(
         {
-            "ffn_gate_inp": renamed("feed_forward.router"),
+            "ffn_gate_inp": rename("feed_forward.router"),
             "ffn_gate_exps": gate_up("feed_forward.experts", in_turn=False),
             "ffn_up_exps": with_neighbour,
             "ffn_down_exps": down("feed_forward.experts"),
         },
-        {f"ffn_{x}": renamed(f"feed_forward.{x}_proj") for x in ("gate", "up", "down")},
-        {f"ffn_{x}_shexp": renamed(f"feed_forward.shared_expert.{x}_proj") for x in ("gate", "up", "down")},
+        {f"ffn_{x}": rename(f"feed_forward.{x}_proj") for x in ("gate", "up", "down")},
+        {f"ffn_{x}_shexp": rename(f"feed_forward.shared_expert.{x}_proj") for x in ("gate", "up", "down")},
     ),
-    "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": renamed("post_attention_layernorm")}),
+    "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": rename("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
 }
 """By general.architecture."""

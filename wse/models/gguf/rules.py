@@ -26,9 +26,9 @@ def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
     shape = (*tensor.shape[:-1], tensor.shape[-1] // kind.weights, kind.bytes)
     blocks = mapped_array(gguf.file, tensor.begin, shape, np.dtype(np.uint8))
     if len(tensor.shape) == 1:
-        rows: Rows = lambda rows: kind.decoded(blocks)[rows]  # noqa: E731
+        rows: Rows = lambda rows: kind.decode_blocks(blocks)[rows]  # noqa: E731
     else:
-        rows = lambda rows: kind.decoded(blocks[rows])  # noqa: E731
+        rows = lambda rows: kind.decode_blocks(blocks[rows])  # noqa: E731
     return TensorEntry(
         name=tensor.name,
         kind=tensor.kind,
@@ -57,12 +57,12 @@ class StoredTensor:
 Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
 
 
-def renamed(inside: str) -> Rule:
+def rename(inside: str) -> Rule:
     """Another name, nothing else."""
     return lambda tensor: [replace(tensor.entry, name=tensor.named(inside))]
 
 
-def exactly(inside: str) -> Rule:
+def rename_whole(inside: str) -> Rule:
     """Another name, whole, whatever the suffix."""
     return lambda tensor: [replace(tensor.entry, name=tensor.prefix + inside)]
 
@@ -90,10 +90,10 @@ def gain(inside: str) -> Rule:
 
 def conv1d(inside: str) -> Rule:
     """A matrix that GPT-2's own checkpoints have as [in, out]."""
-    return lambda tensor: [_swapped(tensor.entry, tensor.named(inside))]
+    return lambda tensor: [_swap_axes(tensor.entry, tensor.named(inside))]
 
 
-def each_expert(inside: str) -> Rule:
+def split_experts(inside: str) -> Rule:
     """A stack of experts as single matrices; ``{}`` is the expert."""
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
@@ -114,8 +114,8 @@ def gate_up(experts: str, *, in_turn: bool) -> Rule:
             return [tensor.entry]
         name = f"{tensor.prefix}{experts}.gate_up_proj"
         if tensor.suffix == "bias":
-            return [_joined(tensor.entry, up, f"{name}_bias", in_turn=in_turn)]
-        return [_swapped(_joined(tensor.entry, up, name, in_turn=in_turn), name)]
+            return [_join(tensor.entry, up, f"{name}_bias", in_turn=in_turn)]
+        return [_swap_axes(_join(tensor.entry, up, name, in_turn=in_turn), name)]
 
     return rule
 
@@ -126,7 +126,7 @@ def down(experts: str) -> Rule:
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         name = f"{tensor.prefix}{experts}.down_proj"
         is_bias = tensor.suffix == "bias"
-        return [replace(tensor.entry, name=f"{name}_bias") if is_bias else _swapped(tensor.entry, name)]
+        return [replace(tensor.entry, name=f"{name}_bias") if is_bias else _swap_axes(tensor.entry, name)]
 
     return rule
 
@@ -170,7 +170,7 @@ def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
     return replace(entry, name=name, rows=read)
 
 
-def _swapped(entry: TensorEntry, name: str) -> TensorEntry:
+def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
     """A matrix with its axes swapped; of a stack of matrices, each."""
     if len(entry.shape) == 3:
         shape = (entry.shape[0], entry.shape[2], entry.shape[1])
@@ -191,7 +191,7 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
     )
 
 
-def _joined(one: TensorEntry, other: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
+def _join(one: TensorEntry, other: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
     """Two stacks of the same shape as one, whose second axis takes from both ``in_turn`` or one after the other."""
     shape = (one.shape[0], 2 * one.shape[1], *one.shape[2:])
 

@@ -140,7 +140,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
         library = build(lambda: _byte_level(v, where), where)
     elif v.model == PIECES:
         begins = True
-        library = build(lambda: _spelled(v, architecture, where), where)
+        library = build(lambda: _piece_library(v, architecture, where), where)
     else:
         raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=where)
     wants = (("bos", v.flags.get("add_bos_token", begins)), ("eos", v.flags.get("add_eos_token", False)))
@@ -157,7 +157,7 @@ def _chat(v: GgufVocabulary, where: str) -> ChatTemplate | None:
     return ChatTemplate(source=v.chat_template, where=where, marks=marks, end_ids=end_ids)
 
 
-def _spelled(v: GgufVocabulary, architecture: str, where: str) -> Library:
+def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
     from tokenizers import normalizers
 
     by_order = architecture in BY_ORDER

@@ -88,7 +88,7 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
 def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], packing: Packing) -> TensorEntry:
     numbers = entries.get(name)
     if numbers is None:
-        raise _alone(scales, name)
+        raise _without_numbers(scales, name)
     wanted = tuple(-(-size // block) for size, block in zip(numbers.shape, packing.block, strict=False))
     if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != wanted:
         msg = (
@@ -109,7 +109,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
 
 def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> TensorEntry:
     if blocks is None:
-        raise _alone(scales, name + BLOCKS)
+        raise _without_numbers(scales, name + BLOCKS)
     fits = len(blocks.shape) == 4 and blocks.shape == (*scales.shape, GROUP // 2)
     if not fits or (blocks.kind, scales.kind) != ("U8", "U8"):
         msg = (
@@ -129,5 +129,5 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
     )
 
 
-def _alone(scales: TensorEntry, wanted: str) -> BadModel:
+def _without_numbers(scales: TensorEntry, wanted: str) -> BadModel:
     return BadModel(f"{scales.path}: tensor {scales.name!r} has no {wanted!r} to scale; {FETCH_AGAIN}")

@@ -127,7 +127,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first, until a byte without its highest bit; at most ten."""
+    """An integer of seven bits a byte, the lowest first, until a byte without its highest bit; at most ten."""
     value = 0
     for place, byte in enumerate(data[at : at + 10]):
         value |= (byte & 127) << 7 * place

@@ -47,14 +47,14 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
     if SUBWORD_PREFIX.search(data):  # the library ends the process over merges that lack it
         msg = f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
         raise BadModel(msg)
-    library = build(lambda: _parsed(data), str(path))
+    library = build(lambda: _parse(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)
     add_tokens(library, config, str(path))
     return LibraryTokenizer(library, spec, str(path), chat=config.chat(path.parent))
 
 
-def _parsed(data: bytes) -> Library:
+def _parse(data: bytes) -> Library:
     import tokenizers
 
     return tokenizers.Tokenizer.from_str(data.decode("utf-8"))
