@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import reserved_bytes
@@ -26,7 +27,8 @@ def smallest_square(
 ) -> int | None:
     """The side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
     largest = min(wafer.mesh_rows, wafer.mesh_cols)
-    for side in range(max(at_least, _least_side(spec, wafer, software, options)), largest + 1):
+    least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
+    for side in range(max(at_least, least, 1), largest + 1):
         if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
             return side
     return None
@@ -86,32 +88,27 @@ def remedies(
 
     ``fewer_users`` says how to ask for so many users.
     """
-    suggestions = []
+
+    def holds(**changes: Any) -> bool:
+        """Whether the request with some options changed fits on the same mesh."""
+        return fits(spec, wafer, software, replace(options, **changes))
+
     larger = _larger(spec, whole, wafer, software, options)
-    if larger is not None:
-        suggestions.append(larger)
-    wafers = _first_good(
-        range(options.wafers + 1, min(spec.layer_count, MOST_WAFERS) + 1),
-        lambda n: fits(spec, wafer, software, replace(options, wafers=n)),
+    most_wafers = min(spec.layer_count, MOST_WAFERS)
+    wafers = _first_good(range(options.wafers + 1, most_wafers + 1), lambda n: holds(wafers=n))
+    dtype = _narrower(spec, options, holds)
+    spread = options.experts == OWN and holds(experts=SPREAD)
+    context = _largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
+    users = _largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
+    suggestions = (
+        larger,
+        None if wafers is None else f"--wafers {wafers}",
+        dtype,
+        "--experts spread" if spread else None,
+        None if context is None else f"--context {context}",
+        None if users is None else fewer_users(users),
     )
-    if wafers is not None:
-        suggestions.append(f"--wafers {wafers}")
-    dtype = _narrower(spec, wafer, software, options)
-    if dtype is not None:
-        suggestions.append(dtype)
-    if options.experts == OWN and fits(spec, wafer, software, replace(options, experts=SPREAD)):
-        suggestions.append("--experts spread")
-    context = _largest_context(spec, wafer, software, options)
-    if context is not None:
-        suggestions.append(f"--context {context}")
-    users = _largest_good(
-        1,
-        options.batch,
-        lambda n: fits(spec, wafer, software, replace(options, prompt_tokens=options.prompt_tokens[:n])),
-    )
-    if users is not None:
-        suggestions.append(fewer_users(users))
-    return suggestions
+    return [suggestion for suggestion in suggestions if suggestion is not None]
 
 
 def _larger(
@@ -135,22 +132,17 @@ def _larger(
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
-def _narrower(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> str | None:
+def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
     """The widest narrower type of weights that fits, with what it needs besides."""
     for dtype in (dtype for dtype in NARROWER if _bits(dtype) < _bits(options.dtype)):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
-        if fits(spec, wafer, software, replace(options, dtype=dtype, activations=activations, accumulate="float32")):
+        if holds(dtype=dtype, activations=activations, accumulate="float32"):
             return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
     return None
 
 
 def _bits(dtype: str) -> int:
     return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
-
-
-def _least_side(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
-    """A side below which not even the weights of the fullest wafer can fit."""
-    return max(1, math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers)))
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
@@ -171,12 +163,3 @@ def _largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | Non
         middle = (low + high) // 2
         low, high = (middle, high) if good(middle) else (low, middle)
     return low
-
-
-def _largest_context(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int | None:
-    """The longest context that fits, not below the longest prompt plus one; None when not even that does."""
-
-    def good(context: int) -> bool:
-        return fits(spec, wafer, software, replace(options, context=context))
-
-    return _largest_good(max(options.prompt_tokens) + 1, options.context, good)
