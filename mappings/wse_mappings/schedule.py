@@ -86,7 +86,7 @@ class LineSchedule:
     def _slowest(self) -> frozenset[int]:
         return frozenset(self.slowest)
 
-    def carried(self, words: int) -> npt.NDArray[np.int64]:
+    def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
         """int64 ``[m]``: words of each message, of ``words`` in all."""
         if self.part is None:
             return np.full(len(self.messages), words, np.int64)
@@ -107,7 +107,7 @@ class LineSchedule:
         )
 
 
-def uniform(
+def uniform_schedule(
     name: str,
     length: int,
     lines: int,
@@ -129,7 +129,7 @@ def uniform(
     )
 
 
-def varied(
+def varied_schedule(
     name: str,
     length: int,
     groups: list[list[tuple[int, int, Arrival]]],
@@ -156,7 +156,7 @@ def varied(
     )
 
 
-def even(
+def even_schedule(
     name: str,
     length: int,
     messages: I32,
@@ -166,7 +166,7 @@ def even(
     slowest: tuple[int, ...] = (),
     changes_with_round: bool = False,
 ) -> LineSchedule:
-    """A schedule whose variants have equally many messages, int32 ``[v, m, 3]``, chosen as by ``varied``."""
+    """A schedule whose variants have equally many messages, int32 ``[v, m, 3]``, chosen as by ``varied_schedule``."""
     count, size = messages.shape[:2]
     return LineSchedule(
         name=name,

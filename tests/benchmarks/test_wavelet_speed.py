@@ -26,7 +26,7 @@ from wse_kernels import wavelet as columns
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.ring_shift import ring_shift
-from wse_mappings.schedule import Arrival, uniform
+from wse_mappings.schedule import Arrival, uniform_schedule
 
 BOOKSIM2_HOPS_PER_S = 0.3e6
 
@@ -34,7 +34,7 @@ BOOKSIM2_HOPS_PER_S = 0.3e6
 def neighbour_shift() -> Machine:
     """Every PE of 32×32 but those of the last column sends 2,048 words east."""
     messages = [(pe, pe + 1, Arrival.REPLACE) for pe in range(31)]
-    return on_rows(uniform("shift", 32, 32, messages, 2), 2048, rows=32, target=2048)
+    return on_rows(uniform_schedule("shift", 32, 32, messages, 2), 2048, rows=32, target=2048)
 
 
 def eight_colours() -> Machine:
@@ -42,7 +42,7 @@ def eight_colours() -> Machine:
     machine = Machine(WSE2, 32, 32, 512)
     lines = Lines(machine=machine, gap_cycles=16)
     for colour in range(8):
-        lines.rows(uniform("stream", 32, 32, [(colour, 24 + colour, Arrival.REPLACE)], 1), 512, colour=colour)
+        lines.rows(uniform_schedule("stream", 32, 32, [(colour, 24 + colour, Arrival.REPLACE)], 1), 512, colour=colour)
     return machine
 
 

@@ -16,7 +16,7 @@ from wse.fabric.step_classes import step_classes
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
 from wse.program.program import Program
-from wse_mappings.schedule import Arrival, uniform
+from wse_mappings.schedule import Arrival, uniform_schedule
 
 MACHINE = wafer(7, 6, 1 << 20)
 SRAM, MACS, HOPS, CROSSING = range(len(BOUNDS))
@@ -104,14 +104,14 @@ def test_how_far_words_come() -> None:
     add, copy, to_all = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
     chain = [(i, i + 1, add) for i in range(6)]
     back = [(6, 0, to_all)]
-    all_reduce = uniform("all_reduce", 7, 1, chain + back, 1)
+    all_reduce = uniform_schedule("all_reduce", 7, 1, chain + back, 1)
     assert reach(all_reduce, 0, in_place=True) == 6
     inward = [(0, 1, add), (1, 2, add), (6, 5, add), (5, 4, add), (4, 3, add), (2, 3, add)]
-    assert reach(uniform("reduce", 7, 1, inward, 1), 0, in_place=True) == 3
-    shift = uniform("shift", 7, 1, [(i, i + 1, copy) for i in range(6)], 1)
+    assert reach(uniform_schedule("reduce", 7, 1, inward, 1), 0, in_place=True) == 3
+    shift = uniform_schedule("shift", 7, 1, [(i, i + 1, copy) for i in range(6)], 1)
     assert reach(shift, 0, in_place=False) == 1
     assert reach(shift, 0, in_place=True) == 6
-    local = uniform("local", 7, 1, [(0, 0, Arrival.KEEP)], 1)
+    local = uniform_schedule("local", 7, 1, [(0, 0, Arrival.KEEP)], 1)
     assert reach(local, 0, in_place=True) == 0
-    dropped = uniform("dropped", 7, 1, [(2, 5, Arrival.DROP), (5, 6, add)], 1)
+    dropped = uniform_schedule("dropped", 7, 1, [(2, 5, Arrival.DROP), (5, 6, add)], 1)
     assert reach(dropped, 0, in_place=True) == 3

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce, Terms, line_terms
 from wse_mappings.patterns.sampling import LEVEL_CYCLES, Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
         elif target >= 0:
             messages.append((first, target, arrival))
             message_colours.append(level % 2)
-    return uniform("auto_gen", length, lines, messages, colours=2, message_colours=message_colours)
+    return uniform_schedule("auto_gen", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ Collective communication: theory, practice, and experience, Concurrency and Comp
 from __future__ import annotations
 
 from wse_mappings.cuts.split import balanced_segments
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
@@ -26,7 +26,7 @@ def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival,
             start = Arrival.KEEP if target == columns[0] else Arrival.REPLACE
             messages.append((columns[0], target, start))
             messages += [(source, target, arrival) for source in columns[1:]]
-    return uniform("all_to_all", cols, lines, messages, colours=0)
+    return uniform_schedule("all_to_all", cols, lines, messages, colours=0)
 
 
 def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
@@ -34,7 +34,7 @@ def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: in
     cols_of_wafer = cols // wafers
     others = [wafer for wafer in range(wafers) if wafer != one]
     messages = [(one * cols_of_wafer + leave, wafer * cols_of_wafer + enter, Arrival.REPLACE) for wafer in others]
-    return uniform("from_one_wafer", cols, lines, messages, colours=0)
+    return uniform_schedule("from_one_wafer", cols, lines, messages, colours=0)
 
 
 def to_one(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
@@ -42,4 +42,4 @@ def to_one(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSche
     cols_of_wafer = cols // wafers
     own, others = one * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != one]
     messages = [(own, own, Arrival.KEEP), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]
-    return uniform("to_one_wafer", cols, lines, messages, colours=0)
+    return uniform_schedule("to_one_wafer", cols, lines, messages, colours=0)

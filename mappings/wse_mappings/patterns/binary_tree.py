@@ -11,7 +11,7 @@ import math
 
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms, line_terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
@@ -22,7 +22,7 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
         messages += [(pe + step, pe, arrival) for pe in range(0, length - step, 2 * step)]
         step *= 2
     message_colours = [source.bit_count() % 2 for source, _, _ in messages]
-    return uniform("binary_tree", length, lines, messages, colours=2, message_colours=message_colours)
+    return uniform_schedule("binary_tree", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 def terms(length: int, words: int) -> Terms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from wse_mappings.patterns.line_reduces import sample_reduce
 from wse_mappings.patterns.pattern import Pattern, Reduce
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
@@ -21,7 +21,9 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
     message_colours = None
     if west.message_colours is not None and east.message_colours is not None:
         message_colours = west.message_colours.tolist() + (west.colours + east.message_colours).tolist()
-    return uniform(f"{east.name}_both_sides", length, lines, messages, colours, message_colours=message_colours)
+    return uniform_schedule(
+        f"{east.name}_both_sides", length, lines, messages, colours, message_colours=message_colours
+    )
 
 
 def _sample(sizes: Sizes) -> Case:

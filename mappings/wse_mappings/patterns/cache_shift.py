@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 COLOURS = 2  # neighbours alternate by parity
 
@@ -16,7 +16,7 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     """Along ``lines`` columns of ``length`` PEs, of which the last ``passing`` pass an entry up."""
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
-    return uniform(
+    return uniform_schedule(
         "cache_shift", length, lines, messages, colours=COLOURS, message_colours=[row % COLOURS for row in senders]
     )
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
     """Streams of ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
-    return uniform("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
+    return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
 PATTERN = Pattern(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from wse_mappings.cuts.split import balanced_segments, ceil_div
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None
@@ -112,7 +112,7 @@ def k_tree(
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
     colours = COLOURS_PER_LEVEL * depth + COLOURS_OF_BROADCAST * broadcast
-    return uniform(name, length, lines, messages, colours)
+    return uniform_schedule(name, length, lines, messages, colours)
 
 
 def root_of(count: int, groups: Groups = None) -> int:

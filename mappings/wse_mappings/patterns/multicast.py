@@ -6,7 +6,7 @@ import numpy as np
 
 from wse_mappings.patterns.pattern import Pattern, Terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, even, uniform, varied
+from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
 
 def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
@@ -24,14 +24,14 @@ def multicast(length: int, lines: int, root: int, stretches: int = 1) -> LineSch
         for start in range(0, length, cols_of_stretch)
         for source, target, arrival in _from(root, cols_of_stretch)
     ]
-    return uniform("multicast", length, lines, messages, colours=2)
+    return uniform_schedule("multicast", length, lines, messages, colours=2)
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
     """On a square: line i gets the words of its PE i. A vector split over one axis becomes split over the other."""
     groups = [_from(root, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
-    return varied("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
+    return varied_schedule("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
 
 
 def diagonal_stream(length: int) -> LineSchedule:
@@ -42,7 +42,7 @@ def diagonal_stream(length: int) -> LineSchedule:
     variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
     ends = np.arange(length)
     farthest = np.where(2 * ends >= length - 1, 0, length - 1)
-    return even(
+    return even_schedule(
         "diagonal_stream",
         length,
         messages,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 Stream = tuple[int, int]
 """Source and target, as indices on the line."""
@@ -32,7 +32,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]
     colours = max(message_colours, default=-1) + 1
-    return uniform("point_to_point", length, lines, messages, colours, message_colours=message_colours)
+    return uniform_schedule("point_to_point", length, lines, messages, colours, message_colours=message_colours)
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.line_reduces import sample_reduce
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
@@ -20,7 +20,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
     message_colours = (
         None if reduce.message_colours is None else reduce.message_colours.tolist() + [reduce.colours] * len(out)
     )
-    return uniform(
+    return uniform_schedule(
         f"{reduce.name}_multicast", length, lines, messages + out, reduce.colours + 1, message_colours=message_colours
     )
 

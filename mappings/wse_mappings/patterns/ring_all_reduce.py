@@ -14,7 +14,7 @@ import numpy as np
 from wse_mappings.mesh.ring import ring_pe
 from wse_mappings.patterns.pattern import Pattern, Terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
@@ -27,7 +27,7 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
         for place in range(length):
             messages.append((ring_pe(place, length), ring_pe(place + 1, length), what))
             parts.append((place + ahead - step) % length)
-    schedule = uniform("ring_all_reduce", length, lines, messages, colours=6)
+    schedule = uniform_schedule("ring_all_reduce", length, lines, messages, colours=6)
     return replace(schedule, parts=length, part=np.array(parts, np.int32))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from wse_mappings.mesh.ring import ring_pe, ring_place
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import I32, Arrival, LineSchedule, even
+from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
@@ -31,14 +31,14 @@ def ring_reduce(length: int, *, stored: bool = False) -> LineSchedule:
     target = np.where(rises, source + 1, source - 1)
     messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
-    reduce_ = even("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
+    reduce_ = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
     return replace(reduce_, overlaps=True, stored=stored)
 
 
 def ring_keep(length: int) -> LineSchedule:
     """At the root of each round, put the sum where the result is kept; nothing travels."""
     messages = np.array([[(root, root, Arrival.KEEP)] for root in range(length)], np.int32)
-    return even("ring_keep", length, messages, _roots(length), colours=0)
+    return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 
 
 PATTERN = Pattern(

@@ -11,7 +11,7 @@ import numpy as np
 from wse_mappings.mesh.ring import ring_pe, ring_place
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform, varied
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varied_schedule
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
@@ -22,7 +22,7 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
     """Every PE sends to the next place of the ring, at most two hops away."""
-    return uniform("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
+    return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 
 
 def ring_align(length: int) -> LineSchedule:
@@ -44,7 +44,7 @@ def ring_align(length: int) -> LineSchedule:
     steps = np.where(odd == 1, (line + 1) // 2, line // 2)
     arrived = np.arange(rounds)[:, None] >= steps[None, :]
     variants = np.where(odd == 1, 0, 1)[None, :] + 2 * arrived
-    return varied("ring_align", length, groups, variants.astype(np.int32), colours=4)
+    return varied_schedule("ring_align", length, groups, variants.astype(np.int32), colours=4)
 
 
 PATTERN = Pattern(

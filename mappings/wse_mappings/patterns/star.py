@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms, line_terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
     messages = [(pe, 0, arrival) for pe in range(1, length)]
-    return uniform("star", length, lines, messages, colours=1, message_colours=[0] * len(messages))
+    return uniform_schedule("star", length, lines, messages, colours=1, message_colours=[0] * len(messages))
 
 
 def terms(length: int, words: int) -> Terms:

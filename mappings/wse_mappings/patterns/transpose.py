@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import MOST_STREAMED, Case, Laid, Sizes
-from wse_mappings.schedule import Arrival, LineSchedule, varied
+from wse_mappings.schedule import Arrival, LineSchedule, varied_schedule
 
 Bool = npt.NDArray[np.bool_]
 Message = tuple[int, int, Arrival]
@@ -45,7 +45,9 @@ def transpose(side: int) -> LineSchedule:
         message_colours += [first] * (len(diagonal) + len(outward)) + [first + 1] * len(outward)
     lines = np.arange(2 * side, dtype=np.int32)[None, :]
     slowest = _farthest([distances for _, distances in arms], side)
-    return varied("transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest, message_colours=message_colours)
+    return varied_schedule(
+        "transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest, message_colours=message_colours
+    )
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Reduce, Terms, line_terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
@@ -38,7 +38,7 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
         heads.append(head)
     messages += [(source, target, arrival) for source, target in pairwise(heads)]
     message_colours += [_head_colour(number, group) for number in range(len(heads) - 1)]
-    return uniform("two_phase", length, lines, messages, colours=2, message_colours=message_colours)
+    return uniform_schedule("two_phase", length, lines, messages, colours=2, message_colours=message_colours)
 
 
 def _head_colour(number: int, group: int) -> int:

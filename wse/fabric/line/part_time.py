@@ -39,7 +39,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
     span = slice(*schedule.first[variant : variant + 2])
     messages, _, part = schedule.of_variant(variant)
     assert part is not None
-    size = schedule.carried(words)[span]
+    size = schedule.words_of_messages(words)[span]
     line = _PartState(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
     for first, end in _rounds(messages):
         sent = np.arange(first, end)[size[first:end] > 0]

@@ -22,7 +22,7 @@ def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
 
     Summed over ``turns`` turns of the pattern's loop. A message has ``words``, or its part of them.
     """
-    carried = pattern.carried(words)
+    carried = pattern.words_of_messages(words)
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines alike
         alone = turns * _expand(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)

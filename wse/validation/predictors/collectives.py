@@ -30,7 +30,7 @@ from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import x_y
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MOST_PES: Final = 300_000
 """On one line that is timed message by message: a second or two."""
@@ -159,4 +159,4 @@ class _Run:
 def _batched_star(length: int) -> LineSchedule:
     """A star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
     senders = [(pe, 0, Arrival.ADD) for pe in range(1, length, STAR_BATCH_WORDS)]
-    return uniform("star", length, 1, senders, colours=1)
+    return uniform_schedule("star", length, 1, senders, colours=1)

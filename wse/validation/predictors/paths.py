@@ -17,7 +17,7 @@ from wse.validation.measured.units import is_cycles
 from wse.validation.measured.versions import software
 from wse.validation.predictors.fast_model import in_turn, line_costs
 from wse.validation.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, because
-from wse_mappings.schedule import Arrival, uniform
+from wse_mappings.schedule import Arrival, uniform_schedule
 
 WINDOW: Final = "constant of the window"
 
@@ -75,7 +75,7 @@ class _Path:
         if self.row.words is None or not self.hops:
             return None
         costs = line_costs(self.row, self.wafer, self.software)
-        one = uniform("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
+        one = uniform_schedule("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
         return self.software.vector_issue_cycles + in_turn(costs, self.row.words, one)
 
     def counted(self) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms, line_terms
 from wse_mappings.patterns.sampling import line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def pairs(length: int, lines: int, arrival: Arrival) -> LineSchedule:
@@ -13,7 +13,7 @@ def pairs(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     heads = range(2 * ((length - 1) // 2), 0, -2)
     messages += [(pe, pe - 2, arrival) for pe in heads]
     colours = [2] * (length // 2) + [(pe // 2) % 2 for pe in heads]
-    return uniform("pairs", length, lines, messages, colours=3, message_colours=colours)
+    return uniform_schedule("pairs", length, lines, messages, colours=3, message_colours=colours)
 
 
 def terms(length: int, words: int) -> Terms:
