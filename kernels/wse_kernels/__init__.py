@@ -1,6 +1,7 @@
 """Every compiled function of the emulator, one instruction of the PEs each, and its plain twin in ``oracle``.
 
-The calling convention is one for all compute kernels: ``kernel(act, wgt, acc, f32, raw, ctl, a)``.
+The calling convention is one for all compute kernels: ``kernel(act, wgt, acc, f32, raw, ctl, a)``, without the
+views and ``ctl`` that the kernel does not touch.
 
 ``act, wgt, acc, f32, raw``
     Views ``[block, address, lane]`` of one region's SRAM in the element types of activations, weights,

@@ -7,8 +7,10 @@ A compute kernel is written as a function of one block of PEs. Its parameters ar
 2. those of the views ``act wgt acc f32 raw`` that it touches, and ``ctl`` where it goes by a user's counters;
 3. its operands.
 
-`over_blocks` makes of it the kernel that callers see. What that does is the same loop for all of them, so it is not
-written out; the function is inline_function there when it is compiled, and costs no call.
+`over_blocks` makes of it the kernel that callers see, which takes the same views and ``ctl``, then all operands as one
+array. What that does is the same loop for all of them, so it is not written out; the function is inlined there when it
+is compiled, and costs no call. A view that a kernel does not touch is none of its parameters: it would be compiled anew
+for each type of that view.
 """
 
 from __future__ import annotations
@@ -22,24 +24,32 @@ from wse_kernels._jit import inline_function, prange
 FIRST_OPERAND = 3
 """Words of the operands before the first with a name: first row, rows, blocks a row."""
 
-_VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
-_PLACES = {"block": "block", "block_row": "block // a[2]", "block_col": "block % a[2] * act.shape[2]"}
+VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
+"""What kernels take before their operands, in this order, each what it touches."""
+
+_PLACES = {"block": "block", "block_row": "block // a[2]", "block_col": "block % a[2] * {view}.shape[2]"}
 
 
 def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
     """Names of a kernel's operands, in the order of the calling convention."""
-    return tuple(name for name in signature(function).parameters if name not in _VIEWS and name not in _PLACES)
+    return tuple(name for name in signature(function).parameters if name not in VIEWS and name not in _PLACES)
+
+
+def views_of(function: Callable[..., None]) -> tuple[str, ...]:
+    """The views and ``ctl`` that a kernel takes, in the order of VIEWS."""
+    return tuple(name for name in VIEWS if name in signature(function).parameters)
 
 
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
-    """The kernel ``(act, wgt, acc, f32, raw, ctl, a)`` that calls ``function`` for every block of the rows of ``a``.
+    """The kernel ``(*views, a)`` that calls ``function`` for every block of the rows of ``a``; see `views_of`.
 
     Its source file is that of ``function``, by which numba's cache knows both.
     """
-    arguments = ", ".join(_PLACES.get(name, name) for name in signature(function).parameters)
+    views = views_of(function)
+    arguments = ", ".join(_PLACES.get(name, name).format(view=views[0]) for name in signature(function).parameters)
     unpacking = "".join(f"    {name} = a[{i}]\n" for i, name in enumerate(operands_of(function), FIRST_OPERAND))
     source = (
-        f"def {function.__name__}({', '.join(_VIEWS)}, a):\n"
+        f"def {function.__name__}({', '.join(views)}, a):\n"
         f"{unpacking}"
         "    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):\n"
         f"        one_block({arguments})\n"

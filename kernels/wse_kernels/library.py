@@ -24,7 +24,7 @@ from wse_kernels import (
     vocabulary,
     wavelet,
 )
-from wse_kernels._blocks import over_blocks
+from wse_kernels._blocks import VIEWS, over_blocks, views_of
 from wse_kernels._jit import kernel, make_ready, parallel_kernel
 
 __all__ = ["COMPUTE", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "make_ready"]
@@ -55,10 +55,17 @@ WORTH_WAKING = 1_000_000
 
 
 class CompiledKernel(NamedTuple):
-    """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types."""
+    """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types.
+
+    Attributes:
+        serial: The build for one core.
+        parallel: The build for all cores.
+        takes: What a compute kernel is called with before its operands, as indices into `wse_kernels._blocks.VIEWS`.
+    """
 
     serial: Callable[..., None]
     parallel: Callable[..., None]
+    takes: tuple[int, ...] = ()
 
     def for_work(self, operations: int) -> Callable[..., None]:
         """The build for a call of so many element operations."""
@@ -68,5 +75,8 @@ class CompiledKernel(NamedTuple):
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
     """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
-    function = over_blocks(COMPUTE[name]) if name in COMPUTE else (TRANSFER | TIMING)[name]
-    return CompiledKernel(serial=kernel(function), parallel=parallel_kernel(function))
+    if name not in COMPUTE:
+        function = (TRANSFER | TIMING)[name]
+        return CompiledKernel(kernel(function), parallel_kernel(function))
+    function = over_blocks(COMPUTE[name])
+    return CompiledKernel(kernel(function), parallel_kernel(function), tuple(map(VIEWS.index, views_of(COMPUTE[name]))))

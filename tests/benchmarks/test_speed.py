@@ -62,8 +62,8 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     operands = np.array(
         [0, side, arena.blocks_per_row, *(values[name] for name in kernel_named("gemv").views)], np.int64
     )
-    arguments = (*views.values(), np.zeros((side, 16), np.int32), operands)
     gemv = compiled_kernel("gemv").parallel
+    arguments = (*(views[VIEWS[i]] for i in compiled_kernel("gemv").takes), operands)
     gemv_s = best_s(lambda: gemv(*arguments), repeats)
     sums = views["acc"][:, x_bytes // 4 : x_bytes // 4 + n, : min(arena.lanes, side)]
     assert np.allclose(sums, 0.125 * k)

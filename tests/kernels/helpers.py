@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.isa.instructions import kernel_named
+from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import attention, elementwise, products, router
 from wse_kernels.oracle.memory import Sram
 
@@ -191,7 +192,8 @@ def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Arr
     a[2] = lanes_of(cols)[0]
     types = (case.types[0], case.types[0], case.types[1], "float32", "uint8")
     with np.errstate(over="ignore", under="ignore"):
-        function(*(view(blocked, element, cols, spare) for element in types), case.ctl, a)
+        memory = (*(view(blocked, element, cols, spare) for element in types), case.ctl)
+        function(*(memory[i] for i in compiled_kernel(case.kernel).takes), a)
     return from_lanes(blocked, stretches, cols, spare)
 
 

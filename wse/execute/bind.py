@@ -80,8 +80,9 @@ class Binder:
         arena = self._arenas[stage]
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
-        function = compiled_kernel(kernel.name).for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
-        call = (function, (*self._views[stage], self._control[user], a))
+        compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user])
+        function = compiled.for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
+        call = (function, (*(memory[i] for i in compiled.takes), a))
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
 
     def _read_choice(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
