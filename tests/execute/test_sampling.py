@@ -135,7 +135,7 @@ def on_meshes(shared: Path) -> list[tuple[Prepared, Program]]:
     """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    request = RunRequest(model=folder, prompt=prompt, new_tokens=40, dtype="float32", temperature=1.0)
+    request = RunRequest(model=folder, prompt=prompt, new_tokens=24, dtype="float32", temperature=1.0)
     found = []
     for mesh, wafers in (("9x9", 1), ("12x10", 1), ("16x16", 1), ("8x8", 2)):
         prepared = prepare(replace(request, mesh=mesh, wafers=wafers))
@@ -148,7 +148,7 @@ def test_the_same_seed_gives_the_same_text_on_any_mesh(
     on_meshes: list[tuple[Prepared, Program]], options: dict[str, Any]
 ) -> None:
     by_seed = []
-    for seed in (0, 1, 2) if options["temperature"] else (0,):
+    for seed in (0, 1) if options["temperature"] else (0,):
         texts = []
         for prepared, program in on_meshes:
             asked = replace(prepared.request, seed=seed, **options)

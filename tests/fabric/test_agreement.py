@@ -31,7 +31,11 @@ CASES = [
 NEW_TOKENS = 30
 
 
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}-{c[3].prefill if c[3] else 'chosen'}")
+@pytest.fixture(
+    scope="module",
+    params=CASES,
+    ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}-{c[3].prefill if c[3] else 'chosen'}",
+)
 def counted(shared: Path, request: pytest.FixtureRequest) -> tuple[Session, list[PhaseCost]]:
     """A finished run, and the fabric model's cost of each of its phase runs."""
     mapping, wafers, mesh, choice = request.param

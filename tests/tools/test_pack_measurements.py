@@ -32,6 +32,7 @@ def originals(shared: Path, script: ModuleType) -> dict[str, list[Measurement]]:
     return {file.name: script.predicted(shared / "reference" / file.name) for file in FILES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_packed_rows_are_those_of_the_originals(
     originals: dict[str, list[Measurement]], script: ModuleType, file: Path
@@ -48,12 +49,14 @@ def test_packed_rows_are_those_of_the_originals(
                 assert cell == large.input[column]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_packed_rows_are_predicted_as_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
     for small, large in zip(read(file), originals[file.name], strict=True):
         assert predict(small) == predict(large), (small.line, large.line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_the_script_writes_what_is_there(
     originals: dict[str, list[Measurement]], script: ModuleType, file: Path

@@ -88,7 +88,10 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
         assert ran.hops.sum() == cost.hops.sum() == ran.links.sum()
 
 
-@pytest.mark.parametrize(("generation", "profile"), [("wse2", "tuned"), ("wse2", "academic"), ("wse3", "production")])
+@pytest.mark.parametrize(
+    ("generation", "profile"),
+    [("wse2", "tuned"), pytest.param("wse2", "academic", marks=pytest.mark.slow), ("wse3", "production")],
+)
 def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     compiled: Session, generation: str, profile: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -78,16 +79,21 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
     runs = runs_of(program)
     found = list(layer_links(fabric, runs, {}))
     traffic = Traffic(program)
+
+    @cache
+    def moved(index: int, step: int, slots: int) -> I64:
+        return fabric.routes.words(traffic.step_traffic(program.phases[index], step, slots).rectangles)
+
     for layer in sorted(set(program.op_layers)):
         expected = np.zeros_like(fabric.decode_cost(4).links)
         for (index, slots, passing), times in runs.items():
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
-                if of_kind(phase.steps, CacheShift)[step]:
-                    moved = [traffic.shift_traffic(phase, step, slots, passing)] if any(passing) else []
-                else:
-                    moved = [traffic.step_traffic(phase, step, slots)]
-                expected += times * sum(fabric.routes.words(each.rectangles) for each in moved)
+                if not of_kind(phase.steps, CacheShift)[step]:
+                    expected += times * moved(index, step, slots)
+                elif any(passing):
+                    shifted = traffic.shift_traffic(phase, step, slots, passing)
+                    expected += times * fabric.routes.words(shifted.rectangles)
         assert np.array_equal(pattern_rectangles(program, found, layer), expected), layer
 
 

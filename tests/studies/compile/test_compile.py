@@ -31,9 +31,12 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(params=REQUESTS, ids=str)
-def placed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Program, dict[str, Any]]:
-    prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+@pytest.fixture(scope="module", params=REQUESTS, ids=str)
+def placed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, Program, dict[str, Any]]:
+    model = write_model(tmp_path_factory.mktemp("model"))
+    prepared = prepare(RunRequest(model=str(model), prompt_ids=(1, 2, 3), **request.param))
     program = compiled(prepared)
     return prepared, program, placement(prepared, program).to_dict()
 
