@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,8 +48,9 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def wse(empty: Path, capsys: pytest.CaptureFixture[str]) -> Wse:
-    """Call a command line."""
+def wse(empty: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Wse:
+    """Call a command line on a machine of one core, where it starts no processes of its own."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
 
     def call(*arguments: object) -> Outcome:
         capsys.readouterr()
