@@ -18,6 +18,8 @@ from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange
 from wse_mappings.patterns.translation import translation
 from wse_mappings.plane import STEP, PlaneSchedule
 
+SLOW = pytest.mark.slow
+
 
 def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, Result]:
     """Memory before, and the run; words go from address 0 to address ``words``."""
@@ -40,7 +42,10 @@ def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, word
     assert result.hops == words * (rows * cols - 1)
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16), (48, 32), (64, 64)])
+@pytest.mark.parametrize(
+    ("rows", "cols"),
+    [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16), *(pytest.param(*sides, marks=SLOW) for sides in ((48, 32), (64, 64)))],
+)
 @pytest.mark.parametrize("words", [1, 7, 256])
 def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, words: int) -> None:
     """T = B + M + N - 2 + k, k = 2 T_R + 1 (Luczynski et al., HPDC 2024: 2D broadcast)."""
@@ -67,7 +72,7 @@ def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words
     np.testing.assert_array_equal(result.link_words, words * schedule.link_loads())
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20), (50, 50)])
+@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20), pytest.param(50, 50, marks=SLOW)])
 @pytest.mark.parametrize("words", [1, 2, 9])
 def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, words: int) -> None:
     """A message of the four neighbours' words from next door, 4 B + 1 + k, on any mesh with an inner PE.
