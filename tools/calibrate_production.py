@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.compiler.options import REPORT
-from wse.compiler.search.search import Found
+from wse.compiler.search.search import Compilation
 from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software
@@ -62,11 +62,11 @@ class Figure:
         assert self.row.measured
         return 1e6 / self.row.measured
 
-    def chosen(self, software: SoftwareProfile) -> Found:
+    def chosen(self, software: SoftwareProfile) -> Compilation:
         """What the search compiles with these costs."""
         return best(replace(self.prepared, software=software))
 
-    def us(self, found: Found, software: SoftwareProfile) -> float:
+    def us(self, found: Compilation, software: SoftwareProfile) -> float:
         """Microseconds of a token, the mean over the answer."""
         p = self.prepared
         clock = Clock(Fabric(found.program, p.wafer, software))
@@ -102,7 +102,7 @@ def profile(values: dict[str, float]) -> SoftwareProfile:
     return replace(unfitted(), **values)  # type: ignore[arg-type]
 
 
-def solved(figures: Sequence[Figure], found: Sequence[Found], start: dict[str, float]) -> dict[str, float]:
+def solved(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
     """The values, none below zero, with the least squares of relative errors in the regions that were found.
 
     Time is linear in a constant as long as nothing hides behind something else: a few turns find where it is not.
@@ -120,7 +120,7 @@ def solved(figures: Sequence[Figure], found: Sequence[Found], start: dict[str, f
     return x
 
 
-def errors(figures: Sequence[Figure], found: Sequence[Found], software: SoftwareProfile) -> str:
+def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: SoftwareProfile) -> str:
     """Relative errors of the rates, as text."""
     return "  ".join(
         f"{f.prepared.request.model} {100 * (f.measured_us / f.us(p, software) - 1):+5.1f} %"
@@ -128,7 +128,7 @@ def errors(figures: Sequence[Figure], found: Sequence[Found], software: Software
     )
 
 
-def candidates(figures: Sequence[Figure], found: Sequence[Found]) -> None:
+def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
     """Each constant alone, fitted on both figures and on each."""
     for name in CANDIDATES:
         before = {name: float(getattr(unfitted(), name))}
@@ -156,7 +156,7 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
     return min(tried, key=lambda each: each[0])[1]
 
 
-def told(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Found]:
+def told(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
     """One line a figure: predicted and measured tokens a second, regions chosen with these costs."""
     print(name, flush=True)
     chosen = [figure.chosen(software) for figure in figures]
