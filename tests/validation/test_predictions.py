@@ -40,6 +40,10 @@ def row(**columns: str) -> Measurement:
     return m
 
 
+def test_every_row_that_comes_with_wse_is_predicted(bundled: Rows) -> None:
+    assert [row.measurement.line for row in bundled if row.prediction.value is None] == []
+
+
 def test_simulator_logs_of_reduces_and_broadcasts(bundled: Rows) -> None:
     def of_the_logs(m: Measurement) -> bool:
         return m.platform.startswith("WSE-2 SDK fabric simulator") and m.evidence == "exact"

@@ -57,7 +57,9 @@ def listed(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "auto on two wafers" else ()) for name in REQUESTS]
+)
 def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
