@@ -29,6 +29,11 @@ def test_no_other_cut_has_a_smaller_largest_run(shares: list[float], data: st.Da
     assert cost(tuple(start for start, _ in runs[1:])) == least
 
 
+def test_a_smaller_largest_run_goes_before_a_smaller_sum_of_squares() -> None:
+    """3, 2 and 6 have the smaller one, 49 instead of 51."""
+    assert even_runs([3.0, 2.0, 5.0, 1.0], 3) == [(0, 2), (2, 1), (3, 1)]
+
+
 def test_earlier_runs_are_longer_where_that_leaves_a_choice() -> None:
     assert even_runs([1.0] * 7, 3) == [(0, 3), (3, 2), (5, 2)]
 
