@@ -14,7 +14,7 @@ import numpy as np
 
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.links.link_map import I64, times_words
-from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
+from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
 from wse.isa.instructions import KERNELS
@@ -32,17 +32,17 @@ EVEN: Final[Pairs] = {}
 """Layers that are missing are taken to choose as evenly as they can."""
 
 
-class _Kind(NamedTuple):
+class _RoutedClass(NamedTuple):
     """A class of steps of one stage, for one choice of experts: what each costs and moves, and between which wafers."""
 
     cost: LineTime
-    traffic: StepTraffic | None
+    traffic: StepTraffic
     crossings: tuple[WaferPair, ...] | None
     steps: list[int]
 
     def rectangles(self) -> I64:
         """The links that carry words of all these steps, as in PhaseCost."""
-        return NOTHING if self.traffic is None else times_words(self.traffic.rectangles, len(self.steps))
+        return times_words(self.traffic.rectangles, len(self.steps))
 
 
 class RoutedCosts:
@@ -62,26 +62,25 @@ class RoutedCosts:
         contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
         crossed: dict[int, tuple[WaferPair, ...]] = {}
         chosen: dict[tuple[int, int], I64] = {}
-        kinds: dict[tuple[int, int, int], _Kind] = {}
+        by_class: dict[tuple[int, int, int], _RoutedClass] = {}
         for step in steps.tolist():
             layer, stage = self.program.op_layers[int(phase.steps.op[step])], int(phase.steps.stage[step])
             layer = layer if layer in pairs else -1  # all others choose evenly
             if (stage, layer) not in chosen:
                 chosen[stage, layer] = by_column(self.program, phase, step, pairs)
             key = (int(classes[step]), stage, layer)
-            if key not in kinds:
-                kinds[key] = self._kind(phase, step, key[0], slots, chosen[stage, layer])
-            kind = kinds[key]
-            kind.steps.append(step)
-            later[step + 1] = kind.cost.cycles.total
-            if kind.crossings is not None:
-                crossed[step] = kind.crossings
-        for kind in kinds.values():
-            by_cause[kind.steps] += kind.cost.cycles[1:]
-            contention[kind.steps], streams[kind.steps] = kind.cost.contention_cycles, kind.cost.streams
-            if kind.traffic is not None:
-                words[kind.steps], hops[kind.steps] = kind.traffic.words, kind.traffic.hops
-                payload[kind.steps] = kind.traffic.bytes
+            if key not in by_class:
+                by_class[key] = self._class(phase, step, key[0], slots, chosen[stage, layer])
+            of_class = by_class[key]
+            of_class.steps.append(step)
+            later[step + 1] = of_class.cost.cycles.total
+            if of_class.crossings is not None:
+                crossed[step] = of_class.crossings
+        for of_class in by_class.values():
+            by_cause[of_class.steps] += of_class.cost.cycles[1:]
+            contention[of_class.steps], streams[of_class.steps] = of_class.cost.contention_cycles, of_class.cost.streams
+            words[of_class.steps], hops[of_class.steps] = of_class.traffic.words, of_class.traffic.hops
+            payload[of_class.steps] = of_class.traffic.bytes
         return replace(
             cost,
             start=cost.start + later[:-1].cumsum(),
@@ -92,23 +91,23 @@ class RoutedCosts:
             crossed=crossed,
             contention=contention,
             streams=streams,
-            shifts=np.concatenate([cost.shifts, *(kind.rectangles() for kind in kinds.values())]),
+            shifts=np.concatenate([cost.shifts, *(of_class.rectangles() for of_class in by_class.values())]),
         )
 
-    def _kind(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _Kind:
+    def _class(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _RoutedClass:
         """What the steps of a class do, with so many pairs on each column."""
         moves = phase.steps.kind[step] == Kind.TRANSFER
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
             moved = self._traffic.step_traffic(phase, step, slots, chosen)
-            return _Kind(
+            return _RoutedClass(
                 self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, []
             )
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-        return _Kind(
+        return _RoutedClass(
             self._cost(phase, step, step_class, slots, most),
-            self._traffic.traffic_by_pairs(phase, step, slots, columns) if moves else None,
+            self._traffic.traffic_by_pairs(phase, step, slots, columns) if moves else NO_TRAFFIC,
             None,
             [],
         )

@@ -15,7 +15,7 @@ from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NOTHING, StepTraffic, Traffic
+from wse.fabric.links.traffic import NO_TRAFFIC, NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
 from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
@@ -92,7 +92,7 @@ class Fabric:
         steps = by_counters(phase.steps)
         costs = []
         for slots, rows in passing_by_slots.items():
-            traffic = StepTraffic(0, 0, 0, NOTHING)
+            traffic = NO_TRAFFIC
             if any(rows) and len(steps):
                 by_class, which, rectangles = self._shift_traffic(phase, steps, slots, rows)
                 words, hops = by_class[which].sum(axis=0).tolist()

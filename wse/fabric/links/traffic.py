@@ -42,6 +42,9 @@ class StepTraffic(NamedTuple):
     rectangles: I64
 
 
+NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
+
+
 class Traffic:
     """The traffic of a Program's steps. Keeps what a pattern does, whatever the words."""
 
@@ -55,7 +58,7 @@ class Traffic:
         A step that goes by the choice of experts is taken between the wafers ``chosen``.
         """
         if phase.steps.kind[step] == Kind.COMPUTE:
-            return StepTraffic(0, 0, 0, NOTHING)
+            return NO_TRAFFIC
         transfer = transfer_of(self.program, phase, step, slots, chosen=chosen)
         if transfer.leaves_wafer:
             return self._over_edges(transfer)
@@ -66,7 +69,7 @@ class Traffic:
             rectangles = self.translation(transfer, messages)
             carried = transfer.words * transfer.site.placed_stage.rect.rows * messages.cols
             return StepTraffic(carried, self.routes.hops_of(rectangles), 0, rectangles)
-        return StepTraffic(0, 0, 0, NOTHING)
+        return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> StepTraffic:
         """The traffic of a pattern along columns that have so many pairs of tokens and experts each."""
