@@ -19,7 +19,8 @@ import pytest
 import wafer_token
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.fabric.links.link_map import I64, link_map
+from wse.arrays import I64
+from wse.fabric.links.link_map import link_map
 from wse.models.bundled import CONFIGURATIONS
 
 SIDE = 660

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.arrays import I32
 from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
@@ -20,7 +21,7 @@ from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, patches, row_range, share, stretches, strips
 from wse.program.program import Tile, TilePart
-from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
+from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse.arrays import F32
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
-from wse.wavelet.machine import F32, Machine
+from wse.wavelet.machine import Machine
 from wse.wavelet.run import Result, run
 from wse_mappings.schedule import LineSchedule
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from wse.arrays import F32
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
-from wse.wavelet.machine import F32, Machine
+from wse.wavelet.machine import Machine
 from wse.wavelet.run import Result, run
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.corner_multicast import corner_multicast

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from wse.arrays import I32
 from wse.compiler.options import Choice, Options
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
 from wse.program.program import Buffer, ColourUse, Program, Stage, Tile
-from wse.program.steps import I32
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut

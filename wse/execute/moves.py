@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.execute.arena import Arena
 from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
@@ -21,8 +22,6 @@ from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
-
-I64 = npt.NDArray[np.int64]
 
 
 class Moves:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from wse.arrays import I32
 from wse.isa.instructions import CODES, KERNELS, kernel_named
 from wse.isa.operands import VIEWS
 from wse.models.graph import Op
@@ -19,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, I32, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks

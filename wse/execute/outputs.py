@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I32
 from wse.execute.arena import Arena
 from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
 from wse.execute.streams import Call
@@ -21,7 +22,7 @@ from wse.models.graph import op_graph, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import I32, ROWS
+from wse.program.steps import ROWS
 from wse_mappings.cuts.split import balanced_counts
 
 Values = npt.NDArray[Any]

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import F32
 from wse.errors import BadModel
 from wse.execute.arena import number_type
 from wse.execute.tiles import Source, Tensor
@@ -21,7 +22,6 @@ from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, code
 from wse.program.program import Program, Tile
 
 Codes = npt.NDArray[np.uint8]
-F32 = npt.NDArray[np.float32]
 
 VALUES_AT_ONCE: Final = 1 << 18
 """Weights that are quantised at a time, which bounds the memory that it takes."""

@@ -10,8 +10,9 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I32
 from wse.program.program import Tile, TilePart
-from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
+from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.operands import VIEWS
@@ -17,7 +18,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import I64, Kind
+from wse.program.steps import Kind
 
 
 class Counts(NamedTuple):

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import F64, I64
 from wse.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.fabric.group_cost import first_steps
 from wse.fabric.step_cost import most_peers
@@ -25,7 +25,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, I64, Kind
+from wse.program.steps import HOST, Kind
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
@@ -34,7 +34,6 @@ from wse_mappings.schedule import Arrival, LineSchedule
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
 NO_BOUND: Final = (0.0, 0.0, 0.0, 0.0)
 
-F64 = npt.NDArray[np.float64]
 Bound = tuple[float, float, float, float]
 
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
-from wse.fabric.links.link_map import I64, PLANE, Link, times_words
+from wse.fabric.links.link_map import PLANE, Link, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, StepTraffic
 from wse.fabric.model import CacheUse, Fabric, TokenClass

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.links.link_map import I64, times_words
+from wse.fabric.links.link_map import times_words
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts

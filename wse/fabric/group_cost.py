@@ -7,14 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
-from wse.program.steps import I64
-
-F64 = npt.NDArray[np.float64]
 
 
 class GroupCost(NamedTuple):

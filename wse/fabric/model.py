@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, NOTHING, StepTraffic, Traffic
-from wse.fabric.phase_cost import F64, I64, CostClass, PhaseCost
+from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec

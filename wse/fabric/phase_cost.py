@@ -8,15 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.routes import Routes
 from wse.program.steps import Steps
 from wse.program.transfers.transfer import WaferPair
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 class CostClass(NamedTuple):

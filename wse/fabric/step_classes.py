@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.isa.instructions import KERNELS
 from wse.program.steps import OPERAND_COUNT, Kind, Steps
 from wse.program.transfers.kinds import ADDRESSES, transfer_steps
-
-I64 = npt.NDArray[np.int64]
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from wse.arrays import I64
 from wse.fabric.causes import NO_CYCLES, Cycles
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.fabric.line.rounds import Rounds, rounds_of
-from wse.fabric.links.link_map import I64, most_words_anywhere
+from wse.fabric.links.link_map import most_words_anywhere
 from wse.fabric.links.routes import LongestLine
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec

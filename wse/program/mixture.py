@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from wse.arrays import I64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

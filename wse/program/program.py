@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from wse.arrays import I32, I64
 from wse.isa.operands import VIEWS
 from wse.number_formats import CODINGS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
-from wse.program.steps import I32, I64
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 

@@ -23,11 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I32, I64
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import FIRST_OPERAND
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 HOST = -1
 """The host's place among wafer numbers."""

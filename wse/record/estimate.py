@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.errors import BadTrace
 from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
-from wse.fabric.links.link_map import I64
 from wse.fabric.model import CacheUse, TokenClass
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.fabric.clock import Clock
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.links.layer_links import LayerLinks, layer_links
-from wse.fabric.links.link_map import I64
 from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad

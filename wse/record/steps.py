@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.fabric.causes import CAUSES
-from wse.fabric.links.link_map import I64
 from wse.fabric.phase_cost import PhaseCost
 from wse.isa.instructions import KERNELS
 from wse.program.phase import Phase

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wse.arrays import I64
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.wavelet.phase import I64, phase_run
+from wse.wavelet.phase import phase_run
 from wse.wavelet.size import check_size
 from wse_traces.write import TraceWriter
 

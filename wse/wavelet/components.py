@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.wavelet.machine import I32
+from wse.arrays import I32
 
 SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache holds beside the words of memory
 

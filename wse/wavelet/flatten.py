@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wse.arrays import I32, I64
 from wse.wavelet.components import components, spans
-from wse.wavelet.machine import I32, Machine
-from wse.wavelet.wiring import I64, INTO_PE, NONE, SIDES, Wiring
+from wse.wavelet.machine import Machine
+from wse.wavelet.wiring import INTO_PE, NONE, SIDES, Wiring
 from wse_kernels import wavelet as k
 
 

@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from wse.wavelet.machine import F32, I32, STEP, Machine, Operation, Port, Position
+from wse.arrays import F32, I32, Bools
+from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
 from wse.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
-
-Bools = npt.NDArray[np.bool_]
 
 SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only receives, and of stores, one a colour
 

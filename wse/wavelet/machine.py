@@ -7,15 +7,12 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I32
 from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
 from wse_kernels.wavelet import SLOT_COUNT
 from wse_mappings.schedule import Arrival
-
-I32 = npt.NDArray[np.int32]
-F32 = npt.NDArray[np.float32]
 
 LARGEST_PES: Final = 65_536
 LARGEST_WORDS: Final = 2**28  # 1 GiB of float32

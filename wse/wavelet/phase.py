@@ -14,16 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from wse.arrays import I64
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.wavelet.size import check_fixed
 from wse.wavelet.walk import OnMoves, Walk
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from wse.arrays import I32
 from wse.wavelet.machine import STEP, Port
 from wse_mappings.plane import PlaneSchedule, PlaneStream
 from wse_mappings.schedule import COMBINING, Arrival
 
-I32 = npt.NDArray[np.int32]
 Config = tuple[int, tuple[int, ...]]
 """From and to. On a line: -1 toward index 0, 1 toward the end, 0 the PE itself; on a plane: Ports."""
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import F32, I32, I64
 from wse.errors import BadInput
 from wse.hardware.spec import burst_words
 from wse.wavelet.deadlock import check_finished
 from wse.wavelet.flatten import Tables, tables
-from wse.wavelet.machine import F32, I32, STEP, Machine, Port
+from wse.wavelet.machine import STEP, Machine, Port
 from wse_kernels import wavelet as k
 from wse_kernels.library import compiled_kernel
-
-I64 = npt.NDArray[np.int64]
 
 LIMIT_CYCLES = 2**29
 NO_EVENTS = np.zeros((0, 3), np.int32)

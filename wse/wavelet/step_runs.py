@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I32, I64
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.pe_costs import PeCosts
 from wse.program.program import Program
@@ -20,14 +20,12 @@ from wse.program.steps import ROWS
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.wavelet.lines import Lines
-from wse.wavelet.machine import I32, Machine
+from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream
 from wse_mappings.patterns.translation import translation
-
-I64 = npt.NDArray[np.int64]
 
 
 class StepRun(NamedTuple):

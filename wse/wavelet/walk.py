@@ -18,8 +18,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I32, I64
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
@@ -29,13 +29,12 @@ from wse.program.steps import Kind
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
-from wse.wavelet.machine import I32, Port
+from wse.wavelet.machine import Port
 from wse.wavelet.size import bounding_rect
 from wse.wavelet.step_runs import StepRun, StepRuns
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 
-I64 = npt.NDArray[np.int64]
 OnMoves = Callable[[int, I64], None]
 """Takes the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
 router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through

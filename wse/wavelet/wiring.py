@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I32, I64
 from wse.errors import BadInput
-from wse.wavelet.machine import I32, Machine, OperationBlock, Port
+from wse.wavelet.machine import Machine, OperationBlock, Port
 from wse_mappings.schedule import Arrival
-
-I64 = npt.NDArray[np.int64]
 
 SIDES: Final = 6
 INTO_PE: Final = 5  # a queue's side beside the five ports: behind the ramp, in the compute element

@@ -10,11 +10,11 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.arrays import I64
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.links import layer_links as module
 from wse.fabric.links.layer_links import LayerLinks, layer_links
-from wse.fabric.links.link_map import I64
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program

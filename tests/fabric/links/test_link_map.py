@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.fabric.links.link_map import I64, hops_of, link_map, most_words, most_words_anywhere
+from wse.arrays import I64
+from wse.fabric.links.link_map import hops_of, link_map, most_words, most_words_anywhere
 
 PLANES, ROWS, COLS = 5, 7, 9
 WORDS = st.integers(-(2**40), 2**40)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.compiler.state import At, Block, BlockRun
 from wse.isa.operands import VIEWS
-from wse.program.steps import I64, OPERAND_COUNT
+from wse.program.steps import OPERAND_COUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

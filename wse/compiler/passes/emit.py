@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from wse.arrays import I32
 from wse.compiler.passes.allocate import element_bytes, element_type
 from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
@@ -14,7 +15,7 @@ from wse.isa.operands import VIEWS
 from wse.models.graph import ops_in_order
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import I32, Steps
+from wse.program.steps import Steps
 from wse_mappings.patterns.k_tree import root_of
 
 

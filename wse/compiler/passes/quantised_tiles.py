@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from wse.arrays import I32
 from wse.compiler.passes.tiles import part_of, tile_of
 from wse.errors import DoesNotFit
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
 from wse.program.program import Tile
-from wse.program.steps import I32
 
 
 def groups_name(tile: str) -> str:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 import networkx as nx
 import numpy as np
 
+from wse.arrays import I32
 from wse.compiler.options import DECODE
 from wse.compiler.state import State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
-from wse.program.steps import I32, Kind
+from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from wse.arrays import I32
 from wse.compiler.state import Shard
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
 from wse.program.program import ORDINALS, Tile, TilePart
-from wse.program.steps import COLUMNS, I32, ROWS, SKEWED
+from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 Cut = tuple[I32, int]

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I64, Bools
 from wse.fabric.line.pieces import Piece, Resource, hops_between
-
-Bools = npt.NDArray[np.bool_]
-I64 = npt.NDArray[np.int64]
 
 
 class Offset(NamedTuple):

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wse.arrays import I32
 from wse.fabric.causes import Cycles
 from wse.fabric.line.conflicts import Conflict
 from wse.fabric.line.contention import (
@@ -42,7 +43,7 @@ from wse.fabric.line.contention import (
 )
 from wse.fabric.line.event_times import START, EventTime, PassedPiece, Stream
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.segments import I32, LinePlan, PathSegment, plan_line
+from wse.fabric.line.segments import LinePlan, PathSegment, plan_line
 
 
 @dataclass(frozen=True, slots=True)

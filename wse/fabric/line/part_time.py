@@ -17,16 +17,12 @@ Streams of a ring never share a link: each has its own between two neighbours, a
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import F64, I32, I64
 from wse.fabric.causes import Cycles
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pieces import Places
 from wse_mappings.schedule import COMBINING, LineSchedule
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I32
 from wse.fabric.line.conflicts import Conflict, find_conflicts
 from wse.fabric.line.pieces import Piece, Places, one_message, side_by_side
 from wse_mappings.schedule import COMBINING, Arrival
-
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

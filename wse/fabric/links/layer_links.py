@@ -9,8 +9,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.fabric.expert_costs import Pairs, by_column
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS, link_map, times_words
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, link_map, times_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric

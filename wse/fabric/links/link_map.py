@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from wse.arrays import I64
+
 PLANE, ROW, END_ROW, COL, END_COL, WORDS = range(6)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, I64, PLANE, ROW, WORDS
+from wse.arrays import I64
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream
 from wse_mappings.mesh.placement import Rect

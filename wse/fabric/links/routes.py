@@ -13,19 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from wse.fabric.links.link_map import (
-    COL,
-    END_COL,
-    END_ROW,
-    I64,
-    PLANE,
-    ROW,
-    WORDS,
-    Link,
-    busiest_links,
-    hops_of,
-    link_map,
-)
+from wse.arrays import I64
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, Link, busiest_links, hops_of, link_map
 from wse.fabric.links.loads import EAST, NORTH, WEST
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from wse.fabric.links.link_map import COL, END_COL, I64, PLANE
+from wse.arrays import I64
+from wse.fabric.links.link_map import COL, END_COL, PLANE
 from wse.fabric.links.loads import (
     cache_shift,
     edge_streams,

@@ -16,8 +16,9 @@ from typing import Final
 
 import numpy as np
 
+from wse.arrays import I64
 from wse.fabric.causes import CAUSES
-from wse.fabric.links.link_map import I64, most_words_anywhere
+from wse.fabric.links.link_map import most_words_anywhere
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
