@@ -9,6 +9,9 @@ from typing import Final, NamedTuple, TextIO
 
 from wse.report.terminal import console_on, shown
 
+OnProgress = Callable[[int, int, str], None]
+"""Called with the pieces that are done, the number of all, and the name of the piece that begins."""
+
 LONGEST_NAME: Final = 40
 PATIENCE_S: Final = 1.0
 """Time before the first line where there is no terminal: loading compiled kernels takes less."""
@@ -41,8 +44,12 @@ VALIDATING: Final = Work("running configurations", "running configurations by bo
 SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
+def ignore_progress(done: int, total: int, name: str) -> None:
+    """Show no progress."""
+
+
 @contextmanager
-def progress_on(stream: TextIO, work: Work) -> Iterator[Callable[[int, int, str], None]]:
+def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     """Yield a function to call with (done, all, name) before each piece of the work and at the end."""
     if not stream.isatty():
         yield _Lines(stream, work).update

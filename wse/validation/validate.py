@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import UnknownName
+from wse.report.progress import OnProgress, ignore_progress
 from wse.report.terminal import console_on
 from wse.report.terminal_table import print_tables
 from wse.validation.measured.measurements import Measurement, read
@@ -21,12 +22,9 @@ from wse.validation.summary import Compared, summarise
 BUNDLED: Final = Path(__file__).parents[1] / "data" / "measurements"
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
-OnProgress = Callable[[int, int, str], None]
-"""Called with (done, all, kernel) before each row and at the end."""
-
 
 def validate(
-    files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = lambda done, rows, kernel: None
+    files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = ignore_progress
 ) -> Validation:
     """Predict every row of some files of measurements; of the data at hand where no file is given.
 

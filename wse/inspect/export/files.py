@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,9 +21,9 @@ from wse.inspect.export.tables import chosen_tables, run_facts, with_progress
 from wse.inspect.export.timeline import timeline
 from wse.inspect.query.view import trace_at
 from wse.report.output_file import open_output, open_output_folder, output_path
+from wse.report.progress import OnProgress
 from wse_traces.read import Trace
 
-OnProgress = Callable[[int, int, str], None]
 Facts = dict[str, Any]
 
 

@@ -10,18 +10,19 @@ from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
+from wse.report.progress import OnProgress, ignore_progress
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_doubles
 from wse.studies.compare.verdict import verdict
-from wse.studies.estimate.estimate import OnPiece, inputs
+from wse.studies.estimate.estimate import inputs
 from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
 
 
 def compare(
-    request: CompareRequest, on_piece: OnPiece = lambda done, total, name: None, *, jobs: int | None = None
+    request: CompareRequest, on_progress: OnProgress = ignore_progress, *, jobs: int | None = None
 ) -> CompareResult:
     """A row for each number of wafers, mapping and link, and the verdict.
 
@@ -30,7 +31,7 @@ def compare(
 
     Args:
         request: What is compared.
-        on_piece: Hears (done, all, name) at the start and after each combination.
+        on_progress: Called with (done, all, name) at the start and after each combination.
         jobs: Processes; all cores by default. One is this process itself.
 
     Raises:
@@ -39,13 +40,13 @@ def compare(
         WseBug: a combination ended in a bug of ours.
     """
     check(request)
-    on_piece(0, 1, request.base.model)
+    on_progress(0, 1, request.base.model)
     fewest, first = fewest_wafers(request)
     counts = request.wafers or wafer_counts(fewest, first.spec.layer_count)
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    done = _all_rows(request, cells, on_piece, jobs or cores())
+    done = _all_rows(request, cells, on_progress, jobs or cores())
     rows = with_best(without_doubles(row for cell in cells for row in done[cell].rows))
     if not any(row.possible for row in rows):
         first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
@@ -72,7 +73,9 @@ def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> 
     return tuple(name for name in request.names() if strategy(name).differs(demand))
 
 
-def _all_rows(request: CompareRequest, cells: Sequence[Cell], on_piece: OnPiece, jobs: int) -> dict[Cell, CellRows]:
+def _all_rows(
+    request: CompareRequest, cells: Sequence[Cell], on_progress: OnProgress, jobs: int
+) -> dict[Cell, CellRows]:
     """The rows of all cells."""
     done: dict[Cell, CellRows] = {}
     for cell, rows in _in_processes(request, cells, jobs) if jobs > 1 else _in_this_process(request, cells):
@@ -80,7 +83,7 @@ def _all_rows(request: CompareRequest, cells: Sequence[Cell], on_piece: OnPiece,
             message = f"{cell} ended in a bug\n{rows.bug}"
             raise WseBug(message)
         done[cell] = rows
-        on_piece(len(done), len(cells), str(cell))
+        on_progress(len(done), len(cells), str(cell))
     return done
 
 

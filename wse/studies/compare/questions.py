@@ -11,6 +11,7 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.report.comparison_row import ComparisonRow
+from wse.report.progress import OnProgress, ignore_progress
 from wse.report.terminal import several
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
@@ -20,7 +21,6 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import with_best
 from wse.studies.compare.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
 from wse.studies.compare.verdict import place, rate, speed
-from wse.studies.estimate.estimate import OnPiece
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
 SPLITS: Final = ("region", "pipeline", "tensor")
@@ -30,7 +30,7 @@ RESIDENT: Final = ("region",)
 def answer(
     question: str,
     request: CompareRequest,
-    on_piece: OnPiece = lambda done, total, name: None,
+    on_progress: OnProgress = ignore_progress,
     *,
     jobs: int | None = None,
 ) -> CompareResult:
@@ -42,19 +42,19 @@ def answer(
     """
     if question not in QUESTIONS:
         raise UnknownName("question", question, QUESTIONS, where="--question")
-    return replace(QUESTIONS[question](request, on_piece, jobs), question=question)
+    return replace(QUESTIONS[question](request, on_progress, jobs), question=question)
 
 
-def _one_or_many(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
+def _one_or_many(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
     """The fewest wafers that hold the model against more: the verdict of every comparison."""
     fewest, first = fewest_wafers(replace(request, wafers=None))
     counts = {fewest, *(request.wafers or wafer_counts(fewest, first.spec.layer_count))}
-    return compare(replace(request, wafers=tuple(sorted(counts))), on_piece, jobs=jobs)
+    return compare(replace(request, wafers=tuple(sorted(counts))), on_progress, jobs=jobs)
 
 
-def _pipeline_or_tensor(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
+def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
     """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
-    result = compare(replace(request, candidates=SPLITS), on_piece, jobs=jobs)
+    result = compare(replace(request, candidates=SPLITS), on_progress, jobs=jobs)
     groups = [group for group in _by_machine(result.possible) if group[0].wafers > 1 and len(group) > 1]
     if not groups:
         verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
@@ -106,12 +106,12 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
     return f"Crossings between wafers take {', '.join(parts)} of a token's time."
 
 
-def _sram_or_streaming(request: CompareRequest, on_piece: OnPiece, jobs: int | None) -> CompareResult:
+def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
     """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
     wanted = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
         wanted = replace(wanted, wafers=(fewest_wafers(wanted)[0],))
-    result = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_piece, jobs=jobs)
+    result = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress, jobs=jobs)
     of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     user = max(result.possible, key=speed)
     prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=of_all.wafers))
@@ -188,7 +188,7 @@ def _range(values: Sequence[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnPiece, int | None], CompareResult]]] = {
+QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, int | None], CompareResult]]] = {
     ONE_OR_MANY: _one_or_many,
     PIPELINE_OR_TENSOR: _pipeline_or_tensor,
     SRAM_OR_STREAMING: _sram_or_streaming,

@@ -6,13 +6,14 @@ through the cache slots in use and the rows that pass an entry up, so tokens tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import Fabric
 from wse.program.program import Program
+from wse.report.progress import OnProgress, ignore_progress
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.trace_path import trace_path
@@ -31,8 +32,6 @@ from wse.studies.results.phases import DecodeResult, decode_result, prefill_resu
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 
-OnPiece = Callable[[int, int, str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
@@ -45,7 +44,7 @@ class Routing:
 def estimate(
     request: EstimateRequest,
     *,
-    on_progress: OnPiece = lambda done, total, name: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> EstimateResult:
     """Compile a request and time it.
 

@@ -22,6 +22,7 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
+from wse.report.progress import OnProgress, ignore_progress
 from wse.request.prepare_run import Prepared, checkpoint_of
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
@@ -31,8 +32,6 @@ from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
 from wse_traces.errors import TraceError
-
-OnReady = Callable[[int, int, str], None]
 
 
 def execute(
@@ -46,7 +45,7 @@ def execute(
     make_backend: MakeBackend = Engine,
     on_text: OnText = lambda text: None,
     on_warning: Callable[[str], None] = lambda message: None,
-    on_ready: OnReady = lambda done, total, name: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> RunResult:
     """Execute a compiled request.
 
@@ -60,7 +59,7 @@ def execute(
         make_backend: Makes what executes the Program.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with the reason why the run goes on without a trace.
-        on_ready: Called with (done, all, name) while kernels compile.
+        on_progress: Called with (done, all, name) while kernels compile.
 
     Raises:
         BadModel: there are no weights to execute.
@@ -90,7 +89,7 @@ def execute(
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
             )
-            engine.make_ready(on_ready)
+            engine.make_ready(on_progress)
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             result = session.result(digest, time.perf_counter() - started)

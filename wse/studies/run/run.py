@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
+from wse.report.progress import OnProgress, ignore_progress
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compiled
 from wse.studies.run.answer import OnText
-from wse.studies.run.execute import OnReady, execute
+from wse.studies.run.execute import execute
 from wse.studies.run.result import RunResult
 
 
@@ -20,7 +21,7 @@ def run(
     *,
     on_text: OnText = lambda text: None,
     on_warning: Callable[[str], None] = lambda message: None,
-    on_progress: OnReady = lambda done, total, name: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> RunResult:
     """Compile, execute, time and trace what a request asks for.
 
@@ -47,5 +48,5 @@ def run(
         wavelets=request.wavelets,
         on_text=on_text,
         on_warning=on_warning,
-        on_ready=on_progress,
+        on_progress=on_progress,
     )
