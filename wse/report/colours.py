@@ -43,6 +43,8 @@ USES: Final = {
 
 SERIES: Final = (_BLUE, _VERMILION, _GREEN, _PINK, _ORANGE, _SKY_BLUE)
 """Colours of the series of a drawing, in their order."""
+PLOT_SERIES: Final = (*(colour.light for colour in SERIES), "#000000")
+"""Colours of the series of a plot, which is always on a white ground."""
 
 
 def style_variables() -> str:

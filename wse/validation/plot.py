@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from wse.report.colours import PLOT_SERIES
 from wse.validation.result import GroupErrors, Validation, ValidationRow
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 MOST_GROUPS: Final = 13
 BAND: Final = 0.1  # the lines beside the diagonal
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X")
 WIDEST_SOURCE: Final = 30
 WIDEST_KERNEL: Final = 30
@@ -93,8 +93,8 @@ def _scatter(both: tuple[Any, Any], rows: Sequence[ValidationRow], label: str, n
             s=14,
             alpha=0.7,
             linewidths=0,
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
+            color=PLOT_SERIES[number % len(PLOT_SERIES)],
+            marker=MARKERS[(number + number // len(PLOT_SERIES)) % len(MARKERS)],
             label=label,
             zorder=2,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.inspect.query.changes import Change
 from wse.inspect.query.compare import TracesResult
-from wse.report.colours import SERIES
+from wse.report.colours import PLOT_SERIES
 from wse.report.comparison_row import ComparisonRow
 from wse.studies.compare.tables import link_text
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from wse.studies.compare.result import CompareResult
 
-COLOURS: Final = (*(colour.light for colour in SERIES), "#000000")
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X", "<", ">", "p", "*", "h")
 PANELS: Final = (
     ("tokens_per_s_per_user", "tokens/s of one user"),
@@ -50,7 +49,13 @@ def figure_of(result: CompareResult) -> Figure:
     panels = figure.subplots(1, len(PANELS))
     for axes, (key, label) in zip(panels, PANELS, strict=True):
         for number, mapping in enumerate(mappings):
-            _lines(axes, key, [row for row in rows if row.mapping == mapping], links, COLOURS[number % len(COLOURS)])
+            _lines(
+                axes,
+                key,
+                [row for row in rows if row.mapping == mapping],
+                links,
+                PLOT_SERIES[number % len(PLOT_SERIES)],
+            )
         _scale(axes, label, sorted({row.wafers for row in rows}))
     figure.suptitle(_short(result.title), fontsize=10, parse_math=False)
     figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
@@ -110,7 +115,8 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     colours = [
-        Line2D([], [], color=COLOURS[number % len(COLOURS)], label=mapping) for number, mapping in enumerate(mappings)
+        Line2D([], [], color=PLOT_SERIES[number % len(PLOT_SERIES)], label=mapping)
+        for number, mapping in enumerate(mappings)
     ]
     marks = [
         Line2D([], [], color="grey", linestyle="", marker=MARKERS[number % len(MARKERS)], label=link)
@@ -128,7 +134,7 @@ def _bars(axes: Any, changes: Sequence[Change]) -> None:
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]
         values = [getattr(change, key) for change in changes]
-        axes.barh(places, values, height=0.38, color=COLOURS[number], label=label)
+        axes.barh(places, values, height=0.38, color=PLOT_SERIES[number], label=label)
     names = [change.name[:LONGEST_NAME] for change in changes]
     axes.set_yticks([place + 0.2 for place in range(len(changes))], names, fontsize=8)
     for text in axes.get_yticklabels():
