@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import LARGEST_TABLE, MOST_EXPERTS, MOST_LAYERS
-from wse.models.spec import Experts, Layer
+from wse.models.spec import Experts, Layer, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 """Ways to write the number of experts; transformers 5 reads each for the others."""
@@ -32,6 +33,11 @@ def add_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer,
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
         for layer, experts in zip(layers, chosen, strict=True)
     )
+
+
+def with_mixture(spec: ModelSpec, chosen: Sequence[bool], experts: Experts) -> ModelSpec:
+    """The spec with ``experts`` in the layers where ``chosen``; dense blocks are left where they are not."""
+    return replace(spec, ffn_size=0 if all(chosen) else spec.ffn_size, experts=experts if any(chosen) else None)
 
 
 def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list[bool]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
-from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts
+from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
@@ -50,13 +50,11 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     experts = read_sigmoid_experts(config, groups=8, chosen_groups=4, scale=2.5)
     biased = config.flag("attention_bias", default=False)
     return replace(
-        spec,
+        with_mixture(spec, chosen, experts),
         attention_scale=(latent.nope_size + latent.rope_size) ** -0.5 * rope.score_factor,
         latent=latent,
         qkv_bias=biased,
         output_bias=biased,
-        ffn_size=0 if all(chosen) else spec.ffn_size,
-        experts=experts if any(chosen) else None,
     )
 
 

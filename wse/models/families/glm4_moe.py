@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts
+from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
@@ -36,11 +36,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     )
     experts = read_sigmoid_experts(config, groups=1, chosen_groups=1, scale=1.0)
     return replace(
-        spec,
+        with_mixture(spec, chosen, experts),
         qkv_bias=config.flag("attention_bias", default=False),
         head_norm="rms" if config.flag("use_qk_norm", default=False) else "",
-        ffn_size=0 if all(chosen) else spec.ffn_size,
-        experts=experts if any(chosen) else None,
     )
 
 

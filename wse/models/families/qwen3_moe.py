@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, Piece, WantedTensor
@@ -40,14 +40,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("qkv_bias", (False,), "name biases with attention_bias; supported: false")
     config.require("shared_expert_intermediate_size", (0,), "there is no shared expert; supported: 0")
     biased = config.flag("attention_bias", default=False)
-    return replace(
-        spec,
-        head_norm="rms",
-        qkv_bias=biased,
-        output_bias=biased,
-        ffn_size=0 if all(chosen) else spec.ffn_size,
-        experts=experts if any(chosen) else None,
-    )
+    return replace(with_mixture(spec, chosen, experts), head_norm="rms", qkv_bias=biased, output_bias=biased)
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
