@@ -58,8 +58,8 @@ def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[...
         @wraps(function)
         def call(*arguments: Any, **named: Any) -> R:
             bound = _bound(function.__name__, signature, arguments, named)
-            given = {name: bound.pop(name) for name in fields if name in bound}
-            values = {fields[name].name: argument_value(fields[name], value) for name, value in given.items()}
+            options = {name: bound.pop(name) for name in fields if name in bound}
+            values = {fields[name].name: argument_value(fields[name], value) for name, value in options.items()}
             return function(request_of(request, values), **bound)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -119,9 +119,9 @@ def _as(hint: Any, given: Any) -> Any:
                 with suppress(TypeError):
                     return tuple(_as(get_args(part)[0], item) for item in given)
             continue
-        accepted, made = _ACCEPTED.get(part, (part, None))
+        accepted, convert = _ACCEPTED.get(part, (part, None))
         if isinstance(given, accepted) and isinstance(given, bool) == (part is bool):
-            return made(given) if made else given
+            return convert(given) if convert else given
     raise TypeError
 
 
