@@ -1,4 +1,4 @@
-"""Which kind of op takes the cycles: a trace of a run read from Python.
+"""A trace read from Python: the kinds of op that took the most cycles, over all passes of a run.
 
 Example:
     python docs/examples/read_trace.py wse-run.h5
@@ -7,14 +7,17 @@ Example:
 from __future__ import annotations
 
 import sys
-
-import numpy as np
+from collections import Counter
 
 from wse_traces import open_trace
 
+cycles: Counter[str] = Counter()
 with open_trace(sys.argv[1]) as trace:
-    kinds, ops = trace.texts("graph/ops/kind"), trace["steps/op"][:]
-    cycles = np.bincount(ops[ops >= 0], trace["steps/cycles"][:][ops >= 0], len(kinds))
-    by_kind = {kind: sum(c for k, c in zip(kinds, cycles, strict=True) if k == kind) for kind in set(kinds)}
-    for kind, taken in sorted(by_kind.items(), key=lambda item: -item[1])[:5]:
-        sys.stdout.write(f"{kind:12} {taken:12,.0f} cycles of each step once\n")
+    kinds = trace.texts("graph/ops/kind")
+    first, count = trace["schedules/first_step"][:], trace["schedules/steps"][:]
+    for schedule in trace["passes/schedule"][:]:
+        steps = slice(first[schedule], first[schedule] + count[schedule])
+        for op, taken in zip(trace["steps/op"][steps], trace["steps/cycles"][steps], strict=True):
+            cycles[kinds[op] if op >= 0 else "no op"] += int(taken)
+for kind, total in cycles.most_common(5):
+    sys.stdout.write(f"{kind:12} {total:12,} cycles, {total / cycles.total():6.1%}\n")

@@ -22,18 +22,6 @@ import wse
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PACKAGE = EXAMPLES / "package"
-CONFIG = {
-    "model_type": "example",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 96,
-    "vocab_size": 256,
-    "max_position_embeddings": 128,
-    "rms_norm_eps": 1e-5,
-    "hidden_act": "silu",
-    "tie_word_embeddings": True,
-}
 USE_PACKAGE = """
 import json, sys
 import wse
@@ -89,6 +77,13 @@ def test_the_trace_tells_where_the_cycles_are(capsys: pytest.CaptureFixture[str]
     assert cycles == sorted(cycles, reverse=True)
 
 
+def test_the_kernel_gives_what_numpy_gives_and_has_a_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    call, difference, cost = printed(capsys, "kernel.py")
+    assert call.startswith("gemv(x, w, out, ")
+    assert float(difference.split()[-1]) < 1e-5
+    assert [float(number) for number in re.findall(r"^\d+| \d+ ", cost)][1] == 16 * 8
+
+
 def test_the_wafer_is_used_where_a_file_is_named() -> None:
     result = wse.estimate("story", wafer=str(EXAMPLES / "small-wafer.toml"), prompt_len=8, new_tokens=8)
     used = result.to_dict()["wafer"]
@@ -108,14 +103,12 @@ def with_package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for group, entries in project["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    configs = []
-    for biased in (False, True):
-        configs.append(site / f"biased-{biased}" / "config.json")
-        configs[-1].parent.mkdir()
-        configs[-1].write_text(json.dumps(CONFIG | {"biased": biased}), encoding="utf-8")
+    config = json.loads((PACKAGE / "config.json").read_text(encoding="utf-8"))
+    plain = site / "config.json"
+    plain.write_text(json.dumps(config | {"biased": False}), encoding="utf-8")
     roots = [site, PACKAGE, *(ROOT / name for name in ("", "kernels", "mappings", "traces"))]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, roots))}
-    command = [sys.executable, "-c", USE_PACKAGE, *map(str, configs)]
+    command = [sys.executable, "-c", USE_PACKAGE, str(plain), str(PACKAGE / "config.json")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout)

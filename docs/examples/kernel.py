@@ -1,0 +1,45 @@
+"""One kernel on the SRAM of two PEs: a vector times a matrix in each, against numpy, and the cycles that it takes.
+
+Example:
+    python docs/examples/kernel.py
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from wse.execute.arena import Arena
+from wse.hardware.load import load_software, load_wafer
+from wse.isa.instructions import kernel_named
+from wse.isa.pe_costs import pe_costs
+from wse_kernels.library import compiled_kernel
+
+K, N = 16, 8
+KERNEL = kernel_named("gemv")
+ADDRESSES = {"x": 0, "w": K, "out": K + K * N}  # of float32 elements, from the first byte on
+NUMBERS = {"K": K, "N": N, "k_stride": N, "n_stride": 1}
+
+pes = Arena(1, 2, 0, 4 * (K + K * N + N))
+rng = np.random.default_rng(1)
+x, w = rng.normal(size=(1, 2, 1, K)).astype(np.float32), rng.normal(size=(1, 2, K, N)).astype(np.float32)
+pes.write("float32", ADDRESSES["x"], x)
+pes.write("float32", ADDRESSES["w"], w)
+
+view, bytes_ = pes.view("float32"), pes.view("uint8")  # the first serves as act, wgt, acc and f32
+operands = np.zeros(max(KERNEL.index.values()) + 1, np.int64)
+operands[:3] = 0, pes.rows, pes.blocks_per_row
+for name, value in (ADDRESSES | NUMBERS).items():
+    operands[KERNEL.index[name]] = value
+compiled_kernel("gemv").serial(view, view, view, view, bytes_, np.zeros((1, 8), np.int32), operands)
+
+out = pes.read("float32", ADDRESSES["out"], N)
+error = np.abs(out - (x @ w)[:, :, 0]).max()
+wafer = load_wafer("wse2")
+cycles = KERNEL.cycles_of(
+    operands.tolist(), pe_costs(wafer, load_software("tuned", wafer.generation), "float32", "float32")
+)
+sys.stdout.write(f"{KERNEL}({', '.join(KERNEL.index)}) on {pes.rows * pes.cols} PEs at once\n")
+sys.stdout.write(f"largest difference from numpy {error:.1e}\n")
+sys.stdout.write(f"{cycles:.0f} cycles on a PE of wse2 for {KERNEL.macs_of(operands.tolist())} multiply-adds\n")
