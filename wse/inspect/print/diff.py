@@ -8,9 +8,9 @@ from typing import Final
 
 from rich.console import Console
 
+from wse.inspect.print.changes_table import changes_table
 from wse.inspect.query.changes import Change
 from wse.inspect.query.diff import NOT_SET, DiffView, Setting
-from wse.report.changes_table import changes_table
 from wse.report.shared_tables import USES
 from wse.report.table import Column, Table
 from wse.report.terminal import count, heading, lines, shown
@@ -66,7 +66,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    print_table(console, changes_table([change.to_dict() for change in changes], kinds, MOST))
+    print_table(console, changes_table(changes, kinds, MOST))
     more = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
     if more:
         lines(console, [(f"and {count(more)} more", "--csv FILE or --json: all of them")])

@@ -8,8 +8,8 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 from rich.padding import Padding
 
+from wse.inspect.print.changes_table import changes_table
 from wse.inspect.query.compare import TracesResult
-from wse.report.changes_table import changes_table
 from wse.report.comparison_row import ComparisonRow
 from wse.report.table import pair_table
 from wse.report.terminal import INDENT, console_on, heading, lines, seconds, several, shown
@@ -75,7 +75,7 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
     print_tables(console, detail_tables(result.rows))
     for phase, changes in result.changes.items():
         note = "in cycles; the largest of each kind first"
-        print_table(console, changes_table([change.to_dict() for change in changes], title=CHANGED[phase], note=note))
+        print_table(console, changes_table(changes, title=CHANGED[phase], note=note))
 
 
 def runs(result: TracesResult) -> list[str]:

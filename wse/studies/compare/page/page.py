@@ -7,8 +7,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+from wse.inspect.print.changes_table import KINDS, changes_table
 from wse.inspect.query.compare import TracesResult
-from wse.report.changes_table import KINDS, changes_table
 from wse.report.colours import style_variables
 from wse.report.comparison_row import ComparisonRow
 from wse.report.inline_page import inline_page
@@ -45,7 +45,7 @@ def as_html(result: CompareResult) -> bytes:
 def traces_as_html(result: TracesResult) -> bytes:
     """The page of two runs, UTF-8."""
     changed = [
-        changes_table([change.to_dict() for change in changes], {kind: ""}, title=f"{CHANGED[phase]}, {text}")
+        changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
         for kind, text in KINDS.items()
         if text
