@@ -158,8 +158,7 @@ def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
         wrong, what = np.array([not _is_text(value) for value in values], bool), "UTF-8"
     else:
         return
-    if wrong.any():
-        row = first_row(np.any(wrong.reshape(len(values), -1), axis=1))
+    for row in first_row(wrong.any(axis=tuple(range(1, wrong.ndim)))):
         yield f"{field.path}[{row}]: {values[row]}, needed: {what} ({int(wrong.sum())} such)"
 
 
@@ -177,6 +176,5 @@ def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[
     for start, size, length in ends:
         begin, count = columns[start].astype("<i8"), columns[size]
         wrong = (begin < 0) | (count < 0) | (begin + count > length)
-        if wrong.any():
-            row = first_row(wrong)
+        for row in first_row(wrong):
             yield f"{group}/{start}[{row}]: {count[row]} {size} from {begin[row]} leave the mesh of {length}"

@@ -22,8 +22,7 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
         place, direction = columns[name], columns["direction"]
         wrong = (place < 0) | (place >= length)
         wrong |= (place == 0) & (direction == low) | (place == length - 1) & (direction == high)
-        if wrong.any():
-            row = first_row(wrong)
+        for row in first_row(wrong):
             yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
     link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
     for row, times in repeated(link):
@@ -36,8 +35,7 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
     ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
     for name, length in ends:
         wrong = (columns[name] < 0) | (columns[name] > length)
-        if wrong.any():
-            row = first_row(wrong)
+        for row in first_row(wrong):
             yield f"links/patterns/{name}[{row}]: {columns[name][row]}, needed: 0 to the {length} of the mesh"
     for row in range(trace.rows("pattern")):
         words = trace.column("links/patterns/words", row, row + 1)[0]
@@ -57,8 +55,8 @@ def placed_problems(trace: Trace) -> Iterator[str]:
     for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
         start, count = columns[name].astype("<i8"), size[columns["pattern"]]
         wrong = (start < 0) | (start + count > length)
-        if wrong.any():
-            row, leaves = first_row(wrong), True
+        for row in first_row(wrong):
+            leaves = True
             yield f"links/layers/{name}[{row}]: {count[row]} {name}s from {start[row]} leave the mesh of {length}"
     if leaves or not trace.complete or not trace.rows("placed_layer"):
         return
@@ -87,8 +85,7 @@ def crossing_problems(trace: Trace) -> Iterator[str]:
     """Every crossing goes from one wafer, or the host, to another."""
     source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
     wrong = source == target
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"crossings/dst_wafer[{row}]: {target[row]}, the one that sends"
 
 

@@ -22,8 +22,8 @@ def op_problems(trace: Trace) -> Iterator[str]:
 def edge_problems(trace: Trace) -> Iterator[str]:
     """No op consumes what it produces."""
     wrong = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
-    if wrong.any():
-        yield f"graph/edges/dst[{first_row(wrong)}]: the op that produces"
+    for row in first_row(wrong):
+        yield f"graph/edges/dst[{row}]: the op that produces"
 
 
 def stage_problems(trace: Trace) -> Iterator[str]:
@@ -38,8 +38,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
         yield f"sram/stage_bytes: the uses add up to {sums}, needed: the same for all stages"
     begin, end = columns["first_layer"], columns["last_layer"]
     wrong = (begin > end) | ((begin < 0) != (end < 0))
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"placement/stages/last_layer[{row}]: {end[row]}, the first is {begin[row]}"
     trace.check_size("placement/stages", (BY_PATH["pe/busy_cycles"],), 1)
     rows, cols = trace.header.rows, trace.header.cols
@@ -68,8 +67,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
     sram = np.where(by_use.min(axis=1, initial=0) < 0, 1 << 62, by_use.sum(axis=1))[columns["stage"]]
     wrong = end > sram
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         bytes_used, at = columns["bytes"][row], begin[row]
         yield f"sram/buffers/address[{row}]: {bytes_used} B from {at} leave the SRAM of {sram[row]} B"
     order = np.lexsort((begin, columns["stage"]))
@@ -80,8 +78,8 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     after_any = _reached(end)
     after_always = _reached(np.where(always, end, 0))
     wrong = np.where(always, after_any, after_always) > begin
-    if wrong.any():
-        row = order[first_row(wrong)]
+    for place in first_row(wrong):
+        row = order[place]
         name = columns["name"][row].decode(errors="replace")
         yield f"sram/buffers/address[{row}]: {name!r} lies over a buffer of its stage, and one of them is always needed"
 
@@ -120,8 +118,8 @@ def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
     stops, rows = trace.column(ends), trace.rows(sliced)
     wrong = np.diff(stops, prepend=0) < 0
-    if wrong.any():
-        yield f"{ends}[{first_row(wrong)}]: before the end of the row above"
+    for row in first_row(wrong):
+        yield f"{ends}[{row}]: before the end of the row above"
     last = int(stops[-1]) if len(stops) else 0
     if last > rows:
         yield f"{ends}[{len(stops) - 1}]: {last}, needed: at most the {rows} rows of {sliced!r}"

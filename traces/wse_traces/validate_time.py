@@ -12,16 +12,15 @@ from wse_traces.read import Trace
 ROUNDING_CYCLES = 2  # starts and lengths of estimated passes are whole cycles, each rounded down
 
 
-def first_row(wrong: Any) -> int:
-    """The first row where something is wrong."""
-    return int(np.flatnonzero(wrong)[0])
+def first_row(wrong: Any) -> Iterator[int]:
+    """Yield the first row where something is wrong; nothing where nothing is."""
+    yield from np.flatnonzero(wrong)[:1].tolist()
 
 
 def repeated(values: Any) -> Iterator[tuple[int, int]]:
     """The first row of values, or row of rows, that is there more than once, and how often; nothing where none is."""
     _, first, times = np.unique(values, axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        which = first_row(times > 1)
+    for which in first_row(times > 1):
         yield int(first[which]), int(times[which])
 
 
@@ -29,8 +28,7 @@ def step_problems(trace: Trace) -> Iterator[str]:
     """The causes of every step add up to its cycles."""
     by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     wrong = by.sum(axis=1) != cycles
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"steps/cycles_by[{row}]: the causes add up to {by[row].sum()}, cycles are {cycles[row]}"
 
 
@@ -39,14 +37,12 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     columns, steps = trace.table("schedule"), trace.rows("step")
     begin, count = columns["first_step"], columns["steps"]
     wrong = begin > steps - count
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"schedules/first_step[{row}]: {count[row]} steps from {begin[row]} of {steps}"
         return
     ends = begin + count
     wrong = begin != np.concatenate([[0], ends[:-1]])[: len(begin)]
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         above = ends[row - 1] if row else 0
         yield f"schedules/first_step[{row}]: {begin[row]}, needed: {above}, where the one above ends"
         return
@@ -58,8 +54,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     if filled.any():
         last[filled] = np.maximum.reduceat(stops[: ends[-1]], begin[filled])
     wrong = last > columns["cycles"]
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"schedules/cycles[{row}]: {columns['cycles'][row]}, its last step ends in cycle {last[row]}"
 
 
@@ -68,8 +63,7 @@ def shift_problems(trace: Trace) -> Iterator[str]:
     shifts = trace.table("shift")
     steps = trace.column("schedules/steps")[trace.column("passes/schedule")[shifts["pass"]]]
     wrong = shifts["step"] >= steps
-    if wrong.any():
-        row = first_row(wrong)
+    for row in first_row(wrong):
         yield f"shifts/step[{row}]: {shifts['step'][row]}, the schedule of its pass has {steps[row]} steps"
     for row, times in repeated(np.stack([shifts["pass"], shifts["step"]], axis=1)):
         of, step = shifts["pass"][row], shifts["step"][row]
@@ -84,16 +78,15 @@ def token_problems(trace: Trace) -> Iterator[str]:
         yield f"tokens/position[{row}]: sequence {sequence} has {times} tokens at {position}, needed: one"
     prompt = tokens["is_prompt"] == 1
     wrong = prompt & (tokens["cycles"] != 0)
-    if wrong.any():
-        yield f"tokens/cycles[{first_row(wrong)}]: {tokens['cycles'][wrong][0]} in a prompt, needed: 0"
+    for row in first_row(wrong):
+        yield f"tokens/cycles[{row}]: {tokens['cycles'][wrong][0]} in a prompt, needed: 0"
     ends = passes["start_cycle"] + trace.column("schedules/cycles")[passes["schedule"]]
     rows = np.flatnonzero(~prompt & (tokens["pass"] >= 0))
     rows = rows[np.argsort(tokens["sequence"][rows], kind="stable")]
     ended, sequence = ends[tokens["pass"][rows]], tokens["sequence"][rows]
     before = np.where(np.diff(sequence, prepend=-1) == 0, np.concatenate([[0], ended[:-1]])[: len(ended)], 0)
     wrong = np.abs(ended - before - tokens["cycles"][rows]) > ROUNDING_CYCLES
-    if wrong.any():
-        at_row = first_row(wrong)
+    for at_row in first_row(wrong):
         row, took = rows[at_row], ended[at_row] - before[at_row]
         cycles = tokens["cycles"][row]
         yield f"tokens/cycles[{row}]: {cycles}, its pass ends {took} cycles after that of the token before"

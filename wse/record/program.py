@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wse.program.memory_use import USES, stage_bytes
-from wse.program.program import Program
+from wse.program.program import Program, Stage
 from wse.program.steps import ROWS
 from wse_traces.write import TraceWriter
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
-    """Stages, ops, buffers and colours of a Program, before anything runs; what is referred to before what refers."""
+    """Write stages, ops, buffers and colours of a Program before anything runs; rows that others refer to are first."""
     used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
     placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
     placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
@@ -19,10 +20,7 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     has_layers = [s.last_layer > s.first_layer for s in stages_placed]
     stages: dict[str, Any] = {
         "wafer": [wafer for wafer, _ in placed],
-        "row": [s.rect.row for s in stages_placed],
-        "col": [s.rect.col for s in stages_placed],
-        "rows": [s.rect.rows for s in stages_placed],
-        "cols": [s.rect.cols for s in stages_placed],
+        **_rectangles(stages_placed),
         "first_layer": [s.first_layer if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
@@ -33,6 +31,11 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
     _write_buffers(writer, p)
     _write_routes(writer, p)
+
+
+def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
+    """The columns of the stages' rectangles."""
+    return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _write_buffers(writer: TraceWriter, p: Program) -> None:
@@ -63,7 +66,6 @@ def _write_routes(writer: TraceWriter, p: Program) -> None:
     rows = [
         (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
     ]
-    rects = [p.stages[use.stage].rect for use, _, _ in rows]
     writer.append(
         "route",
         {
@@ -72,9 +74,6 @@ def _write_routes(writer: TraceWriter, p: Program) -> None:
             "pattern": writer.append_names([use.pattern for use, _, _ in rows]),
             "axis": [0 if use.axis == ROWS else 1 for use, _, _ in rows],
             "wafer": [wafer for _, _, wafer in rows],
-            "row": [r.row for r in rects],
-            "col": [r.col for r in rects],
-            "rows": [r.rows for r in rects],
-            "cols": [r.cols for r in rects],
+            **_rectangles([p.stages[use.stage] for use, _, _ in rows]),
         },
     )

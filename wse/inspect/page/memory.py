@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.page.pack import checked
-from wse.inspect.query.buffers import tile_name
+from wse.inspect.page.pack import checked_table
+from wse.inspect.query.pe import tile_name
 from wse.report.as_json import Report
 from wse_traces.read import Columns, Trace
-from wse_traces.schema import USES
+from wse_traces.schema import LINES, USES
 
 MOST_ROWS: Final = 20_000
 """Buffers and routes of the page at most: those of some hundred stages."""
@@ -23,25 +23,16 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
     Raises:
         BadTrace: an index points to no stage, op or name, or a stage leaves the mesh.
     """
-    stages = trace.table("stage")
-    ops, names = trace.texts("graph/ops/name"), trace.texts("strings/names")
-    buffers, routes = trace.table("buffer", 0, MOST_ROWS), trace.table("route", 0, MOST_ROWS)
-    for what, table in (("buffers", "buffer"), ("colours in use", "route")):
+    stages = checked_table(trace, "stage")
+    for text, table in (("buffers", "buffer"), ("colours in use", "route")):
         if trace.rows(table) > MOST_ROWS:
-            notes.append(f"Of {trace.rows(table):,} {what} the page has the first {MOST_ROWS:,}; see wse inspect --pe.")
-    count = trace.rows("stage")
-    checked(trace.path, "sram/buffers/stage", buffers["stage"], count)
-    checked(trace.path, "routes/stage", routes["stage"], count)
-    checked(trace.path, "routes/pattern", routes["pattern"], len(names))
-    checked(trace.path, "sram/buffers/use", buffers["use"].astype(int), len(USES))
-    for end in ("live_from", "live_to"):
-        checked(trace.path, f"sram/buffers/{end}", buffers[end], len(ops))
-    checked(trace.path, "placement/stages/wafer", stages["wafer"], trace.header.wafers)
+            notes.append(f"Of {trace.rows(table):,} {text} the page has the first {MOST_ROWS:,}; see wse inspect --pe.")
+    buffers, routes = (np.arange(len(checked_table(trace, table, MOST_ROWS)["stage"])) for table in ("buffer", "route"))
     _check_inside(trace, stages)
     return {
-        "stages": _rows(stages),
-        "buffers": [_buffer(record) for record in trace.records("buffer", np.arange(len(buffers["stage"])))],
-        "routes": [{**row, "pattern": names[row["pattern"]] if row["pattern"] >= 0 else ""} for row in _rows(routes)],
+        "stages": trace.records("stage"),
+        "buffers": [_buffer(record) for record in trace.records("buffer", buffers)],
+        "routes": [{**record, "axis": LINES.index(record["axis"])} for record in trace.records("route", routes)],
     }
 
 
@@ -63,8 +54,3 @@ def _buffer(record: dict[str, Any]) -> dict[str, Any]:
     place = {name: record[name] for name in ("address", "bytes", "dtype")}
     name, use = tile_name(record["name"]), USES.index(record["use"])
     return {"stage": record["stage"], "name": name, "use": use, **place, "live": live}
-
-
-def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    lists = {name: column.tolist() for name, column in columns.items()}
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadTrace
+from wse_traces.read import Columns, Trace
+from wse_traces.schema import TABLES
 
 Array = npt.NDArray[Any]
 Pack = Callable[[Array], object | None]
@@ -88,6 +90,22 @@ def checked(path: Path, where: str, index: Array, rows: int) -> Array:
         message = f"{path}: {where}: refers to row {worst} of {rows}; the file is damaged, make the trace again"
         raise BadTrace(message)
     return index
+
+
+def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
+    """Read the first rows of a table, or all, each of whose indices and codes is checked.
+
+    Raises:
+        BadTrace: an index or a code points nowhere.
+    """
+    columns = trace.table(table, 0, most_rows)
+    for field in TABLES[table]:
+        if field.refers:
+            rows = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
+            checked(trace.path, field.path, columns[field.name], rows)
+        elif field.labels:
+            checked(trace.path, field.path, columns[field.name].astype(int), len(field.labels))
+    return columns
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.inspect.page.pack import Array, Pack, checked
+from wse.inspect.page.pack import Array, Pack, checked_table
 from wse.inspect.query.pe import busy_cycles, link_words, sram_bytes
 from wse.report.as_json import Report
 from wse_traces.read import Trace
@@ -40,8 +40,7 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     Raises:
         BadTrace: a layer points to no pattern, or one is larger than the mesh.
     """
-    places = trace.table("placed_layer")
-    checked(trace.path, "links/layers/pattern", places["pattern"], trace.rows("pattern"))
+    places = checked_table(trace, "placed_layer")
     rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")
     packed: dict[int, Report | None] = {-1: None}
     for pattern in np.unique(places["pattern"][places["pattern"] >= 0]).tolist():

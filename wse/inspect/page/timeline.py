@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.page.pack import Array, Pack, checked, packed_columns
+from wse.inspect.page.pack import Array, Pack, checked_table, packed_columns
 from wse.report.as_json import Report
 from wse_traces.executed import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
@@ -31,14 +31,11 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         BadTrace: a token or pass points nowhere.
         TraceError: a schedule leaves the table of steps.
     """
-    path = trace.path
-    passes, schedules = trace.table("pass"), trace.table("schedule")
-    tokens = trace.table("token", 0, MOST_TOKENS)
+    passes, schedules = checked_table(trace, "pass"), trace.table("schedule")
+    tokens = checked_table(trace, "token", MOST_TOKENS)
     texts = trace.token_texts()
     if trace.rows("token") > MOST_TOKENS:
         notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MOST_TOKENS:,}.")
-    checked(path, "tokens/pass", tokens["pass"], trace.rows("pass"))
-    checked(path, "passes/schedule", passes["schedule"], trace.rows("schedule"))
     of_token = np.append(passes["schedule"], -1)[tokens["pass"]]
     phase = np.append(schedules["phase"].astype(int), -1)[of_token]
     took = np.append(schedules["cycles"], 0)[of_token]

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.inspect.query.buffers import Buffer, tile_name
-from wse.inspect.query.pe import LinkWords, Pe, PeRoute, PeView
+from wse.inspect.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView, tile_name
 from wse.inspect.query.stages import layers_text
 from wse.report.shared_tables import sram_table
 from wse.report.table import Column, Table

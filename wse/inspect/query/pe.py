@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.query.buffers import Buffer
 from wse.inspect.query.passes import run_cycles
 from wse.inspect.query.stages import RECTANGLE, covers
 from wse.inspect.query.view import View
@@ -34,6 +33,19 @@ class PeStage(Result):
     cols: Annotated[int, Doc("columns of it")]
     first_layer: Annotated[int, Doc("first layer that it holds, -1: none")]
     last_layer: Annotated[int, Doc("last layer that it holds, -1: none")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer(Result):
+    """A buffer; those that share addresses are needed at different times."""
+
+    address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
+    bytes: Annotated[int, Doc("size", "B")]
+    use: Annotated[str, Doc("what it is for")]
+    name: Annotated[str, Doc("name of the buffer, or of the tensors whose tile it holds")]
+    dtype: Annotated[str, Doc("type of its elements")]
+    live_from: Annotated[str, Doc("first op that needs it, empty: always")]
+    live_to: Annotated[str, Doc("last op that needs it, empty: always")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +161,20 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
     if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
         return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
     return trace.header.rows, trace.header.cols
+
+
+def tile_name(name: str) -> str:
+    """The name of a buffer; of a tile of several tensors, what their names begin with once, and ``gate_up`` as its op.
+
+    >>> tile_name("layers.0.q+layers.0.k+layers.0.v"), tile_name("layers.0.gate+layers.0.up")
+    ('layers.0.q+k+v', 'layers.0.gate_up')
+    """
+    first, *others = name.split("+")
+    stem = first[: first.rfind(".") + 1]
+    joined = "+".join([first, *(other.removeprefix(stem) for other in others)])
+    for prefix in ("", "shared_"):
+        joined = joined.replace(f"{prefix}gate+{prefix}up", f"{prefix}gate_up")
+    return joined
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
