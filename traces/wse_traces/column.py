@@ -55,13 +55,13 @@ class Column:
         Raises: IndexError if an integer is out of range; TypeError for other keys; TraceError if the file is damaged.
         """
         keys = list(key) if isinstance(key, tuple) else [key]
-        for at in [i for i, each in enumerate(keys) if each is Ellipsis][:1]:
+        for at in [i for i, part in enumerate(keys) if part is Ellipsis][:1]:
             keys[at : at + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
         if len(keys) > self.ndim:
             message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
             raise IndexError(message)
         keys += [slice(None)] * (self.ndim - len(keys))
-        chosen = [self._chosen(axis, each) for axis, each in enumerate(keys)]
+        chosen = [self._chosen(axis, part) for axis, part in enumerate(keys)]
         box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in chosen)
         return self._read(box)[tuple(within for _, within in chosen)]
 

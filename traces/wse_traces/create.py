@@ -50,7 +50,7 @@ def empty_trace(header: RunHeader) -> bytes:
 
 
 def _stored(chunk: tuple[int, ...]) -> Any:
-    """How the rows of a dataset are stored."""
+    """The properties by which the rows of a dataset are stored."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()

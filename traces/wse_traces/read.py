@@ -131,7 +131,7 @@ class Trace(TraceFile):
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
     def _executed(self) -> Array:
-        """How many times each schedule was executed."""
+        """The number of times that each schedule was executed."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")

@@ -270,7 +270,7 @@ class TraceWriter:
             self.flush()
 
     def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:
-        """What a flush adds to the file at most: the rows, the last chunks again, and metadata."""
+        """The most that a flush adds to the file: the rows, the last chunks again, and metadata."""
         again = 0
         for table, arrays in waiting.items():
             for column in self._columns[table]:

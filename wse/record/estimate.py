@@ -1,8 +1,8 @@
 """An estimate written down: the chunks of the prompts and the decoded tokens that were timed, as if they had run.
 
-Tokens with as many cache slots in use are timed once and share a schedule. They differ in the rows that pass a cache
-entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less than a
-word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
+Tokens with as many cache slots in use are timed once and share a sequence of steps. They differ in the rows that pass
+a cache entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less
+than a word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class _Passes:
             user = phase.user
             use: CacheUse = (self._fabric.cache_use([int(self._lengths[user]) + phase.tokens - 1])[0], ())
             self._lengths[user] += phase.tokens
-            schedule = self._recorder.schedule(index, cost, use[0], ())
-            done = self._passes(index, schedule, cost, [use])
-            read[user].append(np.full(phase.tokens, done.start))
+            sequence = self._recorder.sequence(index, cost, use[0], ())
+            indices = self._passes(index, sequence, cost, [use])
+            read[user].append(np.full(phase.tokens, indices.start))
             self._ended[user] = self._now
         for user, parts in enumerate(read):
             passes = np.concatenate(parts)
@@ -91,34 +91,34 @@ class _Passes:
                 token_class.cost, words=token_class.cost.words + mean[:, 0], hops=token_class.cost.hops + mean[:, 1]
             )
             with self._recorder.writer.transaction():
-                schedule = self._recorder.schedule(phase, cost, token_class.slots, ())
-                done = self._passes(phase, schedule, cost, uses)
-                self._recorder.write_shifts(phase, done[-1], *over.T[:, np.newaxis])
+                sequence = self._recorder.sequence(phase, cost, token_class.slots, ())
+                indices = self._passes(phase, sequence, cost, uses)
+                self._recorder.write_shifts(phase, indices[-1], *over.T[:, np.newaxis])
             for first in range(0, token_class.tokens, MOST_ROWS):
-                some = np.array(done[first : first + MOST_ROWS])
+                pass_indices = np.array(indices[first : first + MOST_ROWS])
                 for user in users.tolist():
-                    cycles = np.full(len(some), token_class.cost.cycles)
+                    cycles = np.full(len(pass_indices), token_class.cost.cycles)
                     cycles[0] += waited[user]
-                    at = position[user] + 1 + np.arange(len(some))
-                    self._tokens(some, user, at, cycles.astype(np.int64), is_prompt=False)
-                position += len(some)
+                    at = position[user] + 1 + np.arange(len(pass_indices))
+                    self._tokens(pass_indices, user, at, cycles.astype(np.int64), is_prompt=False)
+                position += len(pass_indices)
                 waited[:] = 0
 
     def _use(self) -> CacheUse:
-        """What the next token of each user depends on."""
+        """The use of the caches that the next token of each user depends on."""
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
 
-    def _passes(self, phase_index: int, schedule: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
-        """Passes of one schedule, from now on; their indices."""
+    def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
+        """Passes of one sequence, from now on; their indices."""
         phase = self._program.phases[phase_index]
         pairs = even_choice(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
-        done = self._recorder.passes(phase_index, schedule, cost, uses, starts.tolist(), pairs)
+        indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
         self._now += cost.cycles * len(uses)
         self.load.add(phase.name, {layer: tokens * len(uses) for layer, tokens in pairs.items()})
-        return done
+        return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
         """Tokens of one user, without text."""

@@ -14,7 +14,7 @@ from wse_traces.errors import TraceError
 STOP: Final = "stop"
 CONTINUE: Final = "continue"
 POLICIES: Final = (STOP, CONTINUE)
-"""What a run does when its trace cannot be written: it ends, or goes on without one."""
+"""Policies for a run whose trace cannot be written: it ends, or goes on without one."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -40,7 +40,7 @@ class Recorder:
     def __init__(self, path: Path, program: Program, header: RunHeader) -> None:
         """Raises TraceError when the path cannot be written."""
         self._program = program
-        self._schedules: dict[Hashable, int] = {}
+        self._sequences: dict[Hashable, int] = {}
         self._steps: dict[Steps, PhaseSteps] = {}
         self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
@@ -62,36 +62,36 @@ class Recorder:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
         return self._steps[phase.steps]
 
-    def schedule(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
-        """The index of a schedule; written once for each ``key`` of phases that have the same steps.
+    def sequence(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
+        """The index of a sequence of steps; written once for each ``key`` of phases that have the same steps.
 
         What the steps ``apart`` send is left out, as it differs from pass to pass.
         """
         phase = self._program.phases[phase_index]
         same = (phase.steps, phase.begins, slots, key)
-        if same not in self._schedules:
+        if same not in self._sequences:
             steps = self.steps(phase_index).columns(cost, apart)
             name = "decode" if phase.name == "decode" else "prefill"
-            self._schedules[same] = self.writer.append_schedule(
+            self._sequences[same] = self.writer.append_schedule(
                 steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
             )
-        return self._schedules[same]
+        return self._sequences[same]
 
     def passes(
         self,
         phase_index: int,
-        schedule: int,
+        sequence: int,
         cost: PhaseCost,
         uses: Sequence[CacheUse],
         starts: Sequence[float],
         pairs: Pairs,
         walls: Iterable[float] = repeat(0.0),
     ) -> range:
-        """Passes of one schedule after each other; their indices.
+        """Passes of one sequence after each other; their indices.
 
         Args:
             phase_index: The phase that ran.
-            schedule: As ``schedule`` gave it.
+            sequence: As ``sequence`` gave it.
             cost: What one of them cost.
             uses: Of each, what its traffic depends on.
             starts: The cycle that each starts in.
@@ -99,7 +99,7 @@ class Recorder:
             walls: How many seconds the emulator took for each.
         """
         rows = [
-            self.writer.append_pass(schedule=schedule, start_cycle=int(start), wall_s=wall_s)
+            self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)
             for start, wall_s in zip(starts, walls, strict=False)
         ]
         count, index = len(rows), range(rows[0], rows[-1] + 1)

@@ -29,7 +29,7 @@ from wse_traces.token_rows import Token
 
 MOST_PASSES: Final = 64
 MOST_S: Final = 0.25
-"""How many passes wait, and how long, until they are written in one go: one by one they cost three times as much."""
+"""Passes that wait, and the time that they wait, until they are written in one go, a third of the cost one by one."""
 
 
 class _PhaseRun(NamedTuple):
@@ -123,9 +123,9 @@ class RunRecorder(Recorder):
         routed = self._program.phases[first.phase].steps.routed.any()
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
         key = blake2b(chosen, digest_size=16).digest()
-        schedule = self.schedule(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
+        sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
         uses, starts, walls = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
-        self.passes(first.phase, schedule, first.cost, uses, starts, first.pairs, walls)
+        self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, walls)
         words, hops = (np.stack([getattr(run.cost, name) for run in runs]) for name in ("words", "hops"))
         self.write_shifts(first.phase, first.number, words, hops)
         self.experts.write(first.number, first.pairs)

@@ -18,7 +18,7 @@ from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import TRANSFERS, by_counters, crossings_of, transfer_steps
 
 COMPUTE, TRANSFER, CROSS = range(3)
-"""What a step is in a trace: the transfers whose words leave a wafer cross."""
+"""Kinds of steps in a trace: the transfers whose words leave a wafer cross."""
 
 Columns = dict[str, npt.NDArray[Any]]
 Busy = list[tuple[int, int, int, int]]
@@ -47,7 +47,7 @@ class PhaseSteps:
         self._which = which.ravel()
 
     def columns(self, cost: PhaseCost, apart: I64) -> Columns:
-        """The table of steps of one schedule; the steps ``apart`` send nothing."""
+        """The table of steps of one sequence; the steps ``apart`` send nothing."""
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.words.copy(), cost.hops.copy()
         words[apart] = hops[apart] = 0

@@ -128,7 +128,7 @@ def _title(trace: Trace) -> str:
 
 
 def _about(trace: Trace) -> Facts:
-    """What a timeline says of its run, and how its times are meant."""
+    """The facts of a run for its timeline, and the meaning of its times."""
     header = trace.header
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",

@@ -183,7 +183,7 @@ def _matched(arriving: Columns, departing: Columns) -> Array:
 
 
 def _numbered(queue: Array) -> Array:
-    """How many of the same queue were before each, int64 ``[n]``."""
+    """Number the members of each queue from 0 in their order, int64 ``[n]``."""
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -193,7 +193,7 @@ def _numbered(queue: Array) -> Array:
 
 
 def _search(pairs: Array, wanted: Array) -> Array:
-    """Where each of the wanted pairs is, or would be, among ascending pairs, int64 ``[wanted]``."""
+    """Find the place of each wanted pair, there or not, among ascending pairs, int64 ``[wanted]``."""
     width = int(max(pairs[:, 1].max(initial=0), wanted[:, 1].max(initial=0))) + 1
     at: Array = np.searchsorted(pairs @ np.array([width, 1]), wanted @ np.array([width, 1]))
     return at
@@ -220,7 +220,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
 
 
 def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
-    """What one wavelet does at a router. Control bits and payloads are not logged and stand as 0."""
+    """The line of one wavelet at a router. Control bits and payloads are not logged and stand as 0."""
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (
         f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "

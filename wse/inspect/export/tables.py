@@ -101,14 +101,14 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
 
 def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
     """The tables; before each of their pieces ``on_progress`` gets the rows so far, all rows, and the table's name."""
-    total, done = sum(table.rows for table in tables), 0
+    total, rows_read = sum(table.rows for table in tables), 0
 
     def pieces(table: FlatTable) -> Iterator[list[Array | list[str]]]:
-        nonlocal done
+        nonlocal rows_read
         for piece in table.pieces():
-            on_progress(done, total, table.name)
+            on_progress(rows_read, total, table.name)
             yield piece
-            done += len(piece[0])
+            rows_read += len(piece[0])
 
     return [replace(table, pieces=partial(pieces, table)) for table in tables]
 

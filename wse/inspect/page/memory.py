@@ -37,7 +37,7 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
 
 
 def _check_inside(trace: Trace, stages: Columns) -> None:
-    """Raises BadTrace where a rectangle leaves the mesh."""
+    """Raise BadTrace where a rectangle leaves the mesh."""
     row, col, rows, cols = (stages[name].astype("<i8") for name in ("row", "col", "rows", "cols"))
     inside = (row >= 0) & (col >= 0) & (rows >= 0) & (cols >= 0)
     inside &= (row + rows <= trace.header.rows) & (col + cols <= trace.header.cols)

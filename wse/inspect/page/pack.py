@@ -27,7 +27,7 @@ Pack = Callable[[Array], object | None]
 """Makes of an array what the page holds of it; None where it has no room."""
 
 ROOM_BYTES: Final = 7_400_000
-"""Of all packed arrays of a page, in base64: what stays below 8 MB with the rest of it."""
+"""Room for all packed arrays of a page, in base64; with the rest of it the page stays below 8 MB."""
 TYPES: Final = ("u1", "u2", "u4")
 WIDE: Final = "f8"
 FEW: Final = 2

@@ -50,7 +50,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _phases(sums: StepSums) -> Report:
-    """By phase that ran: passes, cycles of all steps by cause, words and hops."""
+    """Totals by phase that ran: passes, cycles of all steps by cause, words and hops."""
     totals = sums.by_phase()
     return {
         phase: {

@@ -65,7 +65,7 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Why there are no links; busy times are recorded when links are."""
+    """The reason for missing links; busy times are recorded when links are."""
     if pe.links is not None or pe.busy_cycles is None:
         return []
     return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]

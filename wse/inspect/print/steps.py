@@ -19,7 +19,7 @@ ORDER_TEXTS: Final = {
     "hops-cycles": "those with the most cycles of hops first",
     "start": "the earliest first",
 }
-"""How each order reads; a cause is its cycles."""
+"""The text of each order; that of a cause is of its cycles."""
 
 
 def print_steps(console: Console, view: StepsView) -> None:

@@ -21,7 +21,7 @@ ORDERS: Final = {
     "hops-cycles": "hops_cycles",
     "start": "start_cycle",
 }
-"""What ``--sort`` may name, and the column of the steps that it means; ``hops`` counts links, its cycles are beside."""
+"""Orders of ``--sort``, and the column of the steps that each means; ``hops`` counts links, ``hops-cycles`` cycles."""
 
 
 @dataclass(frozen=True, kw_only=True)
