@@ -91,7 +91,7 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
             target.append(slice(first - start, last - start))
             source.append(slice(first - at, last - at))
         try:
-            elements = _decoded(data, applied, chunk, dtype, source[0])
+            elements = _decode(data, applied, chunk, dtype, source[0])
         except ValueError as error:
             message = f"the chunk at {corner}: {error}"
             raise ValueError(message) from error
@@ -99,16 +99,14 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
     return values
 
 
-def _decoded(
-    data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice
-) -> NDArray[Any]:
+def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice) -> NDArray[Any]:
     """The elements of some rows of a chunk. Raises: ValueError if the bytes are not exactly a chunk of this shape."""
     size = math.prod(shape) * dtype.itemsize
     for name in reversed(filters):
         if name == "sum":
-            data = _summed(data)
+            data = _without_checksum(data)
         elif name == "gzip":
-            data = _inflated(data, size + _SUM_BYTES)
+            data = _inflate(data, size + _SUM_BYTES)
     if len(data) != size:
         message = f"{len(data):,} B, needed: {size:,} B"
         raise ValueError(message)
@@ -124,7 +122,7 @@ def _decoded(
     return elements.view(dtype).reshape(-1, *shape[1:])
 
 
-def _inflated(data: bytes, limit: int) -> bytes:
+def _inflate(data: bytes, limit: int) -> bytes:
     """The content of gzip, if it is at most ``limit`` bytes and whole."""
     stream = zlib.decompressobj()
     try:
@@ -137,7 +135,7 @@ def _inflated(data: bytes, limit: int) -> bytes:
     return inflated
 
 
-def _summed(data: bytes) -> bytes:
+def _without_checksum(data: bytes) -> bytes:
     """The bytes before a Fletcher-32 checksum, if it is theirs.
 
     Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored

@@ -37,7 +37,7 @@ def empty_trace(header: RunHeader) -> bytes:
             dtype = h5py.string_dtype("utf-8", 128) if field.dtype == schema.TEXT else np.dtype(field.dtype)
             lengths = schema.shape_of(field, header)
             space = h5py.h5s.create_simple((0, *lengths), (h5py.h5s.UNLIMITED, *lengths))
-            stored, typed = _stored(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
+            stored, typed = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
             _describe(h5py.h5d.create(file.id, field.path.encode(), typed, space, stored, groups), field)
         _describe(file.create_dataset(ROWS.path, data=np.zeros(len(TABLES), ROWS.dtype)).id, ROWS)
         values = {"format": schema.FORMAT, "version": schema.VERSION, "complete": False}
@@ -49,7 +49,7 @@ def empty_trace(header: RunHeader) -> bytes:
     return image.getvalue()
 
 
-def _stored(chunk: tuple[int, ...]) -> Any:
+def _storage(chunk: tuple[int, ...]) -> Any:
     """The properties by which the rows of a dataset are stored."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)

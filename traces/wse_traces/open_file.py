@@ -67,19 +67,19 @@ def checksum(data: bytes) -> int:
     for i in range(0, 3 * blocks, 3):
         a, b, c = (a + words[i]) & _MASK, (b + words[i + 1]) & _MASK, (c + words[i + 2]) & _MASK
         for turn in (4, 6, 8, 16, 19, 4):
-            a = (a - c) & _MASK ^ _turned(c, turn)
+            a = (a - c) & _MASK ^ _rotate(c, turn)
             c = (c + b) & _MASK
             a, b, c = b, c, a
     if not data:
         return c
     a, b, c = (x + w & _MASK for x, w in zip((a, b, c), words[-3:], strict=True))
     for turn in (14, 11, 25, 16, 4, 14, 24):
-        c = (c ^ b) - _turned(b, turn) & _MASK
+        c = (c ^ b) - _rotate(b, turn) & _MASK
         a, b, c = b, c, a
     return b
 
 
-def _turned(word: int, bits: int) -> int:
+def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> (32 - bits)) & _MASK
 
 

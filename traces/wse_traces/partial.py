@@ -77,10 +77,10 @@ class PartialFile:
         lacking = end_bytes - self._reserved_bytes
         if lacking <= 0 or not hasattr(os, "posix_fallocate"):
             return
-        if not self._took(max(lacking, _ROOM_STEP_BYTES)):
-            self._took(lacking, last=True)
+        if not self._take(max(lacking, _ROOM_STEP_BYTES)):
+            self._take(lacking, last=True)
 
-    def _took(self, take_bytes: int, *, last: bool = False) -> bool:
+    def _take(self, take_bytes: int, *, last: bool = False) -> bool:
         """Whether there was that much room. Raises: TraceError if there was not, the ``last`` time."""
         try:
             os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)

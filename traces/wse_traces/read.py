@@ -112,7 +112,7 @@ class Trace(TraceFile):
             message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE, _START))}"
             raise TraceError(message)
         steps, schedule_of = self.table("step"), self._schedule_of_steps()
-        times = np.append(self._executed(), 0)[schedule_of]
+        times = np.append(self._execution_counts(), 0)[schedule_of]
         phase = np.append(self.column("schedules/phase"), 0)[schedule_of]
         places, group = distinct_rows([phase, *(steps[name] for name in _PLACE)])
         costs = {name: steps[name] for name in _SUMS}
@@ -125,19 +125,19 @@ class Trace(TraceFile):
         for name in ("words", "hops"):
             sums[name] += group_sums(shifts[name], group[shifts["row"]], len(places))
         sums[_START] = np.full(len(places), np.iinfo("<i8").max, "<i8")
-        np.minimum.at(sums[_START], group, steps[_START] + self._first_starts())
+        np.minimum.at(sums[_START], group, steps[_START] + self._first_start_cycles())
         order = np.argsort(sums[by] if by == _START else -sums[by], kind="stable")[:n]
         named = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
-    def _executed(self) -> Array:
+    def _execution_counts(self) -> Array:
         """The number of times that each schedule was executed."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")
         return np.bincount(schedule, minlength=count)
 
-    def _first_starts(self) -> Array:
+    def _first_start_cycles(self) -> Array:
         """The cycle of the run in which the schedule of each row of steps first began, 0 where it never did."""
         none = np.iinfo("<i8").max
         first = np.full(len(self.column("schedules/cycles")) + 1, none, "<i8")

@@ -10,7 +10,7 @@ from wse_traces import schema
 from wse_traces.groups import distinct_rows, group_sums, range_sums
 from wse_traces.planes import layer_link_words
 from wse_traces.read import Trace
-from wse_traces.validate_time import first_row, repeated
+from wse_traces.validate_time import first_row, repetitions
 
 
 def wavelet_problems(trace: Trace) -> Iterator[str]:
@@ -25,7 +25,7 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
         for row in first_row(wrong):
             yield f"wavelets/{name}[{row}]: it leaves the mesh of {length} from {place[row]}"
     link = np.stack([columns[name] for name in ("pass", "cycle", "wafer", "row", "col", "direction")], axis=1)
-    for row, times in repeated(link):
+    for row, times in repetitions(link):
         yield f"wavelets/cycle[{row}]: {times} wavelets on one link in cycle {columns['cycle'][row]}"
 
 
@@ -48,7 +48,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
     """A layer is once on a wafer, within the mesh; in a complete trace the layers add up to the words on links."""
     columns = trace.table("placed_layer")
     sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
-    for row, times in repeated(np.stack([columns["layer"], columns["wafer"]], axis=1)):
+    for row, times in repetitions(np.stack([columns["layer"], columns["wafer"]], axis=1)):
         layer, wafer = columns["layer"][row], columns["wafer"][row]
         yield f"links/layers/layer[{row}]: layer {layer} is on wafer {wafer} {times} times, needed: once"
     leaves = False

@@ -9,13 +9,13 @@ import numpy as np
 from wse_traces.elements import ELEMENT_BYTES
 from wse_traces.read import Array, Trace
 from wse_traces.schema import BY_PATH, RAGGED
-from wse_traces.validate_time import first_row, repeated
+from wse_traces.validate_time import first_row, repetitions
 
 
 def op_problems(trace: Trace) -> Iterator[str]:
     """The name of an op is its own."""
     names = trace.column("graph/ops/name")
-    for row, times in repeated(names):
+    for row, times in repetitions(names):
         yield f"graph/ops/name[{row}]: {times} ops are called {names[row].decode()!r}, needed: one"
 
 
@@ -75,8 +75,8 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     apart = columns["stage"][order].astype("<i8") << 33  # further than an address and a size reach
     begin, end = begin[order] + apart, end[order] + apart
     always = columns["live_from"][order] < 0
-    after_any = _reached(end)
-    after_always = _reached(np.where(always, end, 0))
+    after_any = _furthest_ends(end)
+    after_always = _furthest_ends(np.where(always, end, 0))
     wrong = np.where(always, after_any, after_always) > begin
     for place in first_row(wrong):
         row = order[place]
@@ -84,7 +84,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
         yield f"sram/buffers/address[{row}]: {name!r} lies over a buffer of its stage, and one of them is always needed"
 
 
-def _reached(ends: Array) -> Array:
+def _furthest_ends(ends: Array) -> Array:
     """For each buffer in order of addresses, the furthest end of those before it."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 

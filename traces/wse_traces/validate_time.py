@@ -17,7 +17,7 @@ def first_row(wrong: Any) -> Iterator[int]:
     yield from np.flatnonzero(wrong)[:1].tolist()
 
 
-def repeated(values: Any) -> Iterator[tuple[int, int]]:
+def repetitions(values: Any) -> Iterator[tuple[int, int]]:
     """The first row of values, or row of rows, that is there more than once, and how often; nothing where none is."""
     _, first, times = np.unique(values, axis=0, return_index=True, return_counts=True)
     for which in first_row(times > 1):
@@ -65,7 +65,7 @@ def shift_problems(trace: Trace) -> Iterator[str]:
     wrong = shifts["step"] >= steps
     for row in first_row(wrong):
         yield f"shifts/step[{row}]: {shifts['step'][row]}, the schedule of its pass has {steps[row]} steps"
-    for row, times in repeated(np.stack([shifts["pass"], shifts["step"]], axis=1)):
+    for row, times in repetitions(np.stack([shifts["pass"], shifts["step"]], axis=1)):
         of, step = shifts["pass"][row], shifts["step"][row]
         yield f"shifts/step[{row}]: step {step} of pass {of} is there {times} times, needed: once"
 
@@ -73,7 +73,7 @@ def shift_problems(trace: Trace) -> Iterator[str]:
 def token_problems(trace: Trace) -> Iterator[str]:
     """A token has a place of its own, and took from the end of the pass of the one before it to that of its own."""
     tokens, passes = trace.table("token"), trace.table("pass")
-    for row, times in repeated(np.stack([tokens["sequence"], tokens["position"]], axis=1)):
+    for row, times in repetitions(np.stack([tokens["sequence"], tokens["position"]], axis=1)):
         sequence, position = tokens["sequence"][row], tokens["position"][row]
         yield f"tokens/position[{row}]: sequence {sequence} has {times} tokens at {position}, needed: one"
     prompt = tokens["is_prompt"] == 1

@@ -26,7 +26,7 @@ from wse_traces.header import RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
 from wse_traces.token_rows import Token, token_columns
-from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, joined
+from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, join_parts
 
 Array = NDArray[Any]
 
@@ -83,7 +83,7 @@ class TraceWriter:
             message = f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"
             raise ValueError(message)
         self._waiting.setdefault(table, []).append(arrays)
-        return self._appended(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
+        return self._count_rows(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -117,11 +117,11 @@ class TraceWriter:
         if cycles is None:
             cycles = int(np.max(np.add(steps["start_cycle"], steps["cycles"]), initial=0))
         schedule = {"phase": PHASES.index(phase), "kv_slots": kv_slots, "cycles": cycles}
-        return self._one("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
+        return self._append_row("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
 
     def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
         """Append one execution of a schedule; give its index."""
-        return self._one("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
+        return self._append_row("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
 
     def append_tokens(self, *tokens: Token) -> range:
         """Append tokens after each other; give their indices."""
@@ -135,7 +135,7 @@ class TraceWriter:
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         end = self.append("tensor_byte", {"bytes": np.frombuffer(little.tobytes(), "u1")}).stop
         shape = (1,) * (4 - array.ndim) + array.shape
-        return self._one(
+        return self._append_row(
             "tensor", {"pass": pass_index, "op": op, "dtype": array.dtype.name, "shape": shape, "end": end}
         )
 
@@ -179,7 +179,7 @@ class TraceWriter:
         self._check_usable()
         began = time.monotonic()
         try:
-            waiting = {table: joined(self._columns[table], parts) for table, parts in self._waiting.items()}
+            waiting = {table: join_parts(self._columns[table], parts) for table, parts in self._waiting.items()}
             self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes(waiting))
             for table, columns in waiting.items():
                 self._write(table, columns)
@@ -237,17 +237,17 @@ class TraceWriter:
             if error is not None and error is not second:
                 error.add_note(str(second))
 
-    def _one(self, table: str, row: Mapping[str, Any]) -> int:
+    def _append_row(self, table: str, row: Mapping[str, Any]) -> int:
         """Append one row, which is a matter of every token: together with other single rows it becomes arrays later."""
         parts = self._waiting.setdefault(table, [])
-        checked = [column.checked(row[column.name]) for column in self._columns[table]]
+        checked = [column.check(row[column.name]) for column in self._columns[table]]
         if parts and isinstance(parts[-1], list):
             parts[-1].append(checked)
         else:
             parts.append([checked])
-        return self._appended(table, 1, self._row_bytes[table]).start
+        return self._count_rows(table, 1, self._row_bytes[table]).start
 
-    def _appended(self, table: str, rows: int, waiting_bytes: int) -> range:
+    def _count_rows(self, table: str, rows: int, waiting_bytes: int) -> range:
         """Count rows that wait from now on, and write all that do where it is time to."""
         self._check_usable()
         first = self._rows[table]

@@ -63,7 +63,7 @@ class WrittenColumn:
         """Bytes of a row."""
         return self.dtype.itemsize * math.prod(self.shape)
 
-    def checked(self, value: Any) -> Any:
+    def check(self, value: Any) -> Any:
         """A value as one row. Raises: ValueError if it is a whole number that the type cannot hold."""
         if self.most and not self.shape and not self.least <= value <= self.most:
             message = f"{self.path}: values that {self.dtype} cannot hold"
@@ -122,7 +122,7 @@ class WrittenDataset:
             row += len(piece)
 
 
-def joined(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
+def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
     """Join the parts of a table by column: one array, or of planes one for each."""
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))

@@ -17,7 +17,7 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
     rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",
-        model=encodable(program.model_name),
+        model=encode_names(program.model_name),
         wafer=program.wafer_name,
         mapping=program.mapping_name,
         seed=seed,
@@ -26,16 +26,16 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
         rows=rows,
         cols=cols,
         clock_hz=prepared.wafer.clock_hz,
-        options={**encodable(options), **_options(prepared), **_defects(prepared, program)},
+        options={**encode_names(options), **_options(prepared), **_defects(prepared, program)},
         versions={"wse": wse.__version__, "numpy": np.__version__},
     )
 
 
-def encodable(value: Any) -> Any:
+def encode_names(value: Any) -> Any:
     """``value`` with what a file name may hold but UTF-8 may not (half of a surrogate pair) spelt out."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
-    return {key: encodable(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return {key: encode_names(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _options(prepared: Placeable) -> dict[str, Any]:
@@ -58,4 +58,4 @@ def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
     if prepared.defects is None:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]
-    return {"defects": encodable(prepared.defects.option), "defects_seed": prepared.defects.seed, "mesh": mesh}
+    return {"defects": encode_names(prepared.defects.option), "defects_seed": prepared.defects.seed, "mesh": mesh}

@@ -31,13 +31,13 @@ def recorded_ops(text: str, spec: ModelSpec, *, traced: bool) -> tuple[int, ...]
         raise BadInput(message)
     kinds = {op.name: op.kind for op in ops_in_order(op_graph(spec))}
     readable = [name for name, kind in kinds.items() if kind in READABLE]
-    chosen = (
-        {name for pattern in ops.split(",") for name in _meant(pattern.strip(), readable, kinds)} if named else None
-    )
-    return tuple(i for i, name in enumerate(kinds) if name in (readable if chosen is None else chosen))
+    chosen = readable
+    if named:
+        chosen = [name for pattern in ops.split(",") for name in _matching_ops(pattern.strip(), readable, kinds)]
+    return tuple(i for i, name in enumerate(kinds) if name in chosen)
 
 
-def _meant(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
+def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
     """The ops that one name or pattern means."""
     matches = [name for name in readable if fnmatchcase(name, pattern)]
     if matches:

@@ -24,9 +24,9 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.program.steps import Steps
 from wse.record.experts import ExpertRecord
-from wse.record.header import encodable
+from wse.record.header import encode_names
 from wse.record.program import write_program
-from wse.record.steps import Busy, Columns, PhaseSteps
+from wse.record.steps import BusyRectangles, Columns, PhaseSteps
 from wse_traces.header import RunHeader
 from wse_traces.write import TraceWriter
 
@@ -127,7 +127,7 @@ class Recorder:
             self.writer.append_plane("links/words", clock.links_on(wafer))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
         self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
-        self.writer.write_summary({key: encodable(value) for key, value in summary.items()})
+        self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
         rows = len(crossings["bytes"])
@@ -157,7 +157,7 @@ class Recorder:
             )
             self.writer.append("placed_layer", columns)
 
-    def _count_busy(self, busy: Busy, times: int) -> None:
+    def _count_busy(self, busy: BusyRectangles, times: int) -> None:
         for stage, row, end_row, cycles in busy:
             placed = self._program.stages[stage]
             cols = slice(placed.rect.col, placed.rect.col + placed.rect.cols)

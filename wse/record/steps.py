@@ -21,7 +21,7 @@ COMPUTE, TRANSFER, CROSS = range(3)
 """Kinds of steps in a trace: the transfers whose words leave a wafer cross."""
 
 Columns = dict[str, npt.NDArray[Any]]
-Busy = list[tuple[int, int, int, int]]
+BusyRectangles = list[tuple[int, int, int, int]]
 """Stage, first row of the mesh, one past the last, and the cycles that PEs there compute."""
 
 
@@ -72,7 +72,7 @@ class PhaseSteps:
             "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
         }
 
-    def busy(self, cost: PhaseCost) -> Busy:
+    def busy(self, cost: PhaseCost) -> BusyRectangles:
         """The rectangles of PEs that compute in one run, each once, with their cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._which, compute, len(self._busy))

@@ -16,7 +16,7 @@ LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class PassSelection:
     """Passes and tokens to show.
 
     Attributes:
@@ -32,7 +32,7 @@ class Chosen:
     left_out: int
 
 
-def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
+def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
     """The passes of some tokens; without them all passes, or the first that make at most ``MOST_SLICES`` slices.
 
     Raises:
@@ -68,7 +68,7 @@ def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> Chosen:
         number = np.arange(len(token_pass))
         shown &= (number >= tokens[0]) & (number <= tokens[1])
     count = int(slices[shown_passes - 1]) if shown_passes else 0
-    return Chosen(passes[:shown_passes], np.flatnonzero(shown), count, len(passes) - shown_passes)
+    return PassSelection(passes[:shown_passes], np.flatnonzero(shown), count, len(passes) - shown_passes)
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:

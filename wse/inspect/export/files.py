@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.export.chosen_passes import Chosen, chosen_passes
+from wse.inspect.export.chosen_passes import PassSelection, chosen_passes
 from wse.inspect.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.inspect.export.perfetto import write_perfetto
 from wse.inspect.export.request import FOLDERS, ExportRequest
@@ -84,12 +84,12 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fact
     if request.to == "json":
         tables = chosen_tables(trace, request.what, planes=request.planes)
         check_json_size(tables)
-        with _opened_file(request.out) as file:
+        with _open_file(request.out) as file:
             write_json(with_progress(tables, on_progress), run_facts(trace), file)
         return {"rows": sum(table.rows for table in tables)}
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer, request.cycles)
-        with _opened_file(request.out) as file:
+        with _open_file(request.out) as file:
             write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
     chosen = chosen_passes(trace, request.tokens)
@@ -98,15 +98,15 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fact
     def on_events(done: int) -> None:
         on_progress(min(done, total), total + 1, "timeline")
 
-    with _opened_file(request.out) as file:
-        slices = write_perfetto(timeline(trace, chosen), _about(trace), file, on_events)
+    with _open_file(request.out) as file:
+        slices = write_perfetto(timeline(trace, chosen), _timeline_facts(trace), file, on_events)
     facts = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
     generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
     return facts | ({"first_generated_token": int(generated[0])} if len(generated) else {})
 
 
 @contextmanager
-def _opened_file(path: Path) -> Iterator[IO[bytes]]:
+def _open_file(path: Path) -> Iterator[IO[bytes]]:
     """The file to write, compressed where its name says so."""
     with open_output("-o", path) as file:
         if path.suffix == ".gz":
@@ -116,7 +116,7 @@ def _opened_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _tokens(chosen: Chosen) -> Facts:
+def _tokens(chosen: PassSelection) -> Facts:
     """The first and the last token shown."""
     return {"tokens": [int(chosen.tokens[0]), int(chosen.tokens[-1])]} if len(chosen.tokens) else {}
 
@@ -127,7 +127,7 @@ def _title(trace: Trace) -> str:
     return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
 
 
-def _about(trace: Trace) -> Facts:
+def _timeline_facts(trace: Trace) -> Facts:
     """The facts of a run for its timeline, and the meaning of its times."""
     header = trace.header
     return {

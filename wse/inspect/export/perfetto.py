@@ -28,7 +28,7 @@ def write_perfetto(
         file: Written to piece by piece.
         on_progress: Called now and then with the number of events so far.
     """
-    out = _Out(file, facts)
+    out = _EventFile(file, facts)
     slices = 0
     for number, event in enumerate(events):
         if number % _EVERY == 0:
@@ -45,7 +45,7 @@ def write_perfetto(
     return slices
 
 
-class _Out:
+class _EventFile:
     """An array of events in a file; processes and threads are numbered, and named where they first come up."""
 
     def __init__(self, file: IO[bytes], facts: dict[str, Any]) -> None:

@@ -89,7 +89,7 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
     arriving = {name: moves[name][over] for name in ("cycle", *_PLACE)}
     arriving["row"], arriving["col"] = arriving["row"] + _DOWN[side], arriving["col"] + _RIGHT[side]
     arriving["source"] = (side + 2) % 4
-    arrival = _matched(arriving, departing)
+    arrival = _match_arrivals(arriving, departing)
     wavelet = _roots(np.where(arrival >= 0, group[over][arrival], WAITED))
     waited = (arrival >= 0) & (departing["cycle"] > arriving["cycle"][arrival] + 1) if len(over) else arrival >= 0
     departures = {
@@ -163,13 +163,13 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
     return moves
 
 
-def _matched(arriving: Columns, departing: Columns) -> Array:
+def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
     """Match each departure from a queue with an arrival in it, int64 ``[departing]``; -1: none came before it."""
     names = ("source", *_PLACE)
     keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)
     queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     size = len(arriving["cycle"])
-    arrived, departed = (_numbered(part) for part in (queue[:size], queue[size:]))
+    arrived, departed = (_queue_numbers(part) for part in (queue[:size], queue[size:]))
     order = np.lexsort((arrived, queue[:size]))
     place = np.stack([queue[:size][order], arrived[order]], axis=1)
     at = _search(place, np.stack([queue[size:], departed], axis=1))
@@ -182,7 +182,7 @@ def _matched(arriving: Columns, departing: Columns) -> Array:
     return np.where(same, match, WAITED)
 
 
-def _numbered(queue: Array) -> Array:
+def _queue_numbers(queue: Array) -> Array:
     """Number the members of each queue from 0 in their order, int64 ``[n]``."""
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]

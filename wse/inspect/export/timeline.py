@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.export.chosen_passes import LATEST_CYCLE, Chosen, check_range
+from wse.inspect.export.chosen_passes import LATEST_CYCLE, PassSelection, check_range
 from wse.inspect.export.events import RUN, Count, Event, Lanes, Slice, Track, process_name
 from wse.inspect.export.step_slices import ordered_steps, step_slices
 from wse.report.as_json import Report
@@ -19,7 +19,7 @@ _LANES_A_USER: Final = 1000  # in the order of tracks
 _DECIMALS: Final = 6  # a rate below that is the rest of a sum of floats
 
 
-def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
+def timeline(trace: Trace, chosen: PassSelection) -> Iterator[Event]:
     """Yield all events of the chosen passes and tokens.
 
     Raises:
@@ -34,7 +34,7 @@ def timeline(trace: Trace, chosen: Chosen) -> Iterator[Event]:
     yield from _crossing_counts(trace, chosen.passes)
 
 
-def _pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
+def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
     """A slice for each pass."""
     passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
     for index in chosen.passes.tolist():
@@ -48,7 +48,7 @@ def _pass_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
         yield Slice(track, f"{name} {index}", "pass", start, cycles, facts)
 
 
-def _token_slices(trace: Trace, chosen: Chosen) -> Iterator[Slice]:
+def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
     """Slices for each user: passes that read the prompt, and generated tokens, each from the one before to its own end.
 
     None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.

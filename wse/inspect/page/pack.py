@@ -79,8 +79,8 @@ def _narrowest(least: int, most: int) -> str:
     return next((dtype for dtype in TYPES if most <= np.iinfo(dtype).max), WIDE)
 
 
-def checked(path: Path, where: str, index: Array, rows: int) -> Array:
-    """Check an index of a file, int ``[n]``: -1 or one of ``rows`` rows each; the index.
+def check_index(path: Path, where: str, index: Array, rows: int) -> None:
+    """Check an index of a file, int ``[n]``: each is -1 or one of ``rows`` rows.
 
     Raises:
         BadTrace: one is not.
@@ -89,7 +89,6 @@ def checked(path: Path, where: str, index: Array, rows: int) -> Array:
         worst = int(index.max() if index.max() >= rows else index.min())
         message = f"{path}: {where}: refers to row {worst} of {rows}; the file is damaged, make the trace again"
         raise BadTrace(message)
-    return index
 
 
 def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
@@ -102,9 +101,9 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
     for field in TABLES[table]:
         if field.refers:
             rows = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
-            checked(trace.path, field.path, columns[field.name], rows)
+            check_index(trace.path, field.path, columns[field.name], rows)
         elif field.labels:
-            checked(trace.path, field.path, columns[field.name].astype(int), len(field.labels))
+            check_index(trace.path, field.path, columns[field.name].astype(int), len(field.labels))
     return columns
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.page.pack import Array, Pack, checked, packed_columns
+from wse.inspect.page.pack import Array, Pack, check_index, packed_columns
 from wse.inspect.query.step_sums import StepSums
 from wse.report.as_json import Report
 from wse_traces.groups import distinct_rows
@@ -32,10 +32,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     kind_of = np.array([numbers.setdefault(kind, len(numbers)) for kind in ops] + [-1], np.int64)
     sums = StepSums(trace)
     steps = sums.steps
-    checked(path, "steps/op", steps["op"], len(ops))
-    checked(path, "steps/name", steps["name"], trace.rows("name"))
-    checked(path, "steps/stage", steps["stage"], trace.rows("stage"))
-    checked(path, "schedules/phase", steps["phase"], len(PHASES))
+    check_index(path, "steps/op", steps["op"], len(ops))
+    check_index(path, "steps/name", steps["name"], trace.rows("name"))
+    check_index(path, "steps/stage", steps["stage"], trace.rows("stage"))
+    check_index(path, "schedules/phase", steps["phase"], len(PHASES))
     op_kind = kind_of[steps["op"]]
     return {
         "phases": _phases(sums),

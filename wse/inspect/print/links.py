@@ -30,7 +30,7 @@ def print_links(console: Console, view: LinksView) -> None:
         lines(console, [("none", "links are counted at the end of a run")])
     in_layers = [layer for layer in view.layer_links if layer.layer >= 0]
     if in_layers:
-        lines(console, [("", ""), ("most of one layer on one link", _hottest(in_layers))])
+        lines(console, [("", ""), ("most of one layer on one link", _busiest_layers(in_layers))])
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
@@ -80,7 +80,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
     return f"layers {layers.first} to {layers.last} {share} each"
 
 
-def _hottest(links: Sequence[LayerLinks]) -> str:
+def _busiest_layers(links: Sequence[LayerLinks]) -> str:
     """The words of the layers that load one link the most."""
     most = links[0].busiest_link_words
     layers = sorted({link.layer for link in links if link.busiest_link_words == most})

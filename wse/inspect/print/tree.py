@@ -46,7 +46,7 @@ def _colour(line: _Line) -> str:
 
 
 def _lines(tree: Sequence[LayerOps], phase: str) -> Iterator[_Line]:
-    for layer, last in _folded(tree):
+    for layer, last in _fold_layers(tree):
         inside = layer.layer >= 0
         if inside:
             name = f"layer {last}" if last == layer.layer else f"each of layers {layer.layer} to {last}"
@@ -57,7 +57,7 @@ def _lines(tree: Sequence[LayerOps], phase: str) -> Iterator[_Line]:
             yield _Line(f"{branch}{name}", getattr(op, phase), is_layer=False)
 
 
-def _folded(tree: Sequence[LayerOps]) -> list[tuple[LayerOps, int]]:
+def _fold_layers(tree: Sequence[LayerOps]) -> list[tuple[LayerOps, int]]:
     """The tree's layers, consecutive ones that cost the same as the first of them, and the last that it stands for."""
     folded: list[tuple[LayerOps, int]] = []
     for layer in tree:

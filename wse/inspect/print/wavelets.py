@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.inspect.query.wavelets import Busiest, CyclesView, Wavelets
+from wse.inspect.query.wavelets import BusiestPlace, CyclesView, Wavelets
 from wse.report.table import Column, Table
 from wse.report.terminal import count, heading, lines, percent
 from wse.report.terminal_table import print_table
@@ -57,5 +57,5 @@ def _pass(wavelets: Wavelets) -> str:
     return f"pass {wavelets.pass_}{phase}"
 
 
-def _place(busiest: Busiest) -> str:
+def _place(busiest: BusiestPlace) -> str:
     return f"wafer {busiest.wafer}, row {busiest.row}, col {busiest.col}"

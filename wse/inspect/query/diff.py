@@ -32,7 +32,7 @@ class Setting(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlyIn(Result):
+class UnsharedOps(Result):
     """Ops that one of two runs lacks."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
@@ -48,7 +48,7 @@ class DiffView(View):
     settings: Annotated[tuple[Setting, ...], Doc("what the runs were given differently")]
     changes: Annotated[Mapping[str, list[Change]], Doc("by phase: of all prompts, and of a mean decoded token")]
     sram: Annotated[tuple[Change, ...], Doc("bytes by use on the fullest PE that changed")]
-    only: Annotated[OnlyIn, Doc("ops that one of them lacks")]
+    only: Annotated[UnsharedOps, Doc("ops that one of them lacks")]
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Changes by phase, of SRAM, and settings, one after the other."""
@@ -72,10 +72,10 @@ def read_diff(first: Trace, second: Trace) -> DiffView:
         complete=first.complete and second.complete,
         traces=(str(first.path), str(second.path)),
         same_program=one.run.program_digest == other.run.program_digest,
-        settings=tuple(_different(*settings)),
+        settings=tuple(_differences(*settings)),
         changes=changes_by_phase(one, other, GROUPS),
         sram=tuple(changes(sram)),
-        only=OnlyIn(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
+        only=UnsharedOps(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
     )
 
 
@@ -101,7 +101,7 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
     return settings | {f"{phase} passes": passes.get(phase, 0) for phase in PHASES}
 
 
-def _different(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
+def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
     """The settings that are not the same on both sides."""
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))

@@ -82,7 +82,7 @@ def busiest_links(trace: Trace, top: int) -> list[Link]:
     Raises:
         TraceError: the trace is damaged.
     """
-    places = _busiest(trace, top)
+    places = _busiest_places(trace, top)
     return [
         Link(
             wafer=place.wafer,
@@ -112,7 +112,7 @@ def layer_links(trace: Trace) -> list[LayerLinks]:
     return sorted(links, key=lambda link: -link.busiest_link_words)
 
 
-def _busiest(trace: Trace, top: int) -> list[_Place]:
+def _busiest_places(trace: Trace, top: int) -> list[_Place]:
     """The planes are gone through a chunk at a time, with the best so far kept."""
     best: list[_Place] = []
     for wafer in range(trace.rows("links/words") if top else 0):

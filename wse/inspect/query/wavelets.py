@@ -20,7 +20,7 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Busiest(Result):
+class BusiestPlace(Result):
     """The link or the PE with the most words."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
@@ -56,8 +56,8 @@ class Wavelets(Result):
     moving_cycles: Annotated[int, Doc("cycles with a move", "cycles")]
     moving_fraction: Annotated[float, Doc("their share of the cycles from the first to the last")]
     wavelet_hops: Annotated[int, Doc("moves over links", "wavelet-hops")]
-    busiest_link: Annotated[Busiest | None, Doc("link with the most words")] = None
-    busiest_pe: Annotated[Busiest, Doc("PE with the most words through its router")]
+    busiest_link: Annotated[BusiestPlace | None, Doc("link with the most words")] = None
+    busiest_pe: Annotated[BusiestPlace, Doc("PE with the most words through its router")]
     replayed_cycles: Annotated[tuple[int, int] | None, Doc("first and last cycle that were asked for")] = None
     replayed: Annotated[tuple[Move, ...] | None, Doc("moves of these cycles, in order of time and place")] = None
 
@@ -102,26 +102,26 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
         last_cycle=last,
         moving_cycles=len(moving),
         moving_fraction=len(moving) / (last - first + 1),
-        **_busiest(wavelet_words(trace, pass_index=passes[-1])),
+        **_busiest_places(wavelet_words(trace, pass_index=passes[-1])),
         replayed_cycles=cycles,
-        replayed=None if cycles is None else _replayed(trace, passes[-1], cycles, moving, moves),
+        replayed=None if cycles is None else _replay(trace, passes[-1], cycles, moving, moves),
     )
 
 
-def _busiest(words: Array) -> dict[str, Any]:
+def _busiest_places(words: Array) -> dict[str, Any]:
     """The fields that say where most of ``words``, int64 ``[wafer, move, row, col]``, are."""
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
-    link = Busiest(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))
+    link = BusiestPlace(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))
     wafer, row, col = (int(i) for i in np.unravel_index(routers.argmax(), routers.shape))
     return {
         "wavelet_hops": int(links.sum()),
         "busiest_link": link if link.words else None,
-        "busiest_pe": Busiest(wafer=wafer, row=row, col=col, words=int(routers.max())),
+        "busiest_pe": BusiestPlace(wafer=wafer, row=row, col=col, words=int(routers.max())),
     }
 
 
-def _replayed(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
+def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
     """The moves of the cycles, in order of time and place."""
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
