@@ -170,7 +170,7 @@ MUTATIONS: Final = (
         "traces/wse_traces/validate.py",
         "(values < least) | (values >= bound)",
         "(values < least) | (values > bound)",
-        "tests/traces/test_validate.py",
+        "tests/traces/test_faults.py -k out_of_range",
     ),
     Mutation(
         "traces/wse_traces/executed.py",
