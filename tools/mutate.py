@@ -162,9 +162,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/wavelet/wiring.py",
-        "np.int64(SIDES) + side.opposite",
-        "np.int64(SIDES) + side",
-        "tests/wavelet/test_patterns.py",
+        "link[queues] += FROM_PE",
+        "link[queues] += Port.RAMP",
+        "tests/wavelet/test_planes.py -k over_one_ramp",
     ),
     Mutation(
         "traces/wse_traces/validate.py",
