@@ -1,4 +1,4 @@
-# Written by `python -m wse.reference.stub wse/__init__.pyi`. Do not edit.
+# Written by `python -m wse.reference .`. Do not edit.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

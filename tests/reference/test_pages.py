@@ -1,4 +1,4 @@
-"""The pages of docs/reference are what options, result classes and signatures generate."""
+"""The pages of docs/reference and the stub are what options, result classes and signatures generate."""
 
 from __future__ import annotations
 
@@ -11,38 +11,36 @@ import pytest
 
 import wse
 from wse import api, errors
-from wse.reference.json_keys import COMMANDS
-from wse.reference.pages import PAGES
-from wse.reference.stub import stub
+from wse.reference import json_keys, python_api
+from wse.reference.files import FILES
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_current(name: str) -> None:
-    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run: python -m wse.reference docs/reference"
+ROOT = Path(__file__).parents[2]
 
 
-def test_all_pages_are_written_and_no_other_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_is_current(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), "run: python -m wse.reference ."
+
+
+def test_all_files_are_written_and_no_other_page_is_there(tmp_path: Path) -> None:
+    for path in FILES:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "wse.reference", tmp_path], check=True)
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in FOLDER.iterdir()} == set(PAGES)
-
-
-def test_the_stub_is_current() -> None:
-    written = Path(wse.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    assert written == stub(), "run: python -m wse.reference.stub wse/__init__.pyi"
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(FILES)
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").iterdir()}
+    assert pages == {path for path in FILES if path.startswith("docs")}
 
 
 def test_the_library_has_its_functions_results_and_errors_on_a_page() -> None:
-    page = PAGES["python.md"]()
+    page = python_api.page()
     headings = re.findall(r"^### (.*)$", page, re.MULTILINE)
     functions = {f"wse.{name}" for name in wse.__all__ if hasattr(api, name)}
-    assert set(headings) == functions | {result.__name__ for result in COMMANDS.values()} | {"Trace"}
+    assert set(headings) == functions | {result.__name__ for result in json_keys.COMMANDS.values()} | {"Trace"}
     described = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert set(re.findall(r"[├└]── (\w+)", page)) == described - {"WseError", "WseBug"}
 
 
-@pytest.mark.parametrize("anchor", re.findall(r"json\.md#([\w-]+)", PAGES["python.md"]()))
+@pytest.mark.parametrize("anchor", re.findall(r"json\.md#([\w-]+)", python_api.page()))
 def test_a_result_leads_to_its_keys(anchor: str) -> None:
-    titles = re.findall(r"^## (.*)$", PAGES["json.md"](), re.MULTILINE)
+    titles = re.findall(r"^## (.*)$", json_keys.page(), re.MULTILINE)
     assert anchor in {re.sub(r"[^a-z -]", "", title.lower()).replace(" ", "-") for title in titles}

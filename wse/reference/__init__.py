@@ -1,1 +1,1 @@
-"""Pages of docs/reference, from options, result classes and signatures: ``python -m wse.reference docs/reference``."""
+"""The pages of docs/reference and the stub of the library, from options, results and signatures."""

@@ -1,11 +1,11 @@
-"""``python -m wse.reference FOLDER`` writes the pages of docs/reference into a folder."""
+"""``python -m wse.reference CHECKOUT`` writes the pages of docs/reference and the stub of the library."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from wse.reference.pages import PAGES
+from wse.reference.files import FILES
 
-for name, page in PAGES.items():
-    Path(sys.argv[1], name).write_text(page(), encoding="utf-8")
+for path, text in FILES.items():
+    Path(sys.argv[1], path).write_text(text(), encoding="utf-8")

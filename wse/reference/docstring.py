@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-GENERATED: Final = "<!-- Written by `python -m wse.reference docs/reference`. Do not edit. -->"
+GENERATED: Final = "<!-- Written by `python -m wse.reference .`. Do not edit. -->"
 
 
 def first_line(described: Any) -> str:

@@ -9,17 +9,15 @@ import ast
 import inspect
 import json
 import re
-import sys
 from collections.abc import Iterator
 from inspect import Parameter, Signature
-from pathlib import Path
 from typing import Any, Final
 
 import wse
 from wse import api
 
 _HEAD: Final = """\
-# Written by `python -m wse.reference.stub wse/__init__.pyi`. Do not edit.
+# Written by `python -m wse.reference .`. Do not edit.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +68,3 @@ def _type(annotation: Any) -> str:
     """A type as it is written with the imports of the file."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:collections\.abc|pathlib)\.", "", text)
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(stub(), encoding="utf-8")
