@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
@@ -35,15 +35,11 @@ class AgreementRow(Result):
     ]
     streams: Annotated[int, Doc("The most messages on one link or ramp in one window.")]
     loads_equal: Annotated[bool, Doc("Whether both count the same words on every link.")]
+    error_pct: Annotated[float, Doc("100 (fast - wavelet) / wavelet cycles.", "%")] = field(init=False)
 
-    @property
-    def error_pct(self) -> float:
-        """100 (fast - wavelet) / wavelet cycles."""
-        return 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, and ``error_pct``."""
-        return super().to_dict() | {"error_pct": self.error_pct}
+    def __post_init__(self) -> None:
+        error_pct = 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
+        object.__setattr__(self, "error_pct", error_pct)
 
 
 @dataclass(frozen=True, kw_only=True)
