@@ -40,8 +40,8 @@ _RESULTS: Final = """\
 ## Results
 
 A function returns a frozen dataclass. Its fields are the keys of [the command's JSON](json.md), with a dot for each
-object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints, without what does not
-apply; `.tables()` are the tables that a notebook shows of it.
+object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints. `.tables()` are the tables
+that terminals and notebooks show; `.tables(detail=True)` has all there are.
 """
 _TRACE: Final = """\
 ### Trace
