@@ -40,7 +40,7 @@ _RESULTS: Final = """\
 ## Results
 
 A function returns a frozen dataclass. Its fields are the keys of [the command's JSON](json.md), with a dot for each
-object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints. `.tables()` are the tables
+object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints. `.tables()` are those
 that terminals and notebooks show; `.tables(detail=True)` has all there are.
 """
 _TRACE: Final = """\
