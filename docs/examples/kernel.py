@@ -27,12 +27,12 @@ x, w = rng.normal(size=(1, 2, 1, K)).astype(np.float32), rng.normal(size=(1, 2, 
 pes.write("float32", ADDRESSES["x"], x)
 pes.write("float32", ADDRESSES["w"], w)
 
-view, bytes_ = pes.view("float32"), pes.view("uint8")  # the first serves as act, wgt, acc and f32
+view = pes.view("float32")
 operands = np.zeros(max(KERNEL.index.values()) + 1, np.int64)
 operands[:3] = 0, pes.rows, pes.blocks_per_row
 for name, value in (ADDRESSES | NUMBERS).items():
     operands[KERNEL.index[name]] = value
-compiled_kernel("gemv").serial(view, view, view, view, bytes_, np.zeros((1, 8), np.int32), operands)
+compiled_kernel("gemv").serial(view, view, view, operands)  # act, wgt and acc are float32 all three
 
 out = pes.read("float32", ADDRESSES["out"], N)
 error = np.abs(out - (x @ w)[:, :, 0]).max()
