@@ -15,7 +15,7 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
-from wse.compiler.search.trials import Bench, Layout
+from wse.compiler.search.trials import Layout, TrialSetup
 from wse.errors import BadInput, BadMesh
 from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
@@ -115,11 +115,11 @@ def test_what_is_too_large_is_told_with_layers_and_experts_together() -> None:
 def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=7)
     machine = wafer(3, 4, 1 << 20)
-    bench = Bench(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers))
+    setup = TrialSetup(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers))
     layout = Layout("expert", 1, 1)
-    options, choice = bench.smallest(layout, CHOICE.prefill)
+    options, choice = setup.smallest(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    assert bench.trial(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
+    assert setup.trial(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
 
 
 def test_all_stages_take_turns_on_the_pes() -> None:

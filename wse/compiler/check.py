@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from wse.compiler.options import MODEL, THIN_GEMM, needs_thin
+from wse.compiler.options import MODEL, THIN_GEMM, unsupported_on_mesh
 from wse.compiler.passes.allocate import live_steps, steps_before
-from wse.compiler.state import At, Block, State, SymPhase, distinct_phases
+from wse.compiler.state import Block, State, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.isa.instructions import KERNELS
 from wse.program.program import Buffer
@@ -60,10 +60,10 @@ def _shard(state: State) -> str | None:
     choice = state.choice
     if choice.prefill == THIN_GEMM:
         return None
-    what = needs_thin(state.spec, state.options)
+    what = unsupported_on_mesh(state.spec, state.options)
     if what:
         return f"{choice.prefill} is not known for {what}"
-    for cut in state.shards:
+    for cut in state.cuts:
         if cut.rows != cut.cols:
             return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
         if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
@@ -71,7 +71,7 @@ def _shard(state: State) -> str | None:
     return None
 
 
-def _schedule(state: State) -> str | None:
+def _lower_ops(state: State) -> str | None:
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
         for run in phase.steps.runs:
@@ -94,7 +94,7 @@ def _loops(block: Block, phase: int) -> str | None:
             return f"loop {loop} of phase {phase} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
     for step in block.steps:
         for operand in step.operands.values():
-            if isinstance(operand, At) and operand.other and operand.other.view != operand.buffer.view:
+            if isinstance(operand, SymAddress) and operand.other and operand.other.view != operand.buffer.view:
                 return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
     return None
 
@@ -111,7 +111,7 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
             name = KERNELS[step.code].name if computes else TRANSFERS[step.code].name
             return f"{name} of decode goes by one user's counters outside of a loop over the users"
         for operand in step.operands.values():
-            if isinstance(operand, At) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:
+            if isinstance(operand, SymAddress) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:
                 return f"{operand.buffer.name} of one user is used in a loop of prefill: use a copy of it there"
     return None
 
@@ -166,7 +166,7 @@ _CHECKS = {
     "partition": _partition,
     "shard": _shard,
     "place": _place,
-    "schedule": _schedule,
+    "lower_ops": _lower_ops,
     "route": _route,
     "allocate": _allocate,
     "emit": _emit,

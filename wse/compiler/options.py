@@ -121,7 +121,7 @@ def check_types(dtype: str, activations: str | None) -> None:
         raise BadInput(message)
 
 
-def needs_thin(spec: ModelSpec, options: Options) -> str:
+def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
     """Name of a trait that no product on the mesh is known for, so that prefill uses weights where they stand; or "".
 
     Codes do not travel: their scales and the groups of their rows would have to go along.

@@ -9,7 +9,7 @@ from wse.compiler.check import check
 from wse.compiler.options import Choice, Options
 from wse.compiler.passes.allocate import allocate
 from wse.compiler.passes.emit import emit
-from wse.compiler.passes.lowering import schedule
+from wse.compiler.passes.lowering import lower_ops
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
@@ -23,7 +23,7 @@ from wse.program.program import Program
 
 Pass = Callable[[State], State]
 
-PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, schedule, route, allocate, emit)
+PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
 
 
 def first_state(

@@ -21,7 +21,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shard:
+class RegionCut:
     """Cuts of extents over the region of one stage. All regions have one number of rows.
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
@@ -50,12 +50,12 @@ class Shard:
         return self.cols // self.span
 
     @property
-    def d(self) -> int:
+    def hidden_per_pe(self) -> int:
         """Hidden features on a PE."""
         return int(self.hidden.shape[1])
 
     @property
-    def f(self) -> int:
+    def ffn_per_pe(self) -> int:
         """Feed-forward features on a PE."""
         return int(self.ffn.shape[1])
 
@@ -64,7 +64,7 @@ class Shard:
         return self.shared if kind.startswith("shared") else self.ffn
 
     @property
-    def V(self) -> int:
+    def vocab_per_pe(self) -> int:
         """Vocabulary entries on a PE."""
         return int(self.vocab.shape[1])
 
@@ -85,7 +85,7 @@ class SymBuffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class At:
+class SymAddress:
     """An address operand: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
     ``other`` in odd rounds."""
 
@@ -97,7 +97,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Num:
+class SymNumber:
     """A number operand: ``fixed + per_slot * slots + per_round * round``.
 
     ``fixed`` is for the most pairs of tokens and experts on a column, ``per_pair`` less for each fewer.
@@ -122,7 +122,7 @@ class SymStep:
     loop: int
     overlap: int
     routed: bool
-    operands: dict[int, At | Num]
+    operands: dict[int, SymAddress | SymNumber]
 
 
 Loops = tuple[tuple[int, int, int], ...]
@@ -244,7 +244,7 @@ class State:
     choice: Choice
     graph: nx.DiGraph[str]
     plans: tuple[StagePlan, ...] = ()  # partition
-    shards: tuple[Shard, ...] = ()  # shard: one a stage
+    cuts: tuple[RegionCut, ...] = ()  # shard: one a stage
     tiles: tuple[SymTile, ...] = ()  # shard
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule

@@ -10,7 +10,7 @@ from compiler_states import CHOICE, before, begin
 from tiny_model import tiny_spec
 
 from wse.compiler.passes.emit import emit
-from wse.compiler.state import At, Num, State
+from wse.compiler.state import State, SymAddress, SymNumber
 from wse.models.graph import ops_in_order
 from wse.program.program import Program
 
@@ -47,9 +47,9 @@ def test_operands_are_addresses_in_elements_of_a_view_and_numbers() -> None:
         for step in run.block.steps:
             for index, operand in step.operands.items():
                 value = int(phase.steps.fixed[at, index])
-                if isinstance(operand, Num):
+                if isinstance(operand, SymNumber):
                     assert value == operand.fixed
-                elif isinstance(operand, At) and operand.other is None:
+                elif isinstance(operand, SymAddress) and operand.other is None:
                     buffer = own[operand.buffer]
                     size = sizes[state.options.element_type(buffer.view)]
                     assert value == (state.addresses[buffer] - base) // size + operand.offset

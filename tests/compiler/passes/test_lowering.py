@@ -8,7 +8,7 @@ from compiler_states import CHOICE, before, begin
 from tiny_model import tiny_spec
 
 from wse.compiler.check import check
-from wse.compiler.passes.lowering import LOWER, schedule
+from wse.compiler.passes.lowering import LOWER, lower_ops
 from wse.compiler.state import State, SymPhase
 from wse.isa.instructions import KERNELS
 from wse.models.graph import op_graph, ops_in_order
@@ -19,8 +19,8 @@ from wse.program.transfers.transfer import Transfer
 
 
 def lowered(state: State) -> State:
-    result = schedule(before("schedule", state))
-    check(result, after="schedule")
+    result = lower_ops(before("lower_ops", state))
+    check(result, after="lower_ops")
     return result
 
 

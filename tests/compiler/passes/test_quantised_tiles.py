@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, needs_thin
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, unsupported_on_mesh
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
@@ -160,8 +160,8 @@ def kernels_of(program: Program) -> set[str]:
 @pytest.mark.parametrize("coding", CODINGS)
 def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str) -> None:
     options = replace(OPTIONS, dtype=coding)
-    assert needs_thin(SPEC, options)
-    assert not needs_thin(SPEC, replace(options, dtype="float16", activations=None))
+    assert unsupported_on_mesh(SPEC, options)
+    assert not unsupported_on_mesh(SPEC, replace(options, dtype="float16", activations=None))
     program = compile_model(SPEC, wafer(6, 6), SOFTWARE, options, cost=lambda program: -len(program.decode.steps))
     assert program.prefill_name == THIN_GEMM
     assert f"matmul_{coding}" in kernels_of(program)

@@ -1,4 +1,4 @@
-"""Shard: extents are cut over rows and columns without a gap or an overlap, and each tensor has its tiles once."""
+"""RegionCut: extents are cut over rows and columns without a gap or an overlap, and each tensor has its tiles once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.passes.shard import shard
-from wse.compiler.state import Shard
+from wse.compiler.state import RegionCut
 from wse.models.spec import ModelSpec
 
 
-def sharded(mesh: tuple[int, int], spec: ModelSpec | None = None, **options: object) -> tuple[Shard, ...]:
-    return shard(before("shard", begin(mesh, spec, **options))).shards  # type: ignore[arg-type]
+def sharded(mesh: tuple[int, int], spec: ModelSpec | None = None, **options: object) -> tuple[RegionCut, ...]:
+    return shard(before("shard", begin(mesh, spec, **options))).cuts  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mesh", [(1, 1), (3, 5), (7, 2), (11, 13)])

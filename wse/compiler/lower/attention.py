@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
-from wse.compiler.lower.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving, moving_copy
+from wse.compiler.lower.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lower.norm import normalise_heads
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
@@ -29,7 +29,7 @@ from wse_mappings.schedule import Arrival
 def qkv(c: Context, op: Op) -> None:
     """normed to queries, keys, both normalised and rotated as the layer does, and values of the new tokens."""
     H, Hk, _, F = c.heads
-    d, M, N = c.cut.d, c.tokens, (H + 2 * Hk) * F
+    d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
     project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
@@ -79,7 +79,11 @@ def attention(c: Context, op: Op) -> None:
 
 
 def append(
-    c: Context, caches: Sequence[At], new: Sequence[At | SymBuffer], entries: tuple[int, int], capacity: int
+    c: Context,
+    caches: Sequence[SymAddress],
+    new: Sequence[SymAddress | SymBuffer],
+    entries: tuple[int, int],
+    capacity: int,
 ) -> None:
     """Make room on the last row, where a token is decoded, and store the new keys and values of ``entries`` elements.
 
@@ -111,7 +115,7 @@ def output(c: Context, op: Op) -> None:
     into_stream(c, c.temp("attended", c.tokens * H * F, "act"), op.weights[0], H * F, bias=c.spec.output_bias)
 
 
-def _softmax(c: Context, op: Op, scores: SymBuffer, elements: Num) -> dict[str, Any]:
+def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
     """What the steps of a softmax over whole scores need: their scale, once they are capped 1, and what is visible."""
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
@@ -128,11 +132,11 @@ def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBu
     b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
 
 
-def _attend_replicated(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     H, Hk, share, F = c.heads
-    M, row = c.tokens, Num(per_slot=H)
+    M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
-    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1), "capacity": capacity}
+    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": SymNumber(per_slot=1), "capacity": capacity}
     with c.over_users() as user:
         operands: dict[str, Any] = {
             "q": user.at(q, H * F),
@@ -144,16 +148,16 @@ def _attend_replicated(c: Context, op: Op, caches: list[At], capacity: int) -> N
     attend(c, op, scores, caches[1], F, capacity)
 
 
-def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: int) -> None:
+def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
     """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
     H, Hk, share, _ = c.heads
     M, b = c.tokens, c.builder
-    T = Num(per_slot=1)
+    T = SymNumber(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    reduce_in_groups(c, scores, Num(per_slot=M * H))
-    row = Num(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
-    softmax = _softmax(c, op, scores, Num(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
+    reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+    row = SymNumber(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
+    softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.over_users() as user:
         operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
         b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)
@@ -170,11 +174,11 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: At, F: int, capacity: 
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _attend_on_ring(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     H, Hk, share, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
-    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": Num(per_slot=1)}
-    block = Num(per_slot=Hk * F)
+    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": SymNumber(per_slot=1)}
+    block = SymNumber(per_slot=Hk * F)
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
@@ -185,19 +189,19 @@ def _attend_on_ring(c: Context, op: Op, caches: list[At], capacity: int) -> None
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
         with b.overlap():
-            b.compute("attention_scores", q=q, k=keys.now, out=scores, capacity=capacity, add=0, **sizes)
+            b.compute("attention_scores", q=q, k=keys.current, out=scores, capacity=capacity, add=0, **sizes)
             for operand in (keys, values):
-                b.line(shift, COLUMNS, operand.now, block, target=operand.after)
-        reduce_in_groups(c, scores, Num(per_slot=M * H))
-        softmax = _softmax(c, op, scores, Num(per_slot=M * H))
+                b.line(shift, COLUMNS, operand.current, block, target=operand.next)
+        reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+        softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H))
         b.compute(
             "attention_online",
             scores=scores,
-            v=values.now,
+            v=values.current,
             maxima=maxima,
             sums=sums,
             out=mixed,
-            round=Num(per_round=1),
+            round=SymNumber(per_round=1),
             ring=P,
             **sizes,
             **softmax,
@@ -205,11 +209,11 @@ def _attend_on_ring(c: Context, op: Op, caches: list[At], capacity: int) -> None
     _finish(c, op, mixed, sums, maxima, F)
 
 
-def _attend_skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
+def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
-    T, block, tile = Num(per_slot=1), Num(per_slot=F), Num(per_slot=rows)
+    T, block, tile = SymNumber(per_slot=1), SymNumber(per_slot=F), SymNumber(per_slot=rows)
     scores = c.temp("scores", rows * capacity, "acc")
     partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
     q, keys = c.temp("q", rows * F, "act"), moving_copy(c, "k", caches[0], block, capacity * F)
@@ -222,7 +226,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[At], capacity: int) -> None:
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)
     weights, values = align(
-        c, (moving(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
+        c, (moving_operand(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
     )
     mixed = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from wse.compiler.state import At, Block, BlockRun, Num, SymBuffer, SymPhase, SymStep, SymSteps
+from wse.compiler.state import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
@@ -18,7 +18,7 @@ from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
 from wse_mappings.schedule import LineSchedule
 
-Operand = At | Num | SymBuffer | int
+Operand = SymAddress | SymNumber | SymBuffer | int
 
 
 class Patterns:
@@ -118,7 +118,7 @@ class PhaseBuilder:
             buffer
             for step in self._steps
             for operand in step.operands.values()
-            if isinstance(operand, At)
+            if isinstance(operand, SymAddress)
             for buffer in (operand.buffer, operand.other)
             if buffer is not None
         )
@@ -152,7 +152,7 @@ class PhaseBuilder:
         indexed = {record.index[name]: _operand(operands[name]) for name in record.views}
         for name, view in record.views.items():
             value = indexed[record.index[name]]
-            if (value.buffer.view if isinstance(value, At) else "") != view:
+            if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
                 message = f"{kernel}: operand {name} is {view or 'a number'}, got {value}"
                 raise WseBug(message)
         self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
@@ -162,7 +162,7 @@ class PhaseBuilder:
         pattern: int,
         axis: int,
         source: Operand,
-        elements: int | Num,
+        elements: int | SymNumber,
         *,
         target: Operand | None = None,
         only_row: int | None = None,
@@ -194,7 +194,7 @@ class PhaseBuilder:
         chosen experts take part.
         """
         start, index = _operand(source), operand_index(kind)
-        if not isinstance(start, At):
+        if not isinstance(start, SymAddress):
             raise TypeError(source)
         if by_choice:
             operands["by_choice"] = by_choice
@@ -243,10 +243,10 @@ class PhaseBuilder:
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
-    def _rect(self, only_row: int | None) -> dict[int, At | Num]:
+    def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
         if only_row is None:
-            return {0: Num(), 1: Num(fixed=self.rows)}
-        return {0: Num(fixed=only_row), 1: Num(fixed=1)}
+            return {0: SymNumber(), 1: SymNumber(fixed=self.rows)}
+        return {0: SymNumber(fixed=only_row), 1: SymNumber(fixed=1)}
 
     def _enter(self) -> None:
         """Begin another block where the stage is another."""
@@ -261,7 +261,7 @@ class PhaseBuilder:
         code: int,
         axis: int,
         view: str,
-        operands: dict[int, At | Num],
+        operands: dict[int, SymAddress | SymNumber],
         *,
         pattern: int = -1,
         routed: bool = False,
@@ -279,15 +279,16 @@ class PhaseBuilder:
                 op=self.op - self._first_op,
                 loop=self._loop,
                 overlap=self._overlap,
-                routed=routed or any(isinstance(operand, Num) and operand.per_pair for operand in operands.values()),
+                routed=routed
+                or any(isinstance(operand, SymNumber) and operand.per_pair for operand in operands.values()),
                 operands=operands,
             )
         )
 
 
-def _operand(value: Operand) -> At | Num:
+def _operand(value: Operand) -> SymAddress | SymNumber:
     if isinstance(value, SymBuffer):
-        return At(buffer=value)
+        return SymAddress(buffer=value)
     if isinstance(value, int):
-        return Num(fixed=value)
+        return SymNumber(fixed=value)
     return value

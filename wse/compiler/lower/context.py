@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import MESH_GEMM_OWN, Choice, Options
 from wse.compiler.passes.shard import own_name
-from wse.compiler.state import At, Num, Shard, StagePlan, SymBuffer
+from wse.compiler.state import RegionCut, StagePlan, SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
@@ -26,10 +26,10 @@ class UserTokens:
     tokens: int
     turns: bool
 
-    def at(self, tokens: SymBuffer | At, elements: int | Num) -> At:
+    def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
         """Address of what these tokens have in a buffer of all ``tokens``, ``elements`` a token."""
-        at = At(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
-        stride = Num(fixed=elements) if isinstance(elements, int) else elements
+        at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
+        stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
         return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.turns else at
 
 
@@ -45,7 +45,7 @@ class Context:
     wafer: WaferSpec
     options: Options
     choice: Choice
-    cuts: tuple[Shard, ...]
+    cuts: tuple[RegionCut, ...]
     plans: tuple[StagePlan, ...]
     builder: PhaseBuilder
     buffers: Buffers
@@ -57,14 +57,14 @@ class Context:
     cached: int
     last: bool
     tokens: int = field(init=False)
-    stream: At = field(init=False)
+    stream: SymAddress = field(init=False)
 
     def __post_init__(self) -> None:
         self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
-        self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
+        self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
 
     @property
-    def cut(self) -> Shard:
+    def cut(self) -> RegionCut:
         """The cut of extents over the current stage's region."""
         return self.cuts[self.builder.stage]
 
@@ -96,26 +96,26 @@ class Context:
     @property
     def normed_hidden(self) -> SymBuffer:
         """The normalised hidden vectors that a block reads."""
-        return self.temp("normed", self.tokens * self.cut.d, "act")
+        return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
-    def prompt_ids(self, elements: int) -> At:
+    def prompt_ids(self, elements: int) -> SymAddress:
         """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""
         before = self.options.batch - 1
-        return At(buffer=self._ids(before + elements), offset=before)
+        return SymAddress(buffer=self._ids(before + elements), offset=before)
 
-    def next_ids(self) -> At:
+    def next_ids(self) -> SymAddress:
         """The token ids that this phase finds and leaves to decode: the user's, or those of all in decode."""
         batch = self.options.batch
-        return At(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
+        return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
-    def cache(self, name: str, elements: int) -> At:
+    def cache(self, name: str, elements: int) -> SymAddress:
         """A key or value cache of the current stage: in prefill the user's, inside ``over_users`` that of the turn."""
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
-        return At(buffer=buffer, per_round=elements if batch > 1 else 0)
+        return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager
     def over_users(self) -> Iterator[UserTokens]:
@@ -143,7 +143,7 @@ class Context:
             return self.own_tile(name)
         if not self.on_mesh:
             return self.tile(name)
-        rows, d = self.cut.rows, self.cut.d
+        rows, d = self.cut.rows, self.cut.hidden_per_pe
         by_column = self.temp(f"{use}_by_column", d, "wgt", "buffers")
         self.builder.line(self.patterns.get(diagonal_multicast, rows), COLUMNS, self.tile(name), d, target=by_column)
         return by_column
@@ -163,4 +163,4 @@ class Context:
     def enter_stage(self, stage: int) -> None:
         """Go on in another stage, where the residual stream has its own buffer."""
         self.builder.stage = stage
-        self.stream = At(buffer=self.temp("x", self.tokens * self.cut.d, "act"))
+        self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

@@ -102,7 +102,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     assert c.spec.experts is not None
-    return c.tokens * (c.cut.d if buffer is vectors else c.spec.experts.active)
+    return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
 def _inside(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:

@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, to_all_wafers
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import rounded
@@ -20,28 +20,28 @@ ID_BYTES = 4
 
 def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
-    d, M, b = c.cut.d, c.tokens, c.builder
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
     ids = c.next_ids() if c.decoding else c.prompt_ids(rounds * M)
     if not c.decoding:
         take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
     vectors = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:
-        _look_up(c, op, ids, vectors, Num())
+        _look_up(c, op, ids, vectors, SymNumber())
         b.compute("store", out=c.stream, x=vectors, n=M * d)
         return
     arrived = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
-        _look_up(c, op, replace(ids, per_round=M), vectors, Num(per_round=1))
+        _look_up(c, op, replace(ids, per_round=M), vectors, SymNumber(per_round=1))
         b.line(stream, COLUMNS, vectors, M * d, target=arrived)
     b.compute("store", out=c.stream, x=arrived, n=M * d)
 
 
-def _look_up(c: Context, op: Op, ids: At, vectors: SymBuffer, row: Num) -> None:
+def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
     """found = the embeddings of ids and, where they are learned, of the positions of that row's tokens."""
-    d, M, b = c.cut.d, c.tokens, c.builder
-    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.V)
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
+    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.vocab_per_pe)
     if c.spec.embedding_scale != 1.0:
         b.compute(
             "scale",
@@ -56,7 +56,7 @@ def _look_up(c: Context, op: Op, ids: At, vectors: SymBuffer, row: Num) -> None:
     all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
 
 
-def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
+def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
     """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
     b = c.builder
     b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
@@ -66,7 +66,7 @@ def take_ids(c: Context, ids: At, elements: int, payload_bytes: int, stream: typ
     b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
 
 
-def spread(c: Context, at: At, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
+def spread(c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
     """Multicast from column ``col``, of each wafer, along every row, or along the first alone."""
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)

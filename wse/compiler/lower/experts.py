@@ -14,10 +14,10 @@ from typing import Any, Final
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import at_experts, combine, dispatch
 from wse.compiler.lower.feed_forward import activate
-from wse.compiler.lower.in_place import expert_product
 from wse.compiler.lower.linear import join_stream, project
+from wse.compiler.lower.local_product import expert_product
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.models.spec import Experts
@@ -32,7 +32,7 @@ def router(c: Context, op: Op) -> None:
     spec = _experts(c)
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
-    project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.d, bias=spec.router_bias)
+    project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
     b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
@@ -70,7 +70,7 @@ def experts(c: Context, op: Op) -> None:
 
 def _inward(c: Context, op: Op) -> None:
     spec, cut = _mixture(c)
-    M, d, F, per_col, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
+    M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _chosen(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
@@ -92,7 +92,7 @@ def _inward(c: Context, op: Op) -> None:
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
     listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
     for half in range(2):
-        out, w = At(buffer=gate_up, offset=half * F), At(buffer=tile, offset=half * per_col * F)
+        out, w = SymAddress(buffer=gate_up, offset=half * F), SymAddress(buffer=tile, offset=half * per_col * F)
         expert_product(
             c,
             "expert_in",
@@ -110,14 +110,17 @@ def _inward(c: Context, op: Op) -> None:
     all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
     for group in op.vectors:
         for half in range(2):
-            x, bias = At(buffer=gate_up, offset=half * F), At(buffer=c.tile("+".join(group)), offset=half * per_col * F)
+            x, bias = (
+                SymAddress(buffer=gate_up, offset=half * F),
+                SymAddress(buffer=c.tile("+".join(group)), offset=half * per_col * F),
+            )
             b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighed=0, **listed)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
 
 def experts_down(c: Context, op: Op) -> None:
     """Outputs of a token's pairs, weighed and summed over columns, to the residual stream."""
-    n = c.tokens * c.cut.d
+    n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
         out = _outward(c, op)
     combine(c, out, n)
@@ -127,13 +130,13 @@ def experts_down(c: Context, op: Op) -> None:
 def _outward(c: Context, op: Op) -> SymBuffer:
     """What each column adds to the tokens."""
     spec, cut = _mixture(c)
-    M, d, F, per_col, b = c.tokens, c.cut.d, cut.features_per_expert, cut.experts_per_col, c.builder
+    M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     P = _most_pairs(c)
     out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
     listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": per_col, "weighed": weighed}
     hidden = c.temp("expert_hidden", P * F, "act")
     expert_product(
-        c, "expert_out", At(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
+        c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
     )
     for (vector,) in op.vectors:
         b.compute("expert_bias", x=out, bias=c.tile(vector), N=d, stride=d, by_token=1, **listed)
@@ -167,9 +170,9 @@ def _is_routed(c: Context) -> bool:
     return len(_mixture(c)[1].segments) > 1
 
 
-def _by_pair(c: Context, count: int = 1) -> Num:
+def _by_pair(c: Context, count: int = 1) -> SymNumber:
     """A number for each pair, on the column that has most."""
-    return Num(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
+    return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:

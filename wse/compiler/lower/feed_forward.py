@@ -6,21 +6,21 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
-from wse.compiler.state import Num, SymBuffer
+from wse.compiler.state import SymBuffer, SymNumber
 from wse.isa.activation import ACTIVATIONS
 from wse.models.graph import Op
 
 
 def gate_up(c: Context, op: Op) -> None:
     """normed to hidden, cut over columns."""
-    d, f, M = c.cut.d, c.cut.feed_forward(op.kind).shape[1], c.tokens
+    d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
     project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.ffn_bias)
     activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
 
 
-def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | Num, n: int) -> None:
+def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
     """x ``[M, 2 n]`` where the model's blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
     function = ACTIVATIONS.index(c.spec.activation)
     c.builder.compute("activate", x=x, out=out, M=M, n=n, function=function, gated=int(c.spec.gated))

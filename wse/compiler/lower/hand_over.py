@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
-from wse.compiler.state import At
+from wse.compiler.state import SymAddress
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse_mappings.mesh.placement import Rect
@@ -17,7 +17,7 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     alike and stand above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its
     tile.
     """
-    source, elements = c.builder.stage, c.tokens * c.cut.d
+    source, elements = c.builder.stage, c.tokens * c.cut.hidden_per_pe
     payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
     everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source][1::2] == rects[target][1::2])
     _stream(c, source, target, rects, elements, payload, everyone=everyone)
@@ -72,8 +72,8 @@ def _move(
     c: Context,
     source: int,
     target: int,
-    at: At,
-    received: At,
+    at: SymAddress,
+    received: SymAddress,
     elements: int,
     payload: int,
     *,

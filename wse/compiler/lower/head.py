@@ -10,9 +10,9 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
-from wse.compiler.lower.in_place import in_place
+from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.sums import all_reduce_of_wafers
-from wse.compiler.state import At
+from wse.compiler.state import SymAddress
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES
@@ -26,25 +26,25 @@ from wse_mappings.schedule import Arrival
 
 def last_token(c: Context) -> None:
     """Leave the chunk's last token alone in the stream, replicated along rows as decode wants it."""
-    d, b = c.cut.d, c.builder
+    d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
         shares = balanced_counts(c.chunk, c.cut.rows)
         row = int((shares > 0).sum()) - 1
-        token = At(buffer=c.stream.buffer, offset=(int(shares[row]) - 1) * d)
+        token = SymAddress(buffer=c.stream.buffer, offset=(int(shares[row]) - 1) * d)
         by_column, alone = c.temp("last_by_column", d, "act"), c.temp("last", d, "act")
         b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
         b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
-        c.stream = At(buffer=alone)
+        c.stream = SymAddress(buffer=alone)
     elif c.decoding:
         return  # each token is the last of its user
     else:
-        c.stream = At(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
+        c.stream = SymAddress(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
     c.on_mesh, c.tokens = False, 1
 
 
 def head(c: Context, op: Op) -> None:
     """normed to the next token ids on every PE of the head's region and at the host."""
-    d, V, M, b = c.cut.d, c.cut.V, c.tokens, c.builder
+    d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
     normed, table = c.normed_hidden, c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
     logits = c.temp("logits", M * size, "acc", "buffers")
@@ -54,14 +54,14 @@ def head(c: Context, op: Op) -> None:
     by_host = c.options.sampling == "host"
     for chunk in range(ceil_div(V, size)):
         first, n = chunk * size, min(size, V - chunk * size)
-        weights = At(buffer=table, offset=first * d)
-        in_place(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
+        weights = SymAddress(buffer=table, offset=first * d)
+        local_product(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
         b.line(reduce_, COLUMNS, logits, M * n)
         if c.spec.logit_cap is not None:
             cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
-            _logits_out(c, At(buffer=logits), M * n, first, n)
+            _logits_out(c, SymAddress(buffer=logits), M * n, first, n)
         if not by_host:
             with c.over_users() as user:
                 b.compute(
@@ -80,20 +80,20 @@ def head(c: Context, op: Op) -> None:
         take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
-        all_reduce_of_wafers(c, At(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
+        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
     else:
         larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True)
         b.line(larger, ROWS, pairs, M * 2, only_row=root)
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
-    winners = At(buffer=pairs, offset=1)
+    winners = SymAddress(buffer=pairs, offset=1)
     if M > 1:
-        winners = At(buffer=c.temp("found", M, "f32", "buffers"))
+        winners = SymAddress(buffer=c.temp("found", M, "f32", "buffers"))
         b.compute("pair_indices", only_row=root, pairs=pairs, out=winners, n=M)
     b.line(spread, COLUMNS, winners, M, target=ids)
     b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
 
 
-def _logits_out(c: Context, source: At, elements: int, first: int, n: int) -> None:
+def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
     """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
     cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
     with ExitStack() as at_once:

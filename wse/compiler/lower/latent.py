@@ -18,11 +18,11 @@ from typing import Final
 
 from wse.compiler.lower.attention import append, attend, rotation
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.in_place import in_place
 from wse.compiler.lower.linear import join_stream
+from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.passes.tiles import FIRST, HEADS, WANTED
-from wse.compiler.state import At, Num
+from wse.compiler.state import SymAddress, SymNumber
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.models.spec import Latent
@@ -37,14 +37,14 @@ def compress(c: Context, op: Op) -> None:
     Side by side where a product makes all of them; a source that is the hidden vector itself comes first.
     """
     S, R, C = _shared_widths(c)
-    d, M, w = c.cut.d, c.tokens, c.tile("+".join(op.weights))
+    d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
     normed, out = c.normed_hidden, c.temp("compressed", M * (S + R + C), "acc")
     if _latent(c).q_rank:
-        product, width = At(buffer=out), S + R + C
+        product, width = SymAddress(buffer=out), S + R + C
     else:
-        product, width = At(buffer=out, offset=M * S), R + C
+        product, width = SymAddress(buffer=out, offset=M * S), R + C
         c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
-    in_place(c, normed, w, product, d, width, stride=width, out_stride=width)
+    local_product(c, normed, w, product, d, width, stride=width, out_stride=width)
     all_reduce(c, COLUMNS, out, M * (S + R + C))
     for biases in op.vectors:
         c.builder.compute("add_bias", x=product, bias=c.tile("+".join(biases)), M=M, n=width)
@@ -56,18 +56,18 @@ def norm_latent(c: Context, op: Op) -> None:
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
     if sizes.q_rank:
-        _store_parts(c, At(buffer=compressed), source, (S, R, C))
+        _store_parts(c, SymAddress(buffer=compressed), source, (S, R, C))
     else:
         b.compute("store", out=source, x=compressed, n=M * S)
-        _store_parts(c, At(buffer=compressed, offset=M * S), keys, (R, C))
+        _store_parts(c, SymAddress(buffer=compressed, offset=M * S), keys, (R, C))
     vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
-        b.compute("sum_squares", x=x, sums=At(buffer=sums, offset=i * M), M=M, K=K)
+        b.compute("sum_squares", x=x, sums=SymAddress(buffer=sums, offset=i * M), M=M, K=K)
     all_reduce(c, ROWS, sums, M * len(vectors))
     scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
-        at = At(buffer=sums, offset=i * M)
+        at = SymAddress(buffer=sums, offset=i * M)
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
         with c.over_users() as user:
@@ -81,17 +81,19 @@ def query(c: Context, op: Op) -> None:
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
     of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * per_row * nope, "act")
-    in_place(c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width)
+    local_product(
+        c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width
+    )
     all_reduce(c, ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
-    _store_parts(c, At(buffer=of_row), At(buffer=without), (nope,) * per_row, width)
+    _store_parts(c, SymAddress(buffer=of_row), SymAddress(buffer=without), (nope,) * per_row, width)
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
-        x, w = At(buffer=without, offset=i * M * nope), At(buffer=c.tile(k_b), offset=i * nope * C)
-        in_place(c, x, w, At(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
+        x, w = SymAddress(buffer=without, offset=i * M * nope), SymAddress(buffer=c.tile(k_b), offset=i * nope * C)
+        local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
     b.compute(
         "place_rotated",
-        x=At(buffer=of_row, offset=per_row * nope),
+        x=SymAddress(buffer=of_row, offset=per_row * nope),
         heads=heads,
         first=c.tile(FIRST),
         wanted=c.tile(WANTED),
@@ -104,7 +106,14 @@ def query(c: Context, op: Op) -> None:
         stride=width,
     )
     b.compute(
-        "place_heads", x=absorbed, heads=heads, out=At(buffer=queries, offset=M * H * R), M=M, H=H, Hl=per_row, n=C
+        "place_heads",
+        x=absorbed,
+        heads=heads,
+        out=SymAddress(buffer=queries, offset=M * H * R),
+        M=M,
+        H=H,
+        Hl=per_row,
+        n=C,
     )
     all_reduce(c, COLUMNS, queries, M * H * (R + C))
     q = c.temp("q", M * H * (R + C), "act")
@@ -127,14 +136,14 @@ def attention(c: Context, op: Op) -> None:
         for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
             c.builder.compute(
                 "attention_scores",
-                q=user.at(At(buffer=q, offset=i * M * H * R), H * F),
+                q=user.at(SymAddress(buffer=q, offset=i * M * H * R), H * F),
                 k=cache,
-                out=user.at(scores, Num(per_slot=H)),
+                out=user.at(scores, SymNumber(per_slot=H)),
                 M=user.tokens,
                 Hk=1,
                 share=H,
                 F=F,
-                T=Num(per_slot=1),
+                T=SymNumber(per_slot=1),
                 capacity=capacity,
                 add=i,
             )
@@ -145,19 +154,19 @@ def output(c: Context, op: Op) -> None:
     """Attended latent features to the values of each row's heads, through the output projection, to the stream."""
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
-    d, h, M, H, b = c.cut.d, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
+    d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
     v_b, o = op.weights
     attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
     b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=per_row, n=C)
     width = per_row * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
     for i in range(per_row):
-        x, w = At(buffer=of_row, offset=i * M * C), At(buffer=c.tile(v_b), offset=i * value)
-        in_place(c, x, w, At(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
+        x, w = SymAddress(buffer=of_row, offset=i * M * C), SymAddress(buffer=c.tile(v_b), offset=i * value)
+        local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
     all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
     b.compute("store", out=values, x=expanded, n=M * width)
     on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
-    in_place(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
+    local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
     all_reduce(c, COLUMNS, on_columns, M * h)
     b.compute("store", out=turned, x=on_columns, n=M * h)
     addend = c.temp("projected_back", M * d, "acc")
@@ -166,7 +175,7 @@ def output(c: Context, op: Op) -> None:
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 
-def _store_parts(c: Context, x: At, out: At, widths: Sequence[int], stride: int = 0) -> None:
+def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
     """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
     M, first = c.tokens, 0
     if M == 1:
@@ -175,8 +184,8 @@ def _store_parts(c: Context, x: At, out: At, widths: Sequence[int], stride: int 
     for width in widths:
         c.builder.compute(
             "store_part",
-            out=At(buffer=out.buffer, offset=out.offset + M * first),
-            x=At(buffer=x.buffer, offset=x.offset + first),
+            out=SymAddress(buffer=out.buffer, offset=out.offset + M * first),
+            x=SymAddress(buffer=x.buffer, offset=x.offset + first),
             M=M,
             n=width,
             stride=stride or sum(widths),
@@ -184,11 +193,15 @@ def _store_parts(c: Context, x: At, out: At, widths: Sequence[int], stride: int 
         first += width
 
 
-def _shared_vectors(c: Context) -> tuple[At, At, At]:
+def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
     """The source of queries, the keys that rotate and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
     shared = c.temp("shared", c.tokens * (S + R + C), "act")
-    return At(buffer=shared), At(buffer=shared, offset=c.tokens * S), At(buffer=shared, offset=c.tokens * (S + R))
+    return (
+        SymAddress(buffer=shared),
+        SymAddress(buffer=shared, offset=c.tokens * S),
+        SymAddress(buffer=shared, offset=c.tokens * (S + R)),
+    )
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.compiler.lower.context import Context
-from wse.compiler.lower.in_place import in_place
-from wse.compiler.lower.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving, moving_copy
+from wse.compiler.lower.local_product import local_product
+from wse.compiler.lower.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.state import At, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
 
@@ -47,7 +47,7 @@ def project(
 
 def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False) -> None:
     """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows."""
-    d, M = c.cut.d, c.tokens
+    d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
         _own(c, x, [tensor], [d], out, K)
@@ -64,7 +64,7 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 
     Where what a block makes is normalised first, it is left to `wse.compiler.lower.norm.post_norm`.
     """
-    d, M = c.cut.d, c.tokens
+    d, M = c.cut.hidden_per_pe, c.tokens
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
     if c.spec.post_norms:
@@ -77,7 +77,7 @@ def _stationary(
     c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int, over_rows: int = 0
 ) -> None:
     """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
-    in_place(c, x, w, out, K, N, stride=N, out_stride=N)
+    local_product(c, x, w, out, K, N, stride=N, out_stride=N)
     all_reduce(c, axis, out, c.tokens * N, over_rows=over_rows)
 
 
@@ -87,8 +87,8 @@ def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int]
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):
         w, spare = c.own_tile(tensor), c.temp("w_spare", K * n, "wgt", "buffers")
-        columns = At(buffer=out, offset=first)
-        mesh_gemm(c, "matmul", a, moving(w, spare, K * n), columns, M, K, n, sum(widths))
+        columns = SymAddress(buffer=out, offset=first)
+        mesh_gemm(c, "matmul", a, moving_operand(w, spare, K * n), columns, M, K, n, sum(widths))
         if P % 2:
             c.builder.compute("copy_weights", out=w, x=spare, n=K * n)
         a, first = a.after_rounds(P), first + n
@@ -96,12 +96,12 @@ def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int]
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
     """Activations that move between their own buffer and a spare one."""
-    return moving(x, c.temp(name, elements, "act", "buffers"), elements)
+    return moving_operand(x, c.temp(name, elements, "act", "buffers"), elements)
 
 
 def product(c: Context, op: Op) -> None:
     """A product alone: vectors cut as the residual stream is, times a matrix, to vectors cut over columns."""
-    d, f, M = c.cut.d, c.cut.f, c.tokens
+    d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)
 
 

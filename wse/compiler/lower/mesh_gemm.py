@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.compiler.lower.context import Context
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
@@ -18,27 +18,31 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 class MovingOperand:
     """An operand that travels: where it stands, where the next round of its loop puts it, its elements on a PE."""
 
-    now: At
-    after: At
-    elements: int | Num
+    current: SymAddress
+    next: SymAddress
+    elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
         """The operand after a loop of ``rounds``: in the other buffer when they are odd."""
-        return self if rounds % 2 == 0 else MovingOperand(now=self.after, after=self.now, elements=self.elements)
+        return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
-def moving(here: SymBuffer, spare: SymBuffer, elements: int | Num) -> MovingOperand:
+def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
     """An operand that stands in ``here``."""
-    return MovingOperand(now=At(buffer=here, other=spare), after=At(buffer=spare, other=here), elements=elements)
+    return MovingOperand(
+        current=SymAddress(buffer=buffer, other=spare), next=SymAddress(buffer=spare, other=buffer), elements=elements
+    )
 
 
-def moving_copy(c: Context, name: str, source: At | SymBuffer, elements: int | Num, most: int = 0) -> MovingOperand:
+def moving_copy(
+    c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, most: int = 0
+) -> MovingOperand:
     """A copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
     view = (source if isinstance(source, SymBuffer) else source.buffer).view
     size = elements if isinstance(elements, int) else most
     copy, spare = (c.temp(f"{name}_moving_{i}", size, view, "buffers") for i in range(2))
     c.builder.compute("copy_weights" if view == "wgt" else "copy", out=copy, x=source, n=elements)
-    return moving(copy, spare, elements)
+    return moving_operand(copy, spare, elements)
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
@@ -48,7 +52,7 @@ def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperan
         pattern = c.patterns.get(ring_align, P)
         with c.builder.loop(P // 2), c.builder.overlap():
             for operand, axis in operands:
-                c.builder.line(pattern, axis, operand.now, operand.elements, target=operand.after)
+                c.builder.line(pattern, axis, operand.current, operand.elements, target=operand.next)
     return [operand.after_rounds(P // 2) for operand, _ in operands]
 
 
@@ -57,9 +61,9 @@ def mesh_gemm(
     kernel: str,
     a: MovingOperand,
     b: MovingOperand,
-    out: At | SymBuffer,
+    out: SymAddress | SymBuffer,
     M: int,
-    K: int | Num,
+    K: int | SymNumber,
     N: int,
     out_stride: int,
 ) -> None:
@@ -72,8 +76,8 @@ def mesh_gemm(
     with builder.loop(P), builder.overlap():
         builder.compute(
             kernel,
-            x=a.now,
-            w=b.now,
+            x=a.current,
+            w=b.current,
             out=out,
             M=M,
             K=K,
@@ -81,10 +85,10 @@ def mesh_gemm(
             k_stride=N,
             n_stride=1,
             out_stride=out_stride,
-            add=Num(per_round=1),
+            add=SymNumber(per_round=1),
         )
-        builder.line(shift, ROWS, a.now, a.elements, target=a.after)
-        builder.line(shift, COLUMNS, b.now, b.elements, target=b.after)
+        builder.line(shift, ROWS, a.current, a.elements, target=a.next)
+        builder.line(shift, COLUMNS, b.current, b.elements, target=b.next)
 
 
 def dist_gemm_t(
@@ -96,7 +100,7 @@ def dist_gemm_t(
     out: SymBuffer,
     M: int,
     K: int,
-    N: int | Num,
+    N: int | SymNumber,
     *,
     transposed: bool,
 ) -> None:
@@ -109,13 +113,13 @@ def dist_gemm_t(
     shift = c.patterns.get(ring_shift, P, P)
     reduce_, keep = c.patterns.get(ring_reduce, P, stored=c.options.stored), c.patterns.get(ring_keep, P)
     k_stride, n_stride = (1, K) if transposed else (N, 1)
-    elements = M * N if isinstance(N, int) else Num(per_slot=M * N.per_slot)
+    elements = M * N if isinstance(N, int) else SymNumber(per_slot=M * N.per_slot)
     with builder.loop(P):
         with builder.overlap():
             builder.compute(
                 kernel,
                 x=x,
-                w=b.now,
+                w=b.current,
                 out=partial,
                 M=M,
                 K=K,
@@ -125,6 +129,6 @@ def dist_gemm_t(
                 out_stride=N,
                 add=0,
             )
-            builder.line(shift, COLUMNS, b.now, b.elements, target=b.after)
+            builder.line(shift, COLUMNS, b.current, b.elements, target=b.next)
         builder.line(reduce_, ROWS, partial, elements)
         builder.line(keep, ROWS, partial, elements, target=out)

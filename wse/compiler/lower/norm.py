@@ -12,7 +12,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
-from wse.compiler.state import At, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
@@ -25,9 +25,9 @@ def norm(c: Context, op: Op) -> None:
 
 def post_norm(c: Context, op: Op) -> None:
     """The output of a block, normalised and then added to the residual stream."""
-    n = c.tokens * c.cut.d
+    n = c.tokens * c.cut.hidden_per_pe
     output = c.temp("made_by_block", n, "act")
-    _normalise(c, op, At(buffer=output), output)
+    _normalise(c, op, SymAddress(buffer=output), output)
     c.builder.compute("add", x=c.stream, addend=output, n=n)
 
 
@@ -36,8 +36,8 @@ def rms_eps(c: Context, size: int) -> dict[str, int]:
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 
-def _normalise(c: Context, op: Op, x: At, out: SymBuffer) -> None:
-    d, M, b = c.cut.d, c.tokens, c.builder
+def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
     offset = int(c.spec.norm_unit_offset)
@@ -62,7 +62,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     F, M, b = c.heads[3], c.tokens, c.builder
     rows = [M * count for _, count in heads]
     sums = c.temp("head_sums", sum(rows), "f32")
-    parts = [At(buffer=sums, offset=sum(rows[:i])) for i in range(len(rows))]
+    parts = [SymAddress(buffer=sums, offset=sum(rows[:i])) for i in range(len(rows))]
     for (x, _), part, n in zip(heads, parts, rows, strict=True):
         b.compute("sum_squares", x=x, sums=part, M=n, K=F)
     reduce_in_groups(c, sums, sum(rows))

@@ -6,7 +6,7 @@ Along rows of a region that spans wafers, words are combined inside each wafer, 
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
-from wse.compiler.state import At, Num, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
@@ -21,8 +21,8 @@ from wse_mappings.schedule import Arrival
 def all_reduce(
     c: Context,
     axis: int,
-    buffer: At | SymBuffer,
-    elements: int | Num,
+    buffer: SymAddress | SymBuffer,
+    elements: int | SymNumber,
     arrival: Arrival = Arrival.ADD,
     count: SymBuffer | None = None,
     *,
@@ -33,7 +33,7 @@ def all_reduce(
     ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
     """
     if axis == ROWS and c.cut.span > 1:
-        at = At(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
+        at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
         assert isinstance(elements, int)
         if over_rows:
             all_reduce_of_wafers(c, at, elements, arrival, real=over_rows, only_row=None)
@@ -45,7 +45,7 @@ def all_reduce(
     c.builder.line(pattern, axis, buffer, elements, count=count)
 
 
-def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | Num) -> None:
+def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
     """All-reduce of sums inside the columns of each head group."""
     segments = c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
@@ -58,18 +58,25 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | Num) -> None
         c.builder.line(pattern, ROWS, buffer, elements)
 
 
-def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | Num) -> None:
+def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
     """All-reduce of sums where a head group has whole wafers. What varies with cache slots differs from row to row."""
-    at, teams = At(buffer=buffer), len(c.cut.heads.segments)
-    if isinstance(elements, Num):
-        real = Num(per_slot=elements.per_slot * c.cut.rows)
+    at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
+    if isinstance(elements, SymNumber):
+        real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
         all_reduce_of_wafers(c, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
     else:
         _all_reduce_of_one_row(c, at, elements, Arrival.ADD, teams)
 
 
 def all_reduce_of_wafers(
-    c: Context, at: At, elements: int | Num, arrival: Arrival, *, real: int | Num, only_row: int | None, teams: int = 1
+    c: Context,
+    at: SymAddress,
+    elements: int | SymNumber,
+    arrival: Arrival,
+    *,
+    real: int | SymNumber,
+    only_row: int | None,
+    teams: int = 1,
 ) -> None:
     """Combine what the PEs of a row, or of the part of it on the wafers of a team, have at ``at``.
 
@@ -106,14 +113,14 @@ def all_reduce_of_wafers(
     )
 
 
-def _all_reduce_of_one_row(c: Context, at: At, elements: int, arrival: Arrival, teams: int = 1) -> None:
+def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
     """All-reduce where all rows have the same words: on one row, whose PEs then send down their columns."""
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
     c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
 
 
-def to_all_wafers(c: Context, at: At, elements: int, place: int, row: int) -> None:
+def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
     """Bring what one PE has to the PEs at its place on all wafers."""
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
     pattern = c.patterns.get(from_one, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
@@ -122,18 +129,18 @@ def to_all_wafers(c: Context, at: At, elements: int, place: int, row: int) -> No
 
 def cross_wafers(
     c: Context,
-    source: At | SymBuffer,
+    source: SymAddress | SymBuffer,
     pattern: int,
-    elements: int | Num,
+    elements: int | SymNumber,
     *,
     source_col: int,
     target_col: int,
-    payload: int | Num,
+    payload: int | SymNumber,
     target: SymBuffer | None = None,
     only_row: int | None = None,
     rounds: int = 1,
     latencies: int | None = None,
-    part: int | Num | None = None,
+    part: int | SymNumber | None = None,
     by_choice: int = 0,
 ) -> None:
     """Carry out a pattern between wafers on the elements at ``source``; arrivals go to ``target``, by default in place.
@@ -163,9 +170,9 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 
-def _times(number: int | Num, factor: int) -> int | Num:
+def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
     return (
         number * factor
         if isinstance(number, int)
-        else Num(fixed=number.fixed * factor, per_slot=number.per_slot * factor)
+        else SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)
     )

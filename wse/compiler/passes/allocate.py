@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import REFUSE
-from wse.compiler.state import At, Block, State, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
+from wse.compiler.state import Block, State, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import KERNELS
@@ -217,7 +217,9 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
     stands before it.
     """
     overwritten = _overwritten(step)
-    addresses = [(place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, At)]
+    addresses = [
+        (place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, SymAddress)
+    ]
     first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
     turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
     return sorted(first + turns, key=lambda use: use[1])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wse.arrays import I64
-from wse.compiler.state import At, Block, BlockRun
+from wse.compiler.state import Block, BlockRun, SymAddress
 from wse.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
@@ -54,7 +54,7 @@ def block_arrays(block: Block) -> BlockArrays:
     at, turns = [], []
     for index, step in enumerate(steps):
         for place, operand in step.operands.items():
-            if isinstance(operand, At):
+            if isinstance(operand, SymAddress):
                 at.append((index, place, number[operand.buffer]))
                 operands["fixed"][index, place] = operand.offset
                 operands["per_slot_round"][index, place] = operand.per_slot_round

@@ -52,11 +52,11 @@ def emit(state: State) -> State:
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
-        root_row=root_of(state.shards[0].rows),
+        root_row=root_of(state.cuts[0].rows),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
-        mixtures=tuple(cut.mixture for cut in state.shards),
+        mixtures=tuple(cut.mixture for cut in state.cuts),
     )
     return replace(state, program=program)
 
@@ -92,7 +92,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
     """The arrays of a phase's steps, and of all chunks that share them and so have as many tokens."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
-    most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.shards]
+    most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
         blocks[run.block].of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
@@ -115,7 +115,7 @@ def _padding(state: State) -> float:
         tile = sym_tile.tile
         if tile.view != "wgt" and not tile.coding:
             continue
-        cut = state.shards[tile.stage]
+        cut = state.cuts[tile.stage]
         elements += tile.outer * tile.inner * cut.rows * cut.cols
         real += sym_tile.real_elements
     return 1.0 - real / elements

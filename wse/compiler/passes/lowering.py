@@ -33,7 +33,7 @@ LOWER: Final = _lowerings()
 """Lowerings by kind of op."""
 
 
-def schedule(state: State) -> State:
+def lower_ops(state: State) -> State:
     """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
     buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
     layers: dict[_Demand, _Layers] = {}
@@ -48,7 +48,7 @@ def schedule(state: State) -> State:
             wafer=state.wafer,
             options=state.options,
             choice=state.choice,
-            cuts=state.shards,
+            cuts=state.cuts,
             plans=state.plans,
             builder=PhaseBuilder(state.plans[0].rows),
             buffers=buffers,

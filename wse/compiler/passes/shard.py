@@ -20,7 +20,7 @@ from wse.compiler.passes.tiles import (
     skewed_tiles,
     tiles_in_place,
 )
-from wse.compiler.state import Shard, State, SymBuffer, SymTile
+from wse.compiler.state import RegionCut, State, SymBuffer, SymTile
 from wse.models.graph import Op, named_in, ops_in_order
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture
@@ -33,13 +33,13 @@ from wse_mappings.cuts.split import padded_blocks
 
 
 def shard(state: State) -> State:
-    """Fill ``shards`` and ``tiles``."""
+    """Fill ``cuts`` and ``tiles``."""
     cuts = cuts_of(state)
     tiles = [_sym_tile(_in_layer(tile, op.layer, stage), real) for op, stage, tile, real in tiles_of(state, cuts)]
-    return replace(state, shards=cuts, tiles=(*tiles, *tables_of(state, cuts)))
+    return replace(state, cuts=cuts, tiles=(*tiles, *tables_of(state, cuts)))
 
 
-def cuts_of(state: State) -> tuple[Shard, ...]:
+def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Cuts of extents over the region of each stage."""
     options, apart = state.options, state.has_expert_stage
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
@@ -50,7 +50,7 @@ def cuts_of(state: State) -> tuple[Shard, ...]:
     )
 
 
-def tiles_of(state: State, cuts: Sequence[Shard]) -> Iterator[tuple[Op, int, Tile, int]]:
+def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int, Tile, int]]:
     """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
     shape, options = replace(state.spec, layers=()), state.options
     names: set[tuple[int, str]] = set()
@@ -64,7 +64,7 @@ def tiles_of(state: State, cuts: Sequence[Shard]) -> Iterator[tuple[Op, int, Til
                 yield op, stage, tile, real
 
 
-def tables_of(state: State, cuts: Sequence[Shard]) -> list[SymTile]:
+def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
     """The tiles of what is worked out before a run: frequencies of rotary pairs, and tables of latent attention."""
     tiles = []
     for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
@@ -79,7 +79,7 @@ def tables_of(state: State, cuts: Sequence[Shard]) -> list[SymTile]:
 @lru_cache(maxsize=4)
 def _cut(
     spec: ModelSpec, scope: str, experts: str | None, rows: int, cols_of_wafer: int, span: int, *, apart: bool
-) -> Shard:
+) -> RegionCut:
     """The cut over a region of that shape on each of ``span`` wafers, with experts placed so or without any.
 
     ``apart``: each wafer has experts of its own.
@@ -98,7 +98,7 @@ def _cut(
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, rotary_size)
         heads = head_groups_of_wafers(cols, *sizes, stretches=span, whole_pairs=whole_pairs)
     none = np.empty((cols, 0), np.int32)
-    return Shard(
+    return RegionCut(
         rows=rows,
         cols=cols,
         span=span,
@@ -170,7 +170,7 @@ def own_name(tensor: str) -> str:
 
 @lru_cache(maxsize=64)
 def _op_tiles(
-    spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: Shard
+    spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: RegionCut
 ) -> list[tuple[Tile, int]]:
     """The tiles of one op, as of stage 0, and their elements on all PEs that are no padding.
 

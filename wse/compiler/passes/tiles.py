@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.state import Shard
+from wse.compiler.state import RegionCut
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
@@ -72,7 +72,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
-def tiles_in_place(op: Op, cut: Shard) -> list[Tile]:
+def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
     """The matrices and gains of an op without experts, as decode and the products in place use them."""
     hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
@@ -101,7 +101,7 @@ def tiles_in_place(op: Op, cut: Shard) -> list[Tile]:
     raise WseBug(message)
 
 
-def skewed_tiles(op: Op, cut: Shard) -> list[Tile]:
+def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     """MeshGEMM's own tiles, one for each tensor: inputs skewed, outputs and gains cut over columns."""
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
@@ -109,7 +109,7 @@ def skewed_tiles(op: Op, cut: Shard) -> list[Tile]:
     ]
 
 
-def column_vectors(op: Op, cut: Shard, spec: ModelSpec) -> list[Tile]:
+def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """The vectors of an op that are cut over columns whatever the phase."""
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
@@ -118,12 +118,12 @@ def column_vectors(op: Op, cut: Shard, spec: ModelSpec) -> list[Tile]:
     ]
 
 
-def hidden_vectors(op: Op, cut: Shard, axis: int) -> list[Tile]:
+def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     """The vectors of an op that are cut as the hidden vector, their index varying along ``axis``."""
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def expert_tiles(op: Op, cut: Shard, hidden_size: int) -> list[Tile]:
+def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     """Tiles of an op of kind ``router``, ``experts`` or ``experts_down``: its matrices, then its vectors.
 
     The correction of scores is float32 on every PE; what down adds is on one column of each group alone, since the
@@ -145,7 +145,7 @@ def expert_tiles(op: Op, cut: Shard, hidden_size: int) -> list[Tile]:
     return [tile_of([_expert_down(name, groups, cut, hidden_size, vector=vector)]) for name, vector in names]
 
 
-def latent_tables(cut: Shard) -> list[Tile]:
+def latent_tables(cut: RegionCut) -> list[Tile]:
     """The tables of ordinals that kernels of latent attention read, float32; none for another attention."""
     if cut.latent is None:
         return []
@@ -157,13 +157,13 @@ def latent_tables(cut: Shard) -> list[Tile]:
     return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
 
 
-def frequency_table(cut: Shard) -> Tile:
+def frequency_table(cut: RegionCut) -> Tile:
     """Inverse frequencies of the rotary pairs that a column holds, float32."""
     features = np.ascontiguousarray(cut.heads.features[:, : cut.heads.rotated // 2])
     return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
 
 
-def _latent_tiles(op: Op, cut: Shard) -> list[Tile]:
+def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of one op of latent attention."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
@@ -187,14 +187,14 @@ def _latent_tiles(op: Op, cut: Shard) -> list[Tile]:
     raise WseBug(message)
 
 
-def _router_vector(name: str, cut: Shard) -> Tile:
+def _router_vector(name: str, cut: RegionCut) -> Tile:
     if not name.endswith("router_correction"):
         return _vectors([name], (cut.router, ROWS))
     everywhere = np.tile(np.arange((cut.router >= 0).sum(), dtype=np.int32), (cut.cols, 1))
     return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")
 
 
-def _expert_down(name: str, groups: ExpertGroups, cut: Shard, hidden_size: int, *, vector: bool) -> TilePart:
+def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
     """``[features, experts of a column x hidden]``; a vector ``[experts of a column x hidden]``."""
     adds = np.isin(np.arange(cut.cols), [first for first, _ in groups.segments])
     real = (groups.experts >= 0) & (adds[:, None] | (not vector))
@@ -207,7 +207,7 @@ def _is_hidden(name: str) -> bool:
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
 
 
-def _over_columns(name: str, cut: Shard, spec: ModelSpec) -> I32:
+def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
     """The elements of a vector that each column holds."""
     match name.rpartition(".")[2]:
         case "q_bias":

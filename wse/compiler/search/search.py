@@ -10,9 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from wse.compiler.options import PREFILL_PRODUCTS, REFUSE, REPORT, THIN_GEMM, Choice, Options, check_types, needs_thin
+from wse.compiler.options import (
+    PREFILL_PRODUCTS,
+    REFUSE,
+    REPORT,
+    THIN_GEMM,
+    Choice,
+    Options,
+    check_types,
+    unsupported_on_mesh,
+)
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.trials import Bench, ByOp, Trial
+from wse.compiler.search.trials import ByOp, Trial, TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -75,17 +84,17 @@ def search(
     """
     _check_names(options)
     _check_mesh(spec, wafer, options)
-    bench = Bench(spec=spec, wafer=wafer, software=software, options=options)
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options)
     # 1. Trials in small.
-    trials = _trials(bench, by_op)
+    trials = _trials(setup, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
     compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
     # 2. The fastest. 3. Compiled whole.
     for trial in _finalists(fitting):
-        on = bench.options_on(trial.layout)
+        on = setup.options_on(trial.layout)
         try:
-            choice = bench.largest_chunks(trial)
+            choice = setup.largest_chunks(trial)
             program = compile_choice(spec, wafer, software, on, choice)
         except DoesNotFit as error:
             failures.append(error)
@@ -95,7 +104,7 @@ def search(
         if cost is None:
             break
     if not compilations:
-        raise failures[0] if failures else _refusal(bench, trials)
+        raise failures[0] if failures else _refusal(setup, trials)
     if cost is None or len(compilations) == 1:
         return compilations[0][1]
     # 4. The least cost.
@@ -108,25 +117,25 @@ def search(
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
     """Whether any choice fits: the least demanding one of the layouts that hold the fewest bytes is tried."""
     _check_names(options)
-    bench = Bench(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    least = {layout: products[-1] for layout in bench.layouts() if (products := bench.products(layout))}
+    least = {layout: products[-1] for layout in setup.layouts() if (products := setup.products(layout))}
     try:
-        holding = _holding(bench, _by_bytes(bench, least))
+        holding = _holding(setup, _by_bytes(setup, least))
     except DoesNotFit:
         return False
-    return any(bench.trial(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
+    return any(setup.trial(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
 
 
-def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
+def _trials(setup: TrialSetup, by_op: ByOp | None) -> list[Trial]:
     """Layouts and products in small, of each mapping the most promising and those that hold the fewest bytes.
 
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
-    products = {layout: bench.products(layout) for layout in bench.layouts()}
+    products = {layout: setup.products(layout) for layout in setup.layouts()}
     groups: dict[str, list[Layout]] = defaultdict(list)
     for layout in products:
         groups[layout.mapping].append(layout)
@@ -137,11 +146,11 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
             chosen.update(group)
             continue
         try:
-            emptiest = _emptiest(bench, {layout: products[layout][-1] for layout in group if products[layout]})
+            emptiest = _emptiest(setup, {layout: products[layout][-1] for layout in group if products[layout]})
         except DoesNotFit as error:
             uncut.append(error)
             continue
-        order = sorted(emptiest, key=bench.promise)
+        order = sorted(emptiest, key=setup.least_token_cycles)
         chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
     if uncut and not chosen:
         raise uncut[0]
@@ -150,40 +159,40 @@ def _trials(bench: Bench, by_op: ByOp | None) -> list[Trial]:
     for layout in products:
         for product in products[layout] if layout in chosen else ():
             try:
-                trials.append(bench.trial(layout, product, None if few else by_op))
+                trials.append(setup.trial(layout, product, None if few else by_op))
             except BadMesh as error:
                 misfits.append(error)
     if misfits and not trials:
         raise misfits[0]
-    return trials + _with_other_groups(bench, trials, by_op)
+    return trials + _with_other_groups(setup, trials, by_op)
 
 
-def _with_other_groups(bench: Bench, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
+def _with_other_groups(setup: TrialSetup, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
     """The fastest layout with other groups in its all-reduces, those that the strategy wants tried."""
-    mapping = bench.options.mapping
-    counts = [groups for groups in strategy(mapping).group_counts if groups != bench.options.groups]
+    mapping = setup.options.mapping
+    counts = [groups for groups in strategy(mapping).group_counts if groups != setup.options.groups]
     timed = [trial for trial in trials if trial.token_cycles is not None]
     if not counts or not timed:
         return []
     best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
     others = [best.layout._replace(mapping=mapping, groups=groups) for groups in counts]
-    rows, cols = best.layout.region(bench.demand)
+    rows, cols = best.layout.region(setup.demand)
     fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
-    return [bench.trial(layout, best.prefill, by_op) for layout in fitting]
+    return [setup.trial(layout, best.prefill, by_op) for layout in fitting]
 
 
-def _emptiest(bench: Bench, products: Mapping[Layout, str]) -> list[Layout]:
+def _emptiest(setup: TrialSetup, products: Mapping[Layout, str]) -> list[Layout]:
     """The layouts that may fit, the emptiest first; one that is too full if none does."""
-    sizes = _by_bytes(bench, products)
-    return _holding(bench, sizes) or [layout for _, layout in sizes[:1]]
+    sizes = _by_bytes(setup, products)
+    return _holding(setup, sizes) or [layout for _, layout in sizes[:1]]
 
 
-def _holding(bench: Bench, sizes: list[tuple[int, Layout]]) -> list[Layout]:
+def _holding(setup: TrialSetup, sizes: list[tuple[int, Layout]]) -> list[Layout]:
     """The layouts that may fit."""
-    return [layout for size, layout in sizes if size <= bench.wafer.sram_bytes_per_pe]
+    return [layout for size, layout in sizes if size <= setup.wafer.sram_bytes_per_pe]
 
 
-def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
+def _by_bytes(setup: TrialSetup, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
     """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order.
 
     Raises DoesNotFit where there is room for some, and none of them can be cut.
@@ -191,7 +200,7 @@ def _by_bytes(bench: Bench, products: Mapping[Layout, str]) -> list[tuple[int, L
     sizes, uncut = [], []
     for layout, product in products.items():
         try:
-            sizes.append((bench.least_bytes(layout, product), layout))
+            sizes.append((setup.least_bytes(layout, product), layout))
         except BadMesh:
             continue
         except DoesNotFit as error:
@@ -216,16 +225,16 @@ def _finalists(trials: list[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.layout in chosen]
 
 
-def _refusal(bench: Bench, trials: list[Trial]) -> Exception:
+def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """The error that says why nothing that was tried can be."""
-    spec, wafer, options = bench.spec, bench.wafer, bench.options
+    spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
         least = min(trials, key=lambda trial: trial.needed_bytes)
         try:
-            compile_choice(spec, wafer, bench.software, *bench.smallest(least.layout, least.prefill))
+            compile_choice(spec, wafer, setup.software, *setup.smallest(least.layout, least.prefill))
         except DoesNotFit as error:
             return error
-    what = needs_thin(spec, options)
+    what = unsupported_on_mesh(spec, options)
     if what:
         message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
         return BadInput(message)

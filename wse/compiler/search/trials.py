@@ -16,7 +16,7 @@ from wse.compiler.options import (
     THIN_GEMM,
     Choice,
     Options,
-    needs_thin,
+    unsupported_on_mesh,
 )
 from wse.compiler.search.condense import condense
 from wse.compiler.strategies import strategies, strategy
@@ -53,7 +53,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bench:
+class TrialSetup:
     """The model, the machine, the software and the request that layouts are tried for."""
 
     spec: ModelSpec
@@ -73,7 +73,7 @@ class Bench:
         others = [other for name, other in strategies().items() if name != mapping] if chosen.tries_others else []
         return list(dict.fromkeys(chosen.layouts(self.demand, others)))
 
-    def promise(self, layout: Layout) -> float:
+    def least_token_cycles(self, layout: Layout) -> float:
         """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.
 
         Nine all-reduces of a layer go over whole lines, seven of them along columns, from the ends to the middle and
@@ -93,7 +93,7 @@ class Bench:
         rows, cols = layout.region(self.demand)
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
-        squares = rows == cols and not needs_thin(self.spec, replace(self.options, mapping=layout.mapping))
+        squares = rows == cols and not unsupported_on_mesh(self.spec, replace(self.options, mapping=layout.mapping))
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:

@@ -6,7 +6,7 @@ from typing import Any
 
 from wse.compiler.lower.context import Context
 from wse.compiler.passes.quantised_tiles import groups_name
-from wse.compiler.state import At, SymBuffer
+from wse.compiler.state import SymAddress, SymBuffer
 from wse.errors import WseBug
 from wse.number_formats import CODINGS, scales_name
 
@@ -14,11 +14,11 @@ UNPACKED_CODES = 128
 """Codes that are unpacked at once, into scratch of no more than 512 bytes: what starting costs is spread over them."""
 
 
-def in_place(
+def local_product(
     c: Context,
-    x: At | SymBuffer,
-    w: At | SymBuffer,
-    out: At | SymBuffer,
+    x: SymAddress | SymBuffer,
+    w: SymAddress | SymBuffer,
+    out: SymAddress | SymBuffer,
     K: int,
     N: int,
     *,
@@ -48,7 +48,7 @@ def in_place(
         c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 
 
-def expert_product(c: Context, kernel: str, w: At, K: int, N: int, **operands: Any) -> None:
+def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
     """``expert_in`` or ``expert_out``, or its form for codes, with the experts that begin at ``w`` in a tile.
 
     An expert is K rows of N neighbours there.
@@ -57,7 +57,7 @@ def expert_product(c: Context, kernel: str, w: At, K: int, N: int, **operands: A
         coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.buffer.name))
         columns = w.buffer.elements // coding.code_bytes(K, 1)
         groups = c.tile(groups_name(w.buffer.name)) if coding.group else w
-        operands |= {"groups": groups, "scale": At(buffer=scale, offset=w.offset), "codes": codes, "rows": rows}
+        operands |= {"groups": groups, "scale": SymAddress(buffer=scale, offset=w.offset), "codes": codes, "rows": rows}
         operands |= {"G": scale.elements // columns, "coding": list(CODINGS).index(coding.name)}
         kernel = f"{kernel}_quantised"
     c.builder.compute(kernel, w=w, K=K, N=N, **operands)
@@ -69,7 +69,9 @@ def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
     return rows, c.temp("unpacked_codes", rows * N, "act", "buffers")
 
 
-def _quantised_product(c: Context, x: At | SymBuffer, w: SymBuffer, out: At | SymBuffer, K: int, N: int) -> None:
+def _quantised_product(
+    c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
+) -> None:
     coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "codes": codes, "out": out}
     product |= {"M": c.tokens, "K": K, "N": N, "rows": rows}
