@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
+from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
 
 MIXTURE = Weights(always_bytes=2e9, expert_bytes=60e9, experts=128, active=4)
 
@@ -28,7 +28,7 @@ def test_one_token_reads_its_experts_and_many_read_all() -> None:
 
 def test_seventy_billion_parameters_in_16_bit_at_150_gigabytes_a_second() -> None:
     """About one token a second: 150e9 / 141e9."""
-    streaming = Streaming(weights=Weights(always_bytes=141e9), bytes_per_s=150e9)
+    streaming = StreamingBound(weights=Weights(always_bytes=141e9), bytes_per_s=150e9)
     assert streaming.tokens_per_s(1) == pytest.approx(1.064, abs=1e-3)
     assert streaming.tokens_per_s(64) == 64 * streaming.tokens_per_s(1)
 
@@ -45,7 +45,7 @@ def test_the_batch_for_a_rate_is_the_smallest(
 ) -> None:
     active = max(1, int(experts * share))
     weights = Weights(always_bytes=1e9, expert_bytes=5e10, experts=experts, active=active)
-    streaming = Streaming(weights=weights, bytes_per_s=rate, pass_s=pass_s)
+    streaming = StreamingBound(weights=weights, bytes_per_s=rate, pass_s=pass_s)
     batch = streaming.users_for(wanted)
     assert batch is not None
     assert streaming.tokens_per_s(batch) >= wanted
@@ -54,11 +54,11 @@ def test_the_batch_for_a_rate_is_the_smallest(
 
 
 def test_a_pass_takes_no_less_than_with_weights_at_hand() -> None:
-    streaming = Streaming(weights=Weights(always_bytes=1e6), bytes_per_s=1e9, pass_s=0.01)
+    streaming = StreamingBound(weights=Weights(always_bytes=1e6), bytes_per_s=1e9, pass_s=0.01)
     assert streaming.seconds(1) == 0.01
     assert not streaming.waits(1)
     assert streaming.tokens_per_s(3) == 300
 
 
 def test_no_batch_gives_more_than_any() -> None:
-    assert Streaming(weights=Weights(always_bytes=1e12), bytes_per_s=1.0).users_for(1e9) is None
+    assert StreamingBound(weights=Weights(always_bytes=1e12), bytes_per_s=1.0).users_for(1e9) is None

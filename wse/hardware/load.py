@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadWafer, UnknownName
-from wse.hardware.number import Source, numeric_fields
+from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import read_number, read_toml, short
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
@@ -98,7 +98,7 @@ def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, v
     read_number(where, key, value, numeric_fields(spec)[key], "")
 
 
-def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Source]:
+def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
     """The source of each number of a wafer, or of a software profile if the name is one, with some replaced.
 
     A number given by generation has its key followed by a point and the generation. A file counts as a software
@@ -114,7 +114,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     return _with_values(kind, where, _read(kind, where)[1], values)
 
 
-def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
+def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
     """The fields that are no numbers, and every field's number in the order of the dataclass."""
     if where in kind.known():
         path, default_source = kind.folder / f"{where}.toml", ""
@@ -129,7 +129,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
         raise BadWafer(msg)
     wanted = numeric_fields(kind.spec)
     texts: dict[str, Any] = {}
-    numbers: dict[str, Source] = {}
+    numbers: dict[str, SourcedNumber] = {}
     base = table.pop("base", None)
     if base is not None:
         if not isinstance(base, str) or base not in kind.known():
@@ -158,7 +158,9 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
     return texts | {"name": name}, {key: numbers[key] for key in keys}
 
 
-def _with_values(kind: _Kind[Any], where: str, numbers: dict[str, Source], values: Values) -> dict[str, Source]:
+def _with_values(
+    kind: _Kind[Any], where: str, numbers: dict[str, SourcedNumber], values: Values
+) -> dict[str, SourcedNumber]:
     """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
     wanted = numeric_fields(kind.spec)
     for key, _ in values:

@@ -88,7 +88,7 @@ _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourcedNumber:
     """A number as a file gives it; ``range`` is what it may as well be, None where nothing is said."""
 
     value: float

@@ -10,7 +10,7 @@ import pydantic
 
 from wse.errors import BadWafer
 from wse.files import read_file
-from wse.hardware.number import Grade, Source, bounds_of, unit_of
+from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
 
 FILE_LIMIT_BYTES: Final = 2**20
 
@@ -41,7 +41,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise BadWafer(msg) from error
 
 
-def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> Source:
+def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> SourcedNumber:
     """A checked number of a file; a whole number is welcome where a float is expected, not the reverse.
 
     ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
@@ -82,7 +82,7 @@ def read_number(path: Path | str, name: str, stated: Any, type_: type, default_s
         raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
     extent = (float(least), float(most)) if entry.range else None
-    return Source(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
+    return SourcedNumber(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
 
 
 def short(value: Any) -> str:

@@ -17,7 +17,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
-from wse.request.live_mesh import Meshes, fewest_live
+from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.placement_request import PlacementRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 
@@ -127,7 +127,7 @@ def placement_options(
     if request.wafers is not None:
         return options
     fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
-    return replace(options, wafers=fewest_live(basis.mesh or basis.whole, basis.defects, fewest))
+    return replace(options, wafers=fewest_wafers_with_defects(basis.mesh or basis.whole, basis.defects, fewest))
 
 
 def check_context(context: int | None, spec: ModelSpec) -> None:

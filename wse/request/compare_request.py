@@ -26,14 +26,14 @@ LATENCIES_US: Final = (0.0, 10_000.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class WaferLink:
     """A link out of a wafer."""
 
     bytes_per_s: float
     latency_s: float
 
 
-SLOWEST, FASTEST = Link(8 * GIGA, 20 * MICRO), Link(150 * GIGA, 0.5 * MICRO)
+SLOWEST, FASTEST = WaferLink(8 * GIGA, 20 * MICRO), WaferLink(150 * GIGA, 0.5 * MICRO)
 """Links that are compared unasked beside the wafer's own: eight lanes of PCIe 3.0 (7.9 GB/s) or four of 4.0 behind a
 switch that stores and forwards; a wafer's twelve 100-gigabit ports (CS-3 datasheet) with no more latency than a
 switch that cuts through."""
@@ -110,14 +110,14 @@ class CompareRequest:
 
         return tuple(dict.fromkeys(self.mappings or self.candidates or strategies()))
 
-    def links(self, wafer: WaferSpec) -> tuple[Link, ...]:
+    def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""
-        own = Link(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
+        own = WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
         if self.link_gb_per_s is None and self.link_latency_us is None:
             return (own,) if self.own_link else tuple(dict.fromkeys((own, SLOWEST, FASTEST)))
         rates = [own.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
         waits = [own.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
-        return tuple(dict.fromkeys(Link(rate, wait) for rate in rates for wait in waits))
+        return tuple(dict.fromkeys(WaferLink(rate, wait) for rate in rates for wait in waits))
 
 
 def check(request: CompareRequest) -> None:

@@ -61,12 +61,12 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = None
 
-    def shorter(self, context: int, prompt_tokens: int) -> str:
+    def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """Fewer new tokens too, where as many were asked for."""
         if prompt_tokens + self.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"
 
-    def fewer_users(self, users: int) -> str:
+    def fewer_users_remedy(self, users: int) -> str:
         """A smaller batch."""
         return f"--batch {users}"

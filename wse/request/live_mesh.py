@@ -20,7 +20,7 @@ from wse_mappings.mesh.logical_mesh import LogicalMesh, usable_shape
 Meshes = tuple[LogicalMesh, ...]
 
 
-def largest_live(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
+def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
     """The largest mesh of live PEs that each of some wafers has, of the same size on all.
 
     Raises:
@@ -37,7 +37,7 @@ def largest_live(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
     return tuple(LogicalMesh.on(fabric, rows, cols) for fabric in fabrics)
 
 
-def smallest_around(defects: Defects, whole: WaferSpec, wanted: WaferSpec, wafers: int) -> Meshes | None:
+def corner_meshes(defects: Defects, whole: WaferSpec, wanted: WaferSpec, wafers: int) -> Meshes | None:
     """A mesh of live PEs as large as a ``wanted`` one, on the smallest corner of each wafer that has it.
 
     The corner grows by a row and a column at a time, as far as the ``whole`` wafer goes; None where that is too small.
@@ -50,7 +50,7 @@ def smallest_around(defects: Defects, whole: WaferSpec, wanted: WaferSpec, wafer
     return None
 
 
-def as_programs_see(
+def logical_wafer(
     wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
 ) -> tuple[WaferSpec, Meshes]:
     """A wafer as programs see it, and where its PEs are on each of some.
@@ -60,16 +60,19 @@ def as_programs_see(
     """
     if defects is None:
         return wafer, ()
-    around = smallest_around(defects, grow_to, wafer, wafers) if grow_to else None
-    meshes = around or largest_live(defects, grow_to or wafer, wafers)
+    around = corner_meshes(defects, grow_to, wafer, wafers) if grow_to else None
+    meshes = around or largest_live_meshes(defects, grow_to or wafer, wafers)
     return live_wafer(wafer, meshes), meshes
 
 
-def fewest_live(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
+def fewest_wafers_with_defects(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
     """The fewest wafers, where ``fewest`` says how many of a whole kind it takes: the more there are, the fewer live
     PEs the worst of them has."""
     count = fewest(wafer)
-    while defects is not None and (needed := fewest(live_wafer(wafer, largest_live(defects, wafer, count)))) > count:
+    while (
+        defects is not None
+        and (needed := fewest(live_wafer(wafer, largest_live_meshes(defects, wafer, count)))) > count
+    ):
         count = needed
     return count
 

@@ -130,11 +130,11 @@ class PlacementRequest:
         int, Option(doc="Seed of the dead PEs that a rate draws.", panel="Wafer and mapping", metavar="N")
     ] = 0
 
-    def shorter(self, context: int, prompt_tokens: int) -> str:
+    def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """The options that ask for no more than a context that is too short for what was asked."""
         return f"--context {context}"
 
-    def fewer_users(self, users: int) -> str:
+    def fewer_users_remedy(self, users: int) -> str:
         """The remedy of fewer users, each of whom brings a prompt."""
         from wse.compiler.search.remedies import fewer_prompts
 

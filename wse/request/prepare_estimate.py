@@ -14,7 +14,7 @@ from wse.request.basis import (
     placement_options,
 )
 from wse.request.estimate_request import EstimateRequest
-from wse.request.live_mesh import as_programs_see
+from wse.request.live_mesh import logical_wafer
 from wse.request.option import check_counts
 from wse.serving.economics import Economics, load_economics
 
@@ -53,7 +53,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     wafer = basis.mesh or basis.whole
     prompt_tokens = (request.prompt_len,) * request.batch
     options = placement_options(request, basis, _context(request, basis.spec), prompt_tokens, capacity=request.capacity)
-    wafer, meshes = as_programs_see(wafer, basis.defects, options.wafers, grow_to=None)
+    wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)
     return PreparedEstimate(
         request=request,
         loaded=basis.loaded,

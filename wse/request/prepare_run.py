@@ -15,7 +15,7 @@ from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import Checkpoint
 from wse.request.basis import Placeable, check_context, load_basis, placement_options
-from wse.request.live_mesh import as_programs_see
+from wse.request.live_mesh import logical_wafer
 from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
@@ -59,7 +59,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     )
     wanted = basis.mesh or _smallest(spec, whole, software, options)
     grow_to = None if basis.mesh else whole
-    wafer, meshes = as_programs_see(wanted, basis.defects, options.wafers, grow_to=grow_to)
+    wafer, meshes = logical_wafer(wanted, basis.defects, options.wafers, grow_to=grow_to)
     return Prepared(
         request=request,
         loaded=basis.loaded,

@@ -73,7 +73,7 @@ class CompileRequest(PlacementRequest):
         ),
     ] = None
 
-    def shorter(self, context: int, prompt_tokens: int) -> str:
+    def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """Fewer new tokens too, where as many were asked for."""
         if self.new_tokens is not None and prompt_tokens + self.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from wse.hardware.number import Source
+from wse.hardware.number import SourcedNumber
 from wse.serving.economics import Economics, spread
 
 ENERGY_UNIT: Final = "J/token"
@@ -41,7 +41,7 @@ def joules_per_token(wafers: int, wafer_power_w: float, tokens_per_s: float) -> 
     return wafers * wafer_power_w / tokens_per_s
 
 
-def system_energy(wafers: int, tokens_per_s: float, economics: Economics) -> Source:
+def system_energy(wafers: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
     """`joules_per_token` at the assumed power of a wafer's system, with its range, grade and source."""
     return spread(
         lambda changed: joules_per_token(wafers, changed.wafer_power_w, tokens_per_s),
@@ -73,7 +73,7 @@ def activity_joules(activity: Activity, economics: Economics) -> dict[str, float
     return {use: joules * economics.wall_ratio for use, joules in at_pes.items()}
 
 
-def activity_energy(activity: Activity, economics: Economics) -> Source:
+def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
     """The sum of `activity_joules`, with its range, grade and sources: an estimate from below."""
     used = (
         *("mac_fp16_joules", "mac_fp16_fp32_joules", "mac_fp32_joules"),
@@ -97,7 +97,7 @@ def usd_per_million_tokens(wafers: int, wafer_usd_per_hour: float, tokens_per_s:
     return wafers * wafer_usd_per_hour / (SECONDS_PER_HOUR * tokens_per_s) * MILLION
 
 
-def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> Source:
+def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
     """`usd_per_million_tokens` at the assumed price of a wafer's hour, with its range, grade and source."""
     return spread(
         lambda changed: usd_per_million_tokens(wafers, changed.wafer_usd_per_hour, tokens_per_s),
@@ -107,7 +107,7 @@ def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> Sourc
     )
 
 
-def money(wafers: int, tokens_per_s: float, of_one_stream: float, economics: Economics) -> dict[str, float]:
+def power_and_cost(wafers: int, tokens_per_s: float, of_one_stream: float, economics: Economics) -> dict[str, float]:
     """Power at the wall, and joules and dollars of tokens, at the assumptions and at the ends of their range."""
     cost = system_cost(wafers, tokens_per_s, economics)
     low, high = cost.range or (cost.value, cost.value)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wse.errors import UnknownName
 from wse.hardware.load import known_wafers
-from wse.hardware.number import Source, numeric_fields, weakest
+from wse.hardware.number import SourcedNumber, numeric_fields, weakest
 from wse.hardware.number_file import read_number, read_toml
 from wse.hardware.spec import GENERATIONS, WaferSpec
 
@@ -36,7 +36,7 @@ class Economics:
     issue_joules: float  # one vector operation
     idle_w_per_pe: float
     wall_ratio: float  # power at the wall over power at the PEs
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourcedNumber]
 
 
 def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economics:
@@ -52,14 +52,14 @@ def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economic
     return Economics(**{key: source.value for key, source in sources.items()}, sources=sources)
 
 
-def spread(value: Callable[[Economics], float], economics: Economics, used: Iterable[str], unit: str) -> Source:
+def spread(value: Callable[[Economics], float], economics: Economics, used: Iterable[str], unit: str) -> SourcedNumber:
     """A value that rises with each of the numbers ``used``, with its range, weakest grade and their sources.
 
     The range comes of all numbers at the lower, or all at the upper end of theirs.
     """
     numbers = {name: economics.sources[name] for name in used}
     at_low, at_high = (_at_end(economics, numbers, end) for end in (0, 1))
-    return Source(
+    return SourcedNumber(
         value=value(economics),
         unit=unit,
         grade=weakest(number.grade for number in numbers.values()),
@@ -68,13 +68,13 @@ def spread(value: Callable[[Economics], float], economics: Economics, used: Iter
     )
 
 
-def _at_end(economics: Economics, numbers: Mapping[str, Source], end: int) -> Economics:
+def _at_end(economics: Economics, numbers: Mapping[str, SourcedNumber], end: int) -> Economics:
     """The assumptions with each of ``numbers`` at the lower (0) or upper (1) end of its range."""
     values: dict[str, Any] = {name: number.range[end] for name, number in numbers.items() if number.range}
     return replace(economics, **values)
 
 
-def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, Source]:
+def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, SourcedNumber]:
     """The numbers of one file that hold for a wafer."""
     wanted, numbers = numeric_fields(Economics), {}
     for key, stated in read_toml(path).items():

@@ -22,14 +22,14 @@ from wse.serving.route import Route, Visit, alone_cycles, busy_cycles, slowest, 
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class CycleEstimate:
     """Cycles, and whether they are exact. They are a lower bound where they are not."""
 
     cycles: float
     exact: bool
 
 
-def cycles_between_passes(route: Route, streams: int) -> Timed:
+def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
     """Cycles from one pass to the next, of any stream, in the steady state: max(T / M, the slowest server).
 
     Args:
@@ -37,7 +37,7 @@ def cycles_between_passes(route: Route, streams: int) -> Timed:
         streams: M, at least 1.
     """
     cycles = max(alone_cycles(route) / streams, slowest(route)[1])
-    return Timed(cycles, exact=streams == 1 or visits_once(route))
+    return CycleEstimate(cycles, exact=streams == 1 or visits_once(route))
 
 
 def streams_to_saturate(route: Route) -> int:
@@ -46,7 +46,7 @@ def streams_to_saturate(route: Route) -> int:
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
 
 
-def run_cycles(route: Route, streams: int, passes: int) -> Timed:
+def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
     """Cycles of a finite run, with filling and draining: ``passes`` of each stream, all of which begin at once.
 
     In the event graph the last pass ends after the heaviest path to it. Any path goes so often round the whole loop,
@@ -55,8 +55,8 @@ def run_cycles(route: Route, streams: int, passes: int) -> Timed:
     """
     alone, work = alone_cycles(route), slowest(route)[1]
     if visits_once(route):
-        return Timed(alone + (streams - 1) * work + (passes - 1) * max(alone, streams * work), exact=True)
-    return Timed(max(passes * alone, streams * passes * work), exact=streams == 1)
+        return CycleEstimate(alone + (streams - 1) * work + (passes - 1) * max(alone, streams * work), exact=True)
+    return CycleEstimate(max(passes * alone, streams * passes * work), exact=streams == 1)
 
 
 def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: float) -> float:
@@ -69,7 +69,7 @@ def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: flo
     return 1 - sum(work.get(server, 0.0) for server in servers) / (len(servers) * cycles)
 
 
-def chunks_cycles(routes: Sequence[Route]) -> Timed:
+def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
     """Cycles from the begin of the first chunk until all are over, each in the next stage as soon as it can.
 
     A chunk begins a visit when the one before has ended the same visit, whose keys and values it needs. Where every
@@ -79,7 +79,7 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
     server.
     """
     if not _in_line(routes):
-        return Timed(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
+        return CycleEstimate(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
     number: dict[Route, int] = {}
     which = np.array([number.setdefault(route, len(number)) for route in routes])
     now, over = np.zeros(len(routes)), 0.0
@@ -89,7 +89,7 @@ def chunks_cycles(routes: Sequence[Route]) -> Timed:
         before = busy.cumsum() - busy
         now = np.maximum.accumulate(now[-len(busy) :] - before) + before + busy + latency
         over = max(over, float(now.max()))
-    return Timed(over, exact=True)
+    return CycleEstimate(over, exact=True)
 
 
 def _in_line(routes: Sequence[Route]) -> bool:
@@ -106,17 +106,17 @@ def _in_line(routes: Sequence[Route]) -> bool:
 class Requests:
     """Requests that streams make one after another: how long one takes alone, and the work of the busiest server."""
 
-    alone: Timed
+    alone: CycleEstimate
     busiest_cycles: float
 
-    def cycles_between(self, streams: int) -> Timed:
+    def cycles_between(self, streams: int) -> CycleEstimate:
         """Cycles from one finished request to the next, of any stream, in the steady state.
 
         Prompts and tokens of different streams mix on the servers, so this is a bound: no stream is faster than alone,
         no server does more than one thing at a time. For one stream it is exact if ``alone`` is.
         """
         cycles = max(self.alone.cycles / streams, self.busiest_cycles)
-        return Timed(cycles, exact=streams == 1 and self.alone.exact)
+        return CycleEstimate(cycles, exact=streams == 1 and self.alone.exact)
 
 
 def requests(prompt: Sequence[Route], token: Route, tokens: int) -> Requests:
@@ -124,5 +124,5 @@ def requests(prompt: Sequence[Route], token: Route, tokens: int) -> Requests:
     reading, work = chunks_cycles(prompt), busy_cycles(prompt)
     for server, cycles in busy_cycles([token]).items():
         work[server] = work.get(server, 0.0) + tokens * cycles
-    alone = Timed(reading.cycles + tokens * alone_cycles(token), reading.exact)
+    alone = CycleEstimate(reading.cycles + tokens * alone_cycles(token), reading.exact)
     return Requests(alone, max(work.values()))

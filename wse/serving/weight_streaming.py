@@ -46,7 +46,7 @@ def bytes_per_pass(weights: Weights, batch: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Streaming:
+class StreamingBound:
     """The bounds of a pass: bytes that come in, at so many a second, and the seconds that it takes with all at hand."""
 
     weights: Weights

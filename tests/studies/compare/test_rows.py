@@ -17,7 +17,7 @@ from wse.hardware.load import load_wafer
 from wse.report.as_json import Report
 from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 from wse.report.limits import StreamLimits, limits_of
-from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, Link
+from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
 from wse.studies.compare import cell
@@ -225,7 +225,7 @@ def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
 def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
     result = estimate(replace(base, wafers=2))
     economics = load_economics(load_wafer("wse3"))
-    row = row_of(result, "region", Link(1e9, 1e-6), economics, 10**9)
+    row = row_of(result, "region", WaferLink(1e9, 1e-6), economics, 10**9)
     assert result.schedule is not None
     assert row.users == result.schedule.kv_limited_streams
 

@@ -18,7 +18,7 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.estimate_request import EstimateRequest
-from wse.request.live_mesh import fewest_live, largest_live, smallest_around
+from wse.request.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compiled
@@ -138,13 +138,13 @@ def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
 def test_all_wafers_show_programs_as_many_pes_as_the_worst(listed: str) -> None:
     wafer = mesh_on(load_wafer("wse2"), 9, 9)
     defects = read_defects(listed, 0, wafer)
-    alone, both = largest_live(defects, wafer, 1), largest_live(defects, wafer, 2)
+    alone, both = largest_live_meshes(defects, wafer, 1), largest_live_meshes(defects, wafer, 2)
     assert alone[0].shape == (8, 8)  # row 5 has two dead PEs
     assert {mesh.shape for mesh in both} == {(8, 8)}
-    around = smallest_around(defects, wafer, mesh_on(wafer, 4, 4), 2)
+    around = corner_meshes(defects, wafer, mesh_on(wafer, 4, 4), 2)
     assert around is not None
     assert [mesh.fabric.shape for mesh in around] == [(5, 5), (5, 5)]
-    assert smallest_around(defects, wafer, wafer, 1) is None
+    assert corner_meshes(defects, wafer, wafer, 1) is None
 
 
 def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
@@ -154,8 +154,12 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
     def fewest(on: WaferSpec) -> int:
         return -(-150 // (on.mesh_rows * on.mesh_cols))
 
-    assert fewest_live(wafer, None, fewest) == fewest_live(wafer, read_defects("0", 0, wafer), fewest) == 2
-    assert fewest_live(wafer, defects, fewest) == 3  # 64 in place of 81 on each
+    assert (
+        fewest_wafers_with_defects(wafer, None, fewest)
+        == fewest_wafers_with_defects(wafer, read_defects("0", 0, wafer), fewest)
+        == 2
+    )
+    assert fewest_wafers_with_defects(wafer, defects, fewest) == 3  # 64 in place of 81 on each
 
 
 def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import fraction, limits_of
 from wse.report.result import Doc, Result
 from wse.report.terminal import several
-from wse.serving.cost import money
+from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, load_economics
 
 
@@ -138,7 +138,9 @@ class _Run:
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
         """Power, joules and dollars, where the wafer's are known."""
-        return {} if self._economics is None else {**money(wafers, tokens_per_s, tokens_per_s, self._economics)}
+        return (
+            {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, tokens_per_s, self._economics)}
+        )
 
     def _limits(self) -> Report:
         """The cause with the most cycles of a token, as far as a trace knows it."""

@@ -14,7 +14,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.report.comparison_row import ComparisonRow
 from wse.report.terminal import several
-from wse.request.compare_request import CompareRequest, Link
+from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import row_of
@@ -61,7 +61,7 @@ def impossible(cell: Cell, reason: str) -> ComparisonRow:
 def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
     prepared = prepare_estimate(base)
     program = best(prepared).program
-    links: Sequence[Link | None] = request.links(prepared.wafer) if program.wafers > 1 else (None,)
+    links: Sequence[WaferLink | None] = request.links(prepared.wafer) if program.wafers > 1 else (None,)
     rows = tuple(
         row_of(estimate_of(with_link(prepared, link), program), base.mapping, link, prepared.economics, request.streams)
         for link in links
@@ -69,12 +69,12 @@ def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
     return CellRows(rows=rows, model=model_result(prepared.spec, program))
 
 
-def with_link(prepared: PreparedEstimate, link: Link | None) -> PreparedEstimate:
+def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
     """A request on wafers with another link between them; the same where None is given."""
     if link is None:
         return prepared
     return replace(prepared, wafer=_linked(prepared.wafer, link), whole=_linked(prepared.whole, link))
 
 
-def _linked(wafer: WaferSpec, link: Link) -> WaferSpec:
+def _linked(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

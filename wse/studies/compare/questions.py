@@ -15,7 +15,7 @@ from wse.report.progress import OnProgress, ignore_progress
 from wse.report.terminal import several
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.serving.weight_streaming import Streaming
+from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid import compare, fewest_wafers, wafer_counts
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import with_best
@@ -121,7 +121,7 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: i
     rows, rates = [], []
     for bytes_per_s in _rates(request, prepared.wafer.host_bytes_per_s):
         for wafers in dict.fromkeys((1, of_all.wafers)):
-            streaming = Streaming(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
+            streaming = StreamingBound(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
             equal = streaming.users_for(tokens_per_s)
             batches = sorted({*BATCHES, *([] if equal is None else [equal])})
             streamed = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]

@@ -9,8 +9,8 @@ from typing import Any, Final
 from wse.errors import WseBug
 from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
 from wse.report.limits import StreamLimits, fraction, limits_of
-from wse.request.compare_request import Link
-from wse.serving.cost import money
+from wse.request.compare_request import WaferLink
+from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.pipelining import PipeliningResult
@@ -18,7 +18,7 @@ from wse.studies.estimate.result import EstimateResult
 
 
 def row_of(
-    result: EstimateResult, mapping: str, link: Link | None, economics: Economics, streams: int | None = None
+    result: EstimateResult, mapping: str, link: WaferLink | None, economics: Economics, streams: int | None = None
 ) -> ComparisonRow:
     """The row of an estimate.
 
@@ -39,7 +39,7 @@ def row_of(
     # M streams finish min(M, T / s) passes in the time T that one takes alone, s being the slowest server's share
     at_most = pipelining.tokens_per_s_at_saturation * pipelining.single_stream_tpot_s / batch
     of_all = decode.tokens_per_s * max(1.0, min(float(flying), at_most))
-    cost: dict[str, Any] = {**money(system.wafers, of_all, decode.tokens_per_s, economics)}
+    cost: dict[str, Any] = {**power_and_cost(system.wafers, of_all, decode.tokens_per_s, economics)}
     limits = limits_of(
         decode.cycles_by,
         longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),

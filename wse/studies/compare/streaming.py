@@ -12,8 +12,8 @@ from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import bytes_text
 from wse.report.terminal import several
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.serving.cost import money
-from wse.serving.weight_streaming import Streaming, Weights, bytes_per_pass, distinct_experts
+from wse.serving.cost import power_and_cost
+from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)
@@ -73,14 +73,14 @@ class StreamedRate:
         return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {several(self.alone.wafers, 'wafer')}"
 
 
-def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, batch: int) -> ComparisonRow:
+def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:
     """The row of ``batch`` users whose weights come to all wafers at once, a share to each; rates are at most that."""
     of_all = streaming.tokens_per_s(batch)
     room = users_with_room(prepared, wafers)
     limit = _sentence(streaming, wafers, batch)
     if batch > room:
         limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    cost: dict[str, Any] = {**money(wafers, of_all, of_all, prepared.economics)}
+    cost: dict[str, Any] = {**power_and_cost(wafers, of_all, of_all, prepared.economics)}
     return ComparisonRow(
         mapping=STREAMED,
         wafers=wafers,
@@ -100,7 +100,7 @@ def streamed_row(prepared: PreparedEstimate, streaming: Streaming, wafers: int, 
     )
 
 
-def _sentence(streaming: Streaming, wafers: int, batch: int) -> str:
+def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{bytes_text(host_bytes)} of weights"

@@ -27,7 +27,7 @@ def searched(prepared: Placeable) -> Compilation:
     try:
         return best(p)
     except DoesNotFit as error:
-        candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users)
+        candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
         named = [_whole(r, p) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
@@ -65,5 +65,5 @@ def _whole(remedy: str, prepared: Placeable) -> str:
     """A remedy with the other options that must change for it."""
     option, _, value = remedy.partition(" ")
     if option == "--context":
-        return prepared.request.shorter(int(value), max(prepared.options.prompt_tokens))
+        return prepared.request.shorter_context_remedy(int(value), max(prepared.options.prompt_tokens))
     return remedy
