@@ -9,7 +9,7 @@ from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import MachineRun, run
 from wse_mappings.schedule import LineSchedule
 
 WSE2 = load_wafer("wse2")
@@ -36,6 +36,6 @@ def cycles(schedule: LineSchedule, words: int, *, gap: int = 16) -> int:
     return ran(schedule, words, gap=gap).cycles
 
 
-def ran(schedule: LineSchedule, words: int, *, gap: int = 16) -> Result:
+def ran(schedule: LineSchedule, words: int, *, gap: int = 16) -> MachineRun:
     """A run on one line from a memory of zeros."""
     return run(on_rows(schedule, words, gap=gap))

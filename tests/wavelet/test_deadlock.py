@@ -9,7 +9,7 @@ import pytest
 
 from tests.wavelet.lay import WSE2, on_rows
 from wse.errors import BadInput, BadMesh, Deadlock
-from wse.wavelet.machine import LARGEST_PES, Machine, Operation, Port, Position
+from wse.wavelet.machine import LARGEST_PES, Machine, Operation, Port, SwitchPosition
 from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival
@@ -21,8 +21,8 @@ def ring_of_two() -> Machine:
     """Two PEs that send each other more than the queues hold before either receives."""
     machine = Machine(WSE2, 1, 2, WORDS)
     for pe, side, colour in ((0, Port.EAST, 0), (1, Port.WEST, 1)):
-        machine.route(pe, colour, Position(Port.RAMP, (side,)))
-        machine.route(pe, 1 - colour, Position(side, (Port.RAMP,)))
+        machine.route(pe, colour, SwitchPosition(Port.RAMP, (side,)))
+        machine.route(pe, 1 - colour, SwitchPosition(side, (Port.RAMP,)))
         machine.operate(pe, 0, Operation(send=colour, words=WORDS))
         machine.operate(pe, 0, Operation(receive=1 - colour, words=WORDS))
     return machine
@@ -67,14 +67,14 @@ def test_a_queue_deeper_than_the_kernel_holds_is_refused() -> None:
 def test_routes_and_operations_that_cannot_be_are_refused() -> None:
     machine = Machine(WSE2, 1, 2, 4)
     with pytest.raises(BadInput, match="colour 21 on PE"):
-        machine.route(0, 21, Position(Port.RAMP, (Port.EAST,)))
+        machine.route(0, 21, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match="words 2 to 6 of PE"):
         machine.operate(0, 0, Operation(send=0, address=2, words=4))
-    machine.route(0, 0, Position(Port.RAMP, (Port.EAST,)))
+    machine.route(0, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match=r"sends colour 0 east, to PE \(0, 1\), which takes none"):
         run(machine)
     beyond = Machine(WSE2, 1, 2, 4)
-    beyond.route(1, 0, Position(Port.RAMP, (Port.EAST,)))
+    beyond.route(1, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match="beyond the edge"):
         run(beyond)
     mute = Machine(WSE2, 1, 2, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.wavelet.lay import WSE2
 from wse.errors import BadInput, Deadlock
-from wse.wavelet.machine import Machine, Operation, Port, Position
+from wse.wavelet.machine import Machine, Operation, Port, SwitchPosition
 from wse.wavelet.run import run
 
 
@@ -14,11 +14,11 @@ def funnel(sources: int) -> Machine:
     """A column of PEs that send a word each up one colour, the nearest first; the others' words pass it."""
     machine = Machine(WSE2, sources + 1, 1, 1)
     for pe in range(1, sources + 1):
-        machine.route(pe, 3, Position(Port.RAMP, (Port.NORTH,), controls=1))
+        machine.route(pe, 3, SwitchPosition(Port.RAMP, (Port.NORTH,), controls=1))
         machine.operate(pe, 0, Operation(send=3, mark=True))
         if pe < sources:
-            machine.route(pe, 3, Position(Port.SOUTH, (Port.NORTH,)))
-    machine.route(0, 3, Position(Port.SOUTH, (Port.RAMP,)))
+            machine.route(pe, 3, SwitchPosition(Port.SOUTH, (Port.NORTH,)))
+    machine.route(0, 3, SwitchPosition(Port.SOUTH, (Port.RAMP,)))
     return machine
 
 
@@ -26,9 +26,9 @@ def switched(positions: int) -> Machine:
     """A PE that takes one colour from the ramp ``positions`` times, each a switch position of its own."""
     machine = Machine(WSE2, 1, 2, positions)
     for _ in range(positions):
-        machine.route(1, 5, Position(Port.RAMP, (Port.WEST,), controls=1))
+        machine.route(1, 5, SwitchPosition(Port.RAMP, (Port.WEST,), controls=1))
         machine.operate(1, 0, Operation(send=5, mark=True))
-    machine.route(0, 5, Position(Port.EAST, (Port.RAMP,)))
+    machine.route(0, 5, SwitchPosition(Port.EAST, (Port.RAMP,)))
     machine.operate(0, 0, Operation(receive=5, words=positions))
     return machine
 
@@ -37,8 +37,8 @@ def busy(threads: int) -> Machine:
     """A PE that receives on so many colours at the same time from its neighbour."""
     machine = Machine(WSE2, 1, 2, threads)
     for colour in range(threads):
-        machine.route(1, colour, Position(Port.RAMP, (Port.WEST,)))
-        machine.route(0, colour, Position(Port.EAST, (Port.RAMP,)))
+        machine.route(1, colour, SwitchPosition(Port.RAMP, (Port.WEST,)))
+        machine.route(0, colour, SwitchPosition(Port.EAST, (Port.RAMP,)))
         machine.operate(1, 0, Operation(send=colour))
         machine.operate(0, colour, Operation(receive=colour, address=colour))
     return machine
@@ -69,10 +69,10 @@ def test_senders_that_take_turns_on_a_colour_arrive_one_after_another() -> None:
 def test_inputs_that_coincide_on_a_colour_are_refused_with_their_place() -> None:
     """Two sides send on one colour, and no switch gives the second its turn."""
     machine = Machine(WSE2, 1, 3, 1)
-    machine.route(0, 3, Position(Port.RAMP, (Port.EAST,)))
-    machine.route(2, 3, Position(Port.RAMP, (Port.WEST,)))
-    machine.route(1, 3, Position(Port.WEST, (Port.RAMP,)))
-    machine.route(1, 3, Position(Port.EAST, (Port.RAMP,)))
+    machine.route(0, 3, SwitchPosition(Port.RAMP, (Port.EAST,)))
+    machine.route(2, 3, SwitchPosition(Port.RAMP, (Port.WEST,)))
+    machine.route(1, 3, SwitchPosition(Port.WEST, (Port.RAMP,)))
+    machine.route(1, 3, SwitchPosition(Port.EAST, (Port.RAMP,)))
     for pe in (0, 2):
         machine.operate(pe, 0, Operation(send=3))
     for _ in range(2):

@@ -12,7 +12,7 @@ from wse.arrays import F32
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import MachineRun, run
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.corner_multicast import corner_multicast
 from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange
@@ -22,7 +22,7 @@ from wse_mappings.plane import STEP, PlaneSchedule
 SLOW = pytest.mark.slow
 
 
-def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, Result]:
+def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, MachineRun]:
     """Memory before, and the run; words go from address 0 to address ``words``."""
     machine = Machine(wafer, schedule.rows, schedule.cols, 2 * words)
     used = Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words)

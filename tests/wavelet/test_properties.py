@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.wavelet.lay import WSE2, WSE3
 from wse.hardware.spec import WaferSpec
-from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
-from wse.wavelet.run import Result, run
+from wse.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
+from wse.wavelet.run import MachineRun, run
 from wse_mappings.schedule import Arrival
 
 Place = tuple[int, int]
@@ -41,7 +41,7 @@ def multicasts(draw: st.DrawFn) -> tuple[Machine, list[tuple[Place, list[Place],
         if receivers:
             for place, (source, targets) in reached.items():
                 ramp = [Port.RAMP] if place in receivers else []
-                machine.route(machine.pe(*place), colour, Position(source, (*targets, *ramp)))
+                machine.route(machine.pe(*place), colour, SwitchPosition(source, (*targets, *ramp)))
             machine.operate(machine.pe(*root), 0, Operation(send=colour, address=0, words=words, gap_cycles=3))
             for place in receivers:
                 address = most * (colour + 1)
@@ -124,7 +124,7 @@ def operation_words(machine: Machine, colour: int) -> int:
     return next(each.operation.words for each in machine.operation_blocks if each.operation.send == colour)
 
 
-def same(one: Result, other: Result) -> None:
+def same(one: MachineRun, other: MachineRun) -> None:
     assert one.cycles == other.cycles
     for name in ("pe_cycles", "op_times", "memory", "link_words"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
@@ -148,10 +148,10 @@ def test_colours_take_a_shared_link_in_turn(colours: int, words: int) -> None:
     """Streams from as many PEs meet on the last link: it never rests, and while all wait each has its turn."""
     machine = Machine(WSE2, 1, colours + 1, colours * words)
     for colour in range(colours):
-        machine.route(colour, colour, Position(Port.RAMP, (Port.EAST,)))
+        machine.route(colour, colour, SwitchPosition(Port.RAMP, (Port.EAST,)))
         for pe in range(colour + 1, colours):
-            machine.route(pe, colour, Position(Port.WEST, (Port.EAST,)))
-        machine.route(colours, colour, Position(Port.WEST, (Port.RAMP,)))
+            machine.route(pe, colour, SwitchPosition(Port.WEST, (Port.EAST,)))
+        machine.route(colours, colour, SwitchPosition(Port.WEST, (Port.RAMP,)))
         machine.operate(colour, 0, Operation(send=colour, words=words))
         machine.operate(
             colours, colour, Operation(receive=colour, arrival=Arrival.REPLACE, address=colour * words, words=words)

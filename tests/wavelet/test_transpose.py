@@ -15,7 +15,7 @@ from wse.hardware.spec import WaferSpec
 from wse.program.steps import ROWS
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import MachineRun, run
 from wse_mappings.patterns.point_to_point import corner_path, point_to_point
 from wse_mappings.patterns.transpose import transpose, transpose_paths
 from wse_mappings.schedule import LineSchedule
@@ -23,7 +23,7 @@ from wse_mappings.schedule import LineSchedule
 GAP = 16
 
 
-def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, Result]:
+def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, MachineRun]:
     """A run of the transpose, its values checked."""
     machine = Machine(wafer, side, side, 2 * words)
     lines = Lines(machine=machine, gap_cycles=GAP)

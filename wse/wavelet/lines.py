@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from wse.arrays import F32, I32, Bools
-from wse.wavelet.machine import STEP, Machine, Operation, Port, Position
+from wse.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
 from wse.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
@@ -189,10 +189,10 @@ class Lines:
         return next(side for side, step in STEP.items() if step == way)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
-        for (place, pattern_colour), turns in plan.turns.items():
+        for (place, pattern_colour), turns in plan.positions.items():
             for i, turn in enumerate(turns):
                 (side, sides), released = turn.config, turn.releases
-                position = Position(
+                position = SwitchPosition(
                     source=port(place, side),
                     targets=tuple(port(place, step) for step in sides),
                     controls=len(turn.flows) if i + 1 < len(turns) or released else 0,
@@ -203,7 +203,7 @@ class Lines:
 
     def _operations(self, plan: Plan, numbers: I32, cut: _Cut, colour: int) -> None:
         first = self.machine.operations
-        for step in plan.steps:
+        for step in plan.operations:
             pes, part = numbers[:, step.place], step.flow.part
             words = cut.words_of(part)
             if words == 0:

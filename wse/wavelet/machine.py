@@ -36,7 +36,7 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SwitchPosition:
     """A switch position of a colour on a PE: the side that wavelets are taken from, and those that they are copied to.
 
     After ``controls`` wavelets with a control bit the position ends and the colour's next one begins, the last one
@@ -85,7 +85,7 @@ class RouteBlock:
 
     pes: I32
     colour: int
-    position: Position
+    position: SwitchPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Machine:
         inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
         return np.where(inside, row * self.cols + col, -1).astype(np.int32)
 
-    def route(self, pes: int | I32, colour: int, position: Position) -> None:
+    def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
         """Append a switch position to a colour of one PE or of several."""
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:

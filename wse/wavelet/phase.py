@@ -19,7 +19,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.wavelet.size import check_fixed
-from wse.wavelet.walk import OnMoves, Walk
+from wse.wavelet.walk import OnMoves, PhaseWalk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,7 +72,7 @@ def phase_run(
         BadInput: the phase's words depend on the choice of experts, or a region spans wafers.
     """
     check_fixed(phase)
-    walk = Walk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
+    walk = PhaseWalk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
     step = 0
     while step < len(phase.steps):
         end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1

@@ -41,7 +41,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedOperation:
     """A vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
 
     place: int
@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Turn:
+class PlannedPosition:
     """A switch position on a line: its sides, the streams that cross it, and what ends with it."""
 
     config: Config
@@ -65,8 +65,8 @@ class Plan:
     """The streams of a pattern, the operations of its PEs in order, and the turns of each (PE, colour)."""
 
     flows: list[Flow]
-    steps: list[Step] = field(default_factory=list)
-    turns: dict[tuple[int, int], list[Turn]] = field(default_factory=dict)
+    operations: list[PlannedOperation] = field(default_factory=list)
+    positions: dict[tuple[int, int], list[PlannedPosition]] = field(default_factory=dict)
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
@@ -74,7 +74,7 @@ class Plan:
         return any(self._counts(pe, flow.colour) for pe in flow.way)
 
     def _counts(self, pe: int, colour: int) -> bool:
-        turns = self.turns[pe, colour]
+        turns = self.positions[pe, colour]
         return len(turns) > 1 or turns[0].releases is not None
 
 
@@ -96,40 +96,40 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
     plan = Plan(flows)
     for flow in flows:
         for place, config in flow.way.items():
-            turns = plan.turns.setdefault((place, flow.colour), [])
+            turns = plan.positions.setdefault((place, flow.colour), [])
             if not turns or turns[-1].config != config:
-                turns.append(Turn(config, []))
+                turns.append(PlannedPosition(config, []))
             turns[-1].flows.append(flow)
-    plan.steps = _steps(flows, fuse=fuse)
+    plan.operations = _steps(flows, fuse=fuse)
     _hold(plan)
     plan.colours = max((flow.colour + 1 for flow in flows), default=0)
     return plan
 
 
-def _steps(flows: list[Flow], *, fuse: bool) -> list[Step]:
+def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
     """What each PE does, in order; where they ``fuse``, a receive that combines and the next send are one."""
-    steps: list[Step] = []
+    steps: list[PlannedOperation] = []
     waiting: dict[int, Flow] = {}
     for flow in flows:
-        steps.append(Step(flow.source, flow, waiting.pop(flow.source, None), flow))
+        steps.append(PlannedOperation(flow.source, flow, waiting.pop(flow.source, None), flow))
         for place in flow.receivers:
             if not fuse or flow.arrival not in COMBINING:
-                steps.append(Step(place, flow, flow, None))
+                steps.append(PlannedOperation(place, flow, flow, None))
                 continue
             before = waiting.pop(place, None)
             if before:
-                steps.append(Step(place, before, before, None))
+                steps.append(PlannedOperation(place, before, before, None))
             waiting[place] = flow
-    return steps + [Step(place, flow, flow, None) for place, flow in waiting.items()]
+    return steps + [PlannedOperation(place, flow, flow, None) for place, flow in waiting.items()]
 
 
 def _hold(plan: Plan) -> None:
     """Where a PE's receive is fused with its send, its receive colour moves on behind the last word sent."""
-    for step in plan.steps:
+    for step in plan.operations:
         if step.receive is None or step.send is None:
             continue
-        receiving = plan.turns[step.place, step.receive.colour]
-        sending = plan.turns[step.place, step.send.colour]
+        receiving = plan.positions[step.place, step.receive.colour]
+        sending = plan.positions[step.place, step.send.colour]
         at = next(i for i, turn in enumerate(receiving) if step.receive in turn.flows)
         by = next(turn for turn in sending if step.send in turn.flows)
         lasts = receiving[at].flows[-1] is step.receive and by.flows[-1] is step.send

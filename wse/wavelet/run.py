@@ -23,7 +23,7 @@ NO_EVENTS = np.zeros((0, 3), np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Result:
+class MachineRun:
     """Times, values and traffic of a run.
 
     Attributes:
@@ -54,7 +54,7 @@ class Result:
 
 def run(
     machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
-) -> Result:
+) -> MachineRun:
     """Carry out every operation of ``machine``.
 
     Args:
@@ -119,7 +119,7 @@ def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int
     return int(counts[2]), events[: counts[1]]
 
 
-def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I32) -> Result:
+def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
     if len(table.threads):
@@ -132,7 +132,7 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
         behind = table.identity[:, 1] == port
         senders = machine.neighbours(table.identity[behind, 0], port)
         np.add.at(words[port.opposite], senders, table.queues[behind, k.TAIL])
-    return Result(
+    return MachineRun(
         cycles=int(pe_cycles.max(initial=0)),
         pe_cycles=pe_cycles.reshape(shape),
         op_times=op_times,

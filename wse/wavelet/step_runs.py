@@ -29,7 +29,7 @@ from wse_mappings.patterns.translation import translation
 
 
 class StepRun(NamedTuple):
-    """The cycle in which each PE ended, int32 ``[rows, cols]``, 0 where idle; words on links and moves as in Result."""
+    """The cycle in which each PE ended, int32 ``[rows, cols]``, 0 where idle; the rest as in `MachineRun`."""
 
     ends: I32
     link_words: I64

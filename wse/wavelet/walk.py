@@ -41,7 +41,7 @@ router, wafer, row and col of its PE, colour counted from the first of the step,
 and came by."""
 
 
-class Walk:
+class PhaseWalk:
     """The phase as far as it has come: when each PE of each stage is free."""
 
     def __init__(

@@ -26,7 +26,7 @@ from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefi
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
-from wse.wavelet.run import Result, run
+from wse.wavelet.run import MachineRun, run
 from wse_mappings.patterns.sampling import Case, Laid, Sizes
 
 I64 = npt.NDArray[np.int64]
@@ -94,7 +94,7 @@ def _slowest(laid: Laid, times: PatternTimes) -> LinePattern:
     return max(choice, key=lambda transfer: times.time([transfer]).cycles)
 
 
-def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Result:
+def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
     machine = Machine(wafer, case.rows, case.cols, sum(2 * laid.words for group in case.groups for laid in group))
     gap, relay = software.reduce_gap_cycles, software.relay_cycles
     one_by_one = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay)
