@@ -17,7 +17,7 @@ import numpy as np
 
 from wse_kernels._jit import inline_function, narrow, prange, widen
 
-REPLACE, ADD, LARGER, LARGER_PAIR, MULTICAST, KEEP, DROP = 0, 1, 2, 3, 4, 5, 6
+REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY, DROP = 0, 1, 2, 3, 4, 5, 6
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
 
@@ -38,7 +38,7 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
                 for col in range(start if arrival == MULTICAST else end, end + step, step):
                     receiver, lane = base + col // lanes, col % lanes
                     _deliver(view, base + start // lanes, start % lanes, source, receiver, lane, target, n, arrival)
-            if arrival != KEEP:
+            if arrival != COPY:
                 for col in range(start, end):
                     links[EAST, row, col] += words
                 for col in range(end + 1, start + 1):
@@ -68,7 +68,7 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
                         _deliver_lanes(view, sender, source + low, receiver, target + low, high - low, arrival)
-                if arrival != KEEP and piece == 0:
+                if arrival != COPY and piece == 0:
                     west = column_block * lanes
                     _count_column_words(links, start, end, west, min(west + lanes, columns), words)
     else:
@@ -82,7 +82,7 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
                         _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
-                if arrival != KEEP:
+                if arrival != COPY:
                     _count_column_words(links, start, end, col, col + 1, words)
 
 
@@ -107,7 +107,7 @@ def along_columns_counted(
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
                 _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
-            if arrival != KEEP:
+            if arrival != COPY:
                 _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
 
 
@@ -124,7 +124,7 @@ def _deliver(
     arrival: int,
 ) -> None:
     """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``."""
-    if arrival == LARGER_PAIR:
+    if arrival == ARGMAX:
         for e in range(0, n, 2):
             old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
             old_index = view[receiver, target + e + 1, receiver_lane]
@@ -137,7 +137,7 @@ def _deliver(
             new = view[sender, source + e, sender_lane]
             if arrival == ADD:
                 new = narrow(widen(view[receiver, target + e, receiver_lane]) + widen(new), new)
-            elif arrival == LARGER:
+            elif arrival == MAX:
                 new = narrow(max(widen(view[receiver, target + e, receiver_lane]), widen(new)), new)
             view[receiver, target + e, receiver_lane] = new
 
@@ -146,7 +146,7 @@ def _deliver(
 def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
     """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
     lanes = view.shape[2]
-    if arrival == LARGER_PAIR:
+    if arrival == ARGMAX:
         for e in range(0, n, 2):
             for lane in range(lanes):
                 old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
@@ -160,7 +160,7 @@ def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: i
                 for lane in range(lanes):
                     old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
                     view[receiver, target + e, lane] = narrow(widen(old) + widen(new), old)
-            elif arrival == LARGER:
+            elif arrival == MAX:
                 for lane in range(lanes):
                     old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
                     view[receiver, target + e, lane] = narrow(max(widen(old), widen(new)), old)

@@ -38,7 +38,7 @@ ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
 TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
 CURRENT, LAST, NOT_BEFORE, DONE, CHOICE, DELAYED = 0, 1, 2, 3, 4, 5
 RECEIVE, SEND, ARRIVAL, ADDRESS, WORDS, AFTER, MARK, GAP, DELAY = 0, 1, 2, 3, 4, 5, 6, 7, 8
-REPLACE, ADD, LARGER, LARGER_PAIR, DROP = 0, 1, 2, 3, 6
+REPLACE, ADD, MAX, ARGMAX, DROP = 0, 1, 2, 3, 6
 NEVER = 2**30
 
 
@@ -169,9 +169,9 @@ def run_wavelets(
                     state[q + HEAD] += 1
                     if arrival == ADD:
                         value = value + new
-                    elif arrival == LARGER:
+                    elif arrival == MAX:
                         value = new if new > value else value
-                    elif arrival == LARGER_PAIR:
+                    elif arrival == ARGMAX:
                         if done % 2 == 0:
                             thread_state[h + CHOICE] = 2 if new > value else 1 if new == value else 0
                             value = new if new > value else value

@@ -21,14 +21,14 @@ class Arrival(IntEnum):
 
     REPLACE = 0
     ADD = 1
-    LARGER = 2
-    LARGER_PAIR = 3  # (value, index) pairs: the larger value, on a tie the lower index
+    MAX = 2
+    ARGMAX = 3  # (value, index) pairs: the larger value, on a tie the lower index
     MULTICAST = 4  # replaces at the target and at every PE passed
-    KEEP = 5  # a local copy, no fabric
+    COPY = 5  # a local copy, no fabric
     DROP = 6  # travels, is not stored
 
 
-COMBINING: Final = (Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR)
+COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
 """What makes one of the words that arrive and those that are there."""
 
 
@@ -70,7 +70,7 @@ class LineSchedule:
     @cached_property
     def travels(self) -> bool:
         """Whether any message goes over the fabric."""
-        return bool((self.messages[:, 2] != Arrival.KEEP).any())
+        return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, chosen: list[bool]) -> LineSchedule:
         """The schedule of one variant with some of its messages alone."""

@@ -111,7 +111,7 @@ def test_how_far_words_come() -> None:
     shift = uniform_schedule("shift", 7, 1, [(i, i + 1, copy) for i in range(6)], 1)
     assert reach(shift, 0, in_place=False) == 1
     assert reach(shift, 0, in_place=True) == 6
-    local = uniform_schedule("local", 7, 1, [(0, 0, Arrival.KEEP)], 1)
+    local = uniform_schedule("local", 7, 1, [(0, 0, Arrival.COPY)], 1)
     assert reach(local, 0, in_place=True) == 0
     dropped = uniform_schedule("dropped", 7, 1, [(2, 5, Arrival.DROP), (5, 6, add)], 1)
     assert reach(dropped, 0, in_place=True) == 3

@@ -169,8 +169,8 @@ def test_arrivals_have_one_numbering() -> None:
     assert {arrival.name: arrival.value for arrival in Arrival} == {
         arrival.name: getattr(transfers, arrival.name) for arrival in Arrival
     }
-    oracle_numbers = [transfer_oracle.MULTICAST, transfer_oracle.KEEP, transfer_oracle.DROP]
-    assert oracle_numbers == [Arrival.MULTICAST, Arrival.KEEP, Arrival.DROP]
+    oracle_numbers = [transfer_oracle.MULTICAST, transfer_oracle.COPY, transfer_oracle.DROP]
+    assert oracle_numbers == [Arrival.MULTICAST, Arrival.COPY, Arrival.DROP]
 
 
 def test_activation_functions_have_one_numbering() -> None:

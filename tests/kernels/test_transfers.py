@@ -30,7 +30,7 @@ ELEMENTS = [
     "float16",
     pytest.param("bfloat16", marks=pytest.mark.slow),
 ]
-REPLACE, ADD, LARGER_PAIR, MULTICAST, KEEP = 0, 1, 3, 4, 5
+REPLACE, ADD, ARGMAX, MULTICAST, COPY = 0, 1, 3, 4, 5
 
 
 def filled(
@@ -50,10 +50,10 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
     """Three variants of up to six messages along a line; pairs only where there are whole pairs to send."""
     count = rng.integers(0, 7, 3)
     first = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
-    arrivals = [arrival for arrival in range(7) if arrival != LARGER_PAIR or n % 2 == 0]
+    arrivals = [arrival for arrival in range(7) if arrival != ARGMAX or n % 2 == 0]
     messages = rng.integers(0, length, (first[-1], 3)).astype(np.int32)
     messages[:, 2] = rng.choice(arrivals, first[-1])
-    messages[messages[:, 2] == KEEP, 1] = messages[messages[:, 2] == KEEP, 0]
+    messages[messages[:, 2] == COPY, 1] = messages[messages[:, 2] == COPY, 0]
     return messages, first
 
 

@@ -43,7 +43,7 @@ def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
     rows=st.integers(1, 3),
     cols=st.integers(2, 7),
     chosen=st.lists(st.integers(0, 6), min_size=1, max_size=3),
-    arrival=st.sampled_from([Arrival.ADD, Arrival.LARGER, Arrival.LARGER_PAIR]),
+    arrival=st.sampled_from([Arrival.ADD, Arrival.MAX, Arrival.ARGMAX]),
     pairs=st.integers(1, 6),
     gap=st.integers(0, 20),
     relay=st.sampled_from([0, 1, 17]),

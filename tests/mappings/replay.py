@@ -16,15 +16,15 @@ def replay(
     for start, end, arrival in schedule.of_line(line, round_).tolist():
         if arrival == Arrival.ADD:
             there[end] = there[end] + here[start]
-        elif arrival == Arrival.LARGER:
+        elif arrival == Arrival.MAX:
             there[end] = max(there[end], here[start])
-        elif arrival == Arrival.LARGER_PAIR:
+        elif arrival == Arrival.ARGMAX:
             there[end] = max(there[end], here[start], key=lambda pair: (pair[0], -pair[1]))
         elif arrival == Arrival.MULTICAST:
             for pe in range(min(start, end), max(start, end) + 1):
                 if pe != start or target is not None:
                     there[pe] = here[start]
-        elif arrival in (Arrival.REPLACE, Arrival.KEEP):
+        elif arrival in (Arrival.REPLACE, Arrival.COPY):
             there[end] = here[start]
     return there
 
@@ -32,5 +32,5 @@ def replay(
 def hops(schedule: LineSchedule, line: int = 0, round_: int = 0) -> list[int]:
     """Links that each message crosses."""
     return [
-        abs(int(start) - int(end)) for start, end, arrival in schedule.of_line(line, round_) if arrival != Arrival.KEEP
+        abs(int(start) - int(end)) for start, end, arrival in schedule.of_line(line, round_) if arrival != Arrival.COPY
     ]

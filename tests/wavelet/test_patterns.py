@@ -36,7 +36,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 ADD = Arrival.ADD
 IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "chain": lambda length, _: chain(length, length, ADD),
-    "star": lambda length, _: star(length, length, Arrival.LARGER),
+    "star": lambda length, _: star(length, length, Arrival.MAX),
     "two_phase": lambda length, other: two_phase(length, length, ADD, 1 + other % length),
     "binary_tree": lambda length, _: binary_tree(length, length, ADD),
     "auto_gen": lambda length, other: auto_gen(length, length, ADD, 1 + other % length),
@@ -83,7 +83,7 @@ def crossed(
     """Words to the east and to the west of each PE; what leaves one PE both ways at once counts on both sides."""
     links = np.zeros((2, schedule.length), np.int64)
     for source, target, arrival in schedule.of_line(line, round_).tolist():
-        if arrival != Arrival.KEEP:
+        if arrival != Arrival.COPY:
             links[0, source:target] += words
             links[1, target + 1 : source + 1] += words
     return links

@@ -43,7 +43,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     ``in_place``: messages send on what earlier ones brought; else all send what was there before.
     """
     messages, _, parts = pattern.of_variant(variant)
-    wire = messages[messages[:, 2] != Arrival.KEEP]
+    wire = messages[messages[:, 2] != Arrival.COPY]
     if not in_place:
         return int(np.abs(wire[:, 1] - wire[:, 0]).max(initial=0))
     low = np.repeat(np.arange(pattern.length)[:, None], pattern.parts, axis=1)
@@ -52,7 +52,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     for (source, target, arrival), part in zip(
         messages.tolist(), [0] * len(messages) if parts is None else parts.tolist(), strict=True
     ):
-        if arrival == Arrival.KEEP:
+        if arrival == Arrival.COPY:
             continue
         first, last = int(low[source, part]), int(high[source, part])
         farthest = max(farthest, target - first, last - target)

@@ -173,7 +173,7 @@ class Lines:
             messages, colours, part = schedule.of_variant(variant)
             plan, same = plan_line(messages, colours, part, stored=schedule.stored), numbers[variants == variant]
             if source != target:
-                copied = messages[messages[:, 2] == Arrival.KEEP, 0]
+                copied = messages[messages[:, 2] == Arrival.COPY, 0]
                 self.copies += [(same[:, place], source, target, words) for place in copied.tolist()]
             self._routes(plan, same, colour, partial(self._port, same[0]))
             self._operations(plan, same, _Cut(words, schedule.parts, source, target), colour)

@@ -142,7 +142,7 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast that the last message belongs to
     for i, (source, target, arrival) in enumerate(messages.tolist()):
-        if arrival == Arrival.KEEP or source == target:
+        if arrival == Arrival.COPY or source == target:
             continue
         before = flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
         multicast = [*(multicast if before else ()), target] if arrival == Arrival.MULTICAST else []

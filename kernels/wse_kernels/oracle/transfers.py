@@ -9,7 +9,7 @@ from wse_kernels.oracle.memory import I64, Bytes, narrow, put, take, widen
 
 I32 = npt.NDArray[np.int32]
 
-MULTICAST, KEEP, DROP = 4, 5, 6
+MULTICAST, COPY, DROP = 4, 5, 6
 
 
 def along_rows(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
@@ -83,7 +83,7 @@ def _carry(line: Bytes, element: str, onward: I64, back: I64, messages: I32, a: 
             if arrival != DROP:
                 stored = take(line[pe], element, target, n)
                 put(line[pe], element, target, _combine(stored, sent, element, arrival))
-        if arrival != KEEP:
+        if arrival != COPY:
             onward[start:end] += words
             back[end + 1 : start + 1] += words
 

@@ -33,7 +33,7 @@ RootedPattern = tuple[LineSchedule, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class PatternFamily:
     """Patterns that differ in a number.
 
     Attributes:
@@ -52,7 +52,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PatternChoice:
     """A pattern for an operation.
 
     Attributes:
@@ -78,7 +78,7 @@ def auto(
     level_cycles: int,
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
-) -> Chosen:
+) -> PatternChoice:
     """The pattern of the least cost. Arguments and errors as of ``families``, and ``cost``."""
     candidates = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces)
     search = _Search(candidates, words, level_cycles, cost)
@@ -98,9 +98,9 @@ def auto(
 class _Search:
     """The patterns that were tried, and the best of them."""
 
-    best: Chosen
+    best: PatternChoice
 
-    def __init__(self, candidates: list[Family], words: int, level_cycles: int, cost: Cost) -> None:
+    def __init__(self, candidates: list[PatternFamily], words: int, level_cycles: int, cost: Cost) -> None:
         self.families, self.words, self.level_cycles, self.cost = candidates, words, level_cycles, cost
         self.at = (-1, -1)  # the family, and its number
         self._made: dict[tuple[int, int], RootedPattern] = {}
@@ -122,7 +122,7 @@ class _Search:
         cost = self.cost(schedule)
         if known and cost >= self.best.cost:
             return False
-        self.best, self.at = Chosen(self.families[family].label.format(number), schedule, root, cost), key
+        self.best, self.at = PatternChoice(self.families[family].label.format(number), schedule, root, cost), key
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
@@ -140,14 +140,14 @@ def families(
     words: int,
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
-) -> list[Family]:
+) -> list[PatternFamily]:
     """Patterns that carry out an operation over every line: all that there are.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.
         length: PEs in a line.
         lines: Lines that do the same.
-        arrival: How two operands combine: ADD, LARGER or LARGER_PAIR.
+        arrival: How two operands combine: ADD, MAX or ARGMAX.
         words: 32-bit words of each PE.
         level_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
         reduces: Reduces of a line into its end, which are used as they are, from both sides, and before a multicast.
@@ -162,7 +162,7 @@ def families(
         )
         raise ValueError(msg)
     if operation == "broadcast":
-        return [Family("multicast", lambda _: (multicast(length, lines, 0), 0))]
+        return [PatternFamily("multicast", lambda _: (multicast(length, lines, 0), 0))]
     everywhere = operation == "all_reduce"
 
     def into_end(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
@@ -183,16 +183,18 @@ def families(
         numbers: tuple[tuple[int, ...], int] = ((1,), 1)
         if reduce.authors_number is not None:
             numbers = (_starts(length, reduce.authors_number(length, words, level_cycles)), length)
-        candidates += [Family(reduce.label, partial(into_end, reduce.make), *numbers)]
-        candidates += [Family(f"{reduce.label}, from both sides", partial(into_middle, reduce.make), *numbers)]
+        candidates += [PatternFamily(reduce.label, partial(into_end, reduce.make), *numbers)]
+        candidates += [PatternFamily(f"{reduce.label}, from both sides", partial(into_middle, reduce.make), *numbers)]
     candidates.append(
-        Family("K-tree of {} groups", partial(make_tree, lambda n: (n,)), _starts(length, group_count(length)), length)
+        PatternFamily(
+            "K-tree of {} groups", partial(make_tree, lambda n: (n,)), _starts(length, group_count(length)), length
+        )
     )
-    candidates.append(Family("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
-    if everywhere and arrival != Arrival.LARGER_PAIR:  # whose two words a part could tear apart
+    candidates.append(PatternFamily("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
+    if everywhere and arrival != Arrival.ARGMAX:  # whose two words a part could tear apart
         rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
         least = rounds * (level_cycles + max(1, words // length))
-        candidates.append(Family("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
+        candidates.append(PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
     return candidates
 
 

@@ -24,7 +24,7 @@ UNREACHED = np.int32(2**29)  # of depth 0; the sum of two and a distance is stil
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0.
+    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0.
 
     Args:
         length: PEs in a line.

@@ -14,7 +14,7 @@ from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
-def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
+def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
     """Column ``place`` of every wafer gets the words of those of all wafers of its team, combined in their order.
 
     ``cols`` are those of all ``wafers``; they make ``teams`` of neighbours.
@@ -23,13 +23,13 @@ def all_to_all(cols: int, lines: int, wafers: int, place: int, arrival: Arrival,
     for first, count in balanced_segments(wafers, teams):
         columns = [wafer * cols_of_wafer + place for wafer in range(first, first + count)]
         for target in columns:
-            start = Arrival.KEEP if target == columns[0] else Arrival.REPLACE
+            start = Arrival.COPY if target == columns[0] else Arrival.REPLACE
             messages.append((columns[0], target, start))
             messages += [(source, target, arrival) for source in columns[1:]]
     return uniform_schedule("all_to_all", cols, lines, messages, colours=0)
 
 
-def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
+def wafer_multicast(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
     """Column ``enter`` of every other wafer gets the words of column ``leave`` of wafer ``one``."""
     cols_of_wafer = cols // wafers
     others = [wafer for wafer in range(wafers) if wafer != one]
@@ -37,9 +37,9 @@ def from_one(cols: int, lines: int, wafers: int, one: int, leave: int, enter: in
     return uniform_schedule("from_one_wafer", cols, lines, messages, colours=0)
 
 
-def to_one(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
+def wafer_reduce(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
     """Column ``place`` of wafer ``one`` adds to its words those of all other wafers, in their order."""
     cols_of_wafer = cols // wafers
     own, others = one * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != one]
-    messages = [(own, own, Arrival.KEEP), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]
+    messages = [(own, own, Arrival.COPY), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]
     return uniform_schedule("to_one_wafer", cols, lines, messages, colours=0)

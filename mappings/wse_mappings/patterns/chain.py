@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
+    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0."""
     senders = range(length - 1, 0, -1)
     messages = [(pe, pe - 1, arrival) for pe in senders]
     return uniform_schedule("chain", length, lines, messages, colours=2, message_colours=[pe % 2 for pe in senders])

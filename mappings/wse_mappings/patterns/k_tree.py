@@ -77,7 +77,7 @@ def k_tree(
     segments: tuple[tuple[int, int], ...] = (),
     groups: Groups = None,
 ) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over each segment of every line of ``length`` PEs.
+    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over each segment of every line of ``length`` PEs.
 
     Args:
         length: PEs in a line.

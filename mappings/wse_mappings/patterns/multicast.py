@@ -11,7 +11,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_
 
 def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
     """The two streams of a root; at its own PE a copy, so that it too finds the words at the target address."""
-    messages = [(root, root, Arrival.KEEP)]
+    messages = [(root, root, Arrival.COPY)]
     messages += [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
     return messages
 
@@ -37,7 +37,7 @@ def diagonal_multicast(length: int) -> LineSchedule:
 def diagonal_stream(length: int) -> LineSchedule:
     """On a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
     target, line = np.divmod(np.arange(length * length), length)
-    arrival = np.where(line == target, Arrival.KEEP, Arrival.REPLACE)
+    arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
     variants = np.arange(length * length, dtype=np.int32).reshape(length, length)
     ends = np.arange(length)

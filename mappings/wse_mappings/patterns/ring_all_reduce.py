@@ -18,7 +18,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Every PE of a line gets ``arrival`` (ADD or LARGER) over the line; the words are cut into ``length`` parts."""
+    """Every PE of a line gets ``arrival`` (ADD or MAX) over the line; the words are cut into ``length`` parts."""
     steps = [(step, 0, arrival) for step in range(length - 1)] + [
         (step, 1, Arrival.REPLACE) for step in range(length - 1)
     ]

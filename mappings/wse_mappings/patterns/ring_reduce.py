@@ -37,7 +37,7 @@ def ring_reduce(length: int, *, stored: bool = False) -> LineSchedule:
 
 def ring_keep(length: int) -> LineSchedule:
     """At the root of each round, put the sum where the result is kept; nothing travels."""
-    messages = np.array([[(root, root, Arrival.KEEP)] for root in range(length)], np.int32)
+    messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 
 

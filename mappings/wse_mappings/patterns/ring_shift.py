@@ -16,7 +16,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
     if length == 1:
-        return [(0, 0, Arrival.KEEP)]
+        return [(0, 0, Arrival.COPY)]
     return [(pe, ring_pe(ring_place(pe, length) + by, length), arrival) for pe in range(length)]
 
 
@@ -31,7 +31,7 @@ def ring_align(length: int) -> LineSchedule:
     Even lines step backward i / 2 times, odd ones forward (i + 1) / 2 times; a line that is done sends on unchanged
     words, which nobody stores, so that every round costs the same.
     """
-    keep = [(pe, pe, Arrival.KEEP) for pe in range(length)]
+    keep = [(pe, pe, Arrival.COPY) for pe in range(length)]
     groups = [
         _step(length, 1, Arrival.REPLACE),
         _step(length, -1, Arrival.REPLACE),

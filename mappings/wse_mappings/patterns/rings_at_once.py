@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
-from wse_mappings.patterns.sampling import MOST_WORDS, Case, Laid, Sizes, columns_of, rows_of
+from wse_mappings.patterns.sampling import MOST_WORDS, Case, PlacedPattern, Sizes, columns_of, rows_of
 from wse_mappings.schedule import LineSchedule
 
 
 def _two_shifts(sizes: Sizes) -> Case:
     """Keys and values along one axis."""
     schedule, words = ring_shift(sizes.length, 1), sizes.words
-    laid = Laid(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
+    laid = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
     return Case(
         pattern="ring_shift twice", rows=1, cols=sizes.length, words=words, detail="at once", groups=((laid, laid),)
     )
@@ -22,8 +22,8 @@ def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
     side, words, round_ = schedule.length, sizes.words, sizes.below(len(schedule.variants))
     other = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
     laid = (
-        Laid(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
-        Laid(schedule=schedule, lines=columns_of(side, side), words=other, round_=round_),
+        PlacedPattern(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
+        PlacedPattern(schedule=schedule, lines=columns_of(side, side), words=other, round_=round_),
     )
     name, detail = f"{schedule.name} rows and columns", f"{other} words on columns"
     return Case(pattern=name, rows=side, cols=side, words=words, detail=detail, groups=(laid,))

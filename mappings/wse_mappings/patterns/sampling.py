@@ -19,7 +19,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Laid:
+class PlacedPattern:
     """A round of a pattern along lines of PEs. ``lines``: (line of the schedule, its PEs in order)."""
 
     schedule: LineSchedule
@@ -45,7 +45,7 @@ class Case:
     cols: int
     words: int
     detail: str
-    groups: tuple[tuple[Laid, ...], ...]
+    groups: tuple[tuple[PlacedPattern, ...], ...]
 
 
 class Sizes:
@@ -78,5 +78,5 @@ def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "")
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.below(schedule.variants.shape[1]), sizes.below(len(schedule.variants))
-    laid = Laid(schedule=schedule, lines=((line, row),), words=words, round_=round_)
+    laid = PlacedPattern(schedule=schedule, lines=((line, row),), words=words, round_=round_)
     return Case(pattern=name, rows=1, cols=schedule.length, words=words, detail=detail, groups=((laid,),))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.pattern import Pattern
-from wse_mappings.patterns.sampling import Case, Laid, Sizes
+from wse_mappings.patterns.sampling import Case, PlacedPattern, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule
 
 
@@ -29,7 +29,7 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
 def _sample(sizes: Sizes) -> Case:
     rows, cols = sizes.side, sizes.cols
     path = tuple(snake_path(rows, cols))
-    laid = Laid(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)
+    laid = PlacedPattern(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)
     return Case(pattern="snake", rows=rows, cols=cols, words=sizes.words, detail="", groups=((laid,),))
 
 

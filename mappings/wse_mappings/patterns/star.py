@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, LARGER or LARGER_PAIR) over every line of ``length`` PEs into PE 0."""
+    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0."""
     messages = [(pe, 0, arrival) for pe in range(1, length)]
     return uniform_schedule("star", length, lines, messages, colours=1, message_colours=[0] * len(messages))
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse_mappings.patterns.pattern import Pattern
-from wse_mappings.patterns.sampling import MOST_STREAMED, Case, Laid, Sizes
+from wse_mappings.patterns.sampling import MOST_STREAMED, Case, PlacedPattern, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule, varied_schedule
 
 Bool = npt.NDArray[np.bool_]
@@ -38,7 +38,7 @@ def transpose(side: int) -> LineSchedule:
     groups: list[list[Message]] = []
     message_colours: list[int] = []
     for line, (bend, distances) in enumerate(arms):
-        diagonal = [(bend, bend, Arrival.KEEP)] if line < side else []
+        diagonal = [(bend, bend, Arrival.COPY)] if line < side else []
         outward = [(bend - far, bend + far, Arrival.REPLACE) for far in distances.tolist()]
         groups.append(diagonal + outward + [(target, source, arrival) for source, target, arrival in outward])
         first = 0 if line < side else 2
@@ -99,7 +99,7 @@ def _hooks(side: int) -> Bool:
 def _sample(sizes: Sizes) -> Case:
     schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
-    laid = Laid(schedule=schedule, lines=lines, words=words)
+    laid = PlacedPattern(schedule=schedule, lines=lines, words=words)
     return Case(pattern="transpose", rows=sizes.side, cols=sizes.side, words=words, detail="", groups=((laid,),))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wse_mappings.patterns.line_reduces import sample_reduce
 from wse_mappings.patterns.pattern import Pattern, Reduce
-from wse_mappings.patterns.sampling import Case, Laid, Sizes, columns_of, rows_of
+from wse_mappings.patterns.sampling import Case, PlacedPattern, Sizes, columns_of, rows_of
 from wse_mappings.schedule import Arrival, LineSchedule
 
 
@@ -20,8 +20,8 @@ def _sample(sizes: Sizes) -> Case:
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)
     along_rows, down = x_y(rows, cols, Arrival.ADD, reduce)
-    first = Laid(schedule=along_rows, lines=rows_of(rows, cols), words=words)
-    then = Laid(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
+    first = PlacedPattern(schedule=along_rows, lines=rows_of(rows, cols), words=words)
+    then = PlacedPattern(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
     return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (then,)))
 
 

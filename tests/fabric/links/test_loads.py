@@ -20,7 +20,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 PATTERNS = [
     k_tree(13, 4, Arrival.ADD, broadcast=True),
-    k_tree(12, 3, Arrival.LARGER, broadcast=False, segments=((0, 5), (5, 7))),
+    k_tree(12, 3, Arrival.MAX, broadcast=False, segments=((0, 5), (5, 7))),
     multicast(9, 2, 4),
     diagonal_multicast(7),
     diagonal_stream(6),
@@ -36,7 +36,7 @@ def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int]
     for turn in range(turns):
         for line in range(lines):
             for source, target, arrival in pattern.of_line(line, turn):
-                if arrival != Arrival.KEEP:
+                if arrival != Arrival.COPY:
                     found[0, line, source:target] += 1
                     found[1, line, target + 1 : source + 1] += 1
     return found

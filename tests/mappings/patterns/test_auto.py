@@ -139,7 +139,7 @@ def test_patterns_that_leave_colours_open_still_combine() -> None:
 
 
 def test_a_pair_is_not_cut_into_parts() -> None:
-    told = [f.label for f in families("all_reduce", 8, 1, Arrival.LARGER_PAIR, words=2, level_cycles=LEVEL)]
+    told = [f.label for f in families("all_reduce", 8, 1, Arrival.ARGMAX, words=2, level_cycles=LEVEL)]
     assert "ring" not in told
     assert "ring" in [f.label for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
 

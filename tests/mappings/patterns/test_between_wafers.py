@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.mappings.replay import replay
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.split import balanced_segments
-from wse_mappings.patterns.between_wafers import all_to_all, from_one, to_one
+from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast, wafer_reduce
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
 
@@ -19,7 +19,7 @@ def test_every_wafer_of_a_team_has_its_sum_in_the_order_of_the_wafers(
     each: int, wafers: int, where: st.DataObject
 ) -> None:
     place, teams = where.draw(st.integers(0, each - 1)), where.draw(st.integers(1, wafers))
-    schedule = all_to_all(each * wafers, 2, wafers, place, Arrival.ADD, teams)
+    schedule = wafer_all_reduce(each * wafers, 2, wafers, place, Arrival.ADD, teams)
     words = [f"({pe})" for pe in range(each * wafers)]
     held = replay(schedule, words, [""] * len(words), line=1)
     for first, count in balanced_segments(wafers, teams):
@@ -32,7 +32,7 @@ def test_every_wafer_of_a_team_has_its_sum_in_the_order_of_the_wafers(
 def test_words_of_one_wafer_reach_a_column_of_all_others(each: int, wafers: int, where: st.DataObject) -> None:
     one, (leave, enter) = where.draw(st.integers(0, wafers - 1)), where.draw(st.tuples(*[st.integers(0, each - 1)] * 2))
     before = list(range(each * wafers))
-    held = replay(from_one(each * wafers, 1, wafers, one, leave, enter), before)
+    held = replay(wafer_multicast(each * wafers, 1, wafers, one, leave, enter), before)
     for wafer in range(wafers):
         got = one * each + leave if wafer != one else one * each + enter
         assert held[wafer * each + enter] == got
@@ -43,7 +43,7 @@ def test_words_of_one_wafer_reach_a_column_of_all_others(each: int, wafers: int,
 def test_one_wafer_adds_what_the_others_have_to_its_own(each: int, wafers: int, where: st.DataObject) -> None:
     one, place = where.draw(st.integers(0, wafers - 1)), where.draw(st.integers(0, each - 1))
     words = [f"({pe})" for pe in range(each * wafers)]
-    held = replay(to_one(each * wafers, 1, wafers, one, place), words, [""] * len(words))
+    held = replay(wafer_reduce(each * wafers, 1, wafers, one, place), words, [""] * len(words))
     order = [one, *(wafer for wafer in range(wafers) if wafer != one)]
     assert held[one * each + place] == "".join(words[wafer * each + place] for wafer in order)
     assert sum(map(bool, held)) == 1

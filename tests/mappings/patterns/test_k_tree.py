@@ -91,8 +91,8 @@ def test_every_pe_agrees_on_the_largest_and_on_ties_on_the_lowest_index(length: 
     drawn = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))
     pairs = [(value, index) for index, value in enumerate(drawn)]
     best = max(pairs, key=lambda pair: (pair[0], -pair[1]))
-    assert set(replay(k_tree(length, 1, Arrival.LARGER_PAIR, broadcast=True), list(pairs))) == {best}
-    assert set(replay(k_tree(length, 1, Arrival.LARGER, broadcast=True), list(drawn))) == {best[0]}
+    assert set(replay(k_tree(length, 1, Arrival.ARGMAX, broadcast=True), list(pairs))) == {best}
+    assert set(replay(k_tree(length, 1, Arrival.MAX, broadcast=True), list(drawn))) == {best[0]}
 
 
 @given(length=st.integers(1, 1000))

@@ -43,7 +43,7 @@ def test_every_pe_sends_its_tile_once_and_straight_across_its_bend(side: int) ->
     for line, path in enumerate(paths):
         for source, target, arrival in schedule.of_line(line).tolist():
             sent.append(path[source])
-            assert (arrival == Arrival.KEEP) == (source == target)
+            assert (arrival == Arrival.COPY) == (source == target)
     assert sorted(sent) == list(np.ndindex(side, side))
 
 
@@ -61,7 +61,7 @@ def test_tiles_of_one_colour_come_to_every_pe_from_the_bend_outward(side: int) -
     for line in range(2 * side):
         messages, channel, _ = schedule.of_variant(line)
         assert channel is not None
-        travelling = channel[messages[:, 2] != Arrival.KEEP]
+        travelling = channel[messages[:, 2] != Arrival.COPY]
         for colour in (0, 1, 2, 3):
             far = np.array(hops(schedule, line))[travelling == colour]
             assert (np.diff(far) > 0).all()

@@ -156,7 +156,7 @@ def test_a_pair_is_not_cut_into_parts(story: Placed, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reduces, "auto", heard)
     prepared, program, slots, rows = story
     assert rows_of(prepared, program, slots) == rows
-    assert (10, 2, Arrival.LARGER_PAIR) in asked  # the next token's id
+    assert (10, 2, Arrival.ARGMAX) in asked  # the next token's id
     assert (10, 2, ADD) in asked  # maxima and sums
     assert len(asked) == len(set(asked))
 
@@ -168,7 +168,7 @@ def test_the_longest_stretch_and_its_root(*, length: int, cuts: int, everywhere:
     pes = max(count for _, count in segments)
     root = 0 if everywhere else root_of(pes)
     operation = "all_reduce" if everywhere else "reduce"
-    assert stretch_of(pattern) == Stretch(operation, pes, root, arrival == Arrival.LARGER_PAIR)
+    assert stretch_of(pattern) == Stretch(operation, pes, root, arrival == Arrival.ARGMAX)
 
 
 @pytest.mark.parametrize(

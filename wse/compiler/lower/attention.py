@@ -161,7 +161,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     with c.over_users() as user:
         operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
         b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)
-    all_reduce(c, COLUMNS, maxima, M * H, Arrival.LARGER)
+    all_reduce(c, COLUMNS, maxima, M * H, Arrival.MAX)
     with c.over_users() as user:
         operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
         b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)
@@ -221,7 +221,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
-    all_reduce(c, ROWS, maxima, rows, Arrival.LARGER)
+    all_reduce(c, ROWS, maxima, rows, Arrival.MAX)
     exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)

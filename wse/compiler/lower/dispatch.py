@@ -17,7 +17,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
 from wse.program.transfers.stage_streams import HandOver
-from wse_mappings.patterns.between_wafers import from_one, to_one
+from wse_mappings.patterns.between_wafers import wafer_multicast, wafer_reduce
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
@@ -46,7 +46,7 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
     targets = [_inside(c, buffer, elements) for buffer, elements in sources]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
-        across = c.patterns.get(from_one, cols, rows, wafers, wafer, width - 1, 0)
+        across = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
         along, down = c.patterns.get(multicast, cols, rows, 0, wafers), c.patterns.get(multicast, rows, cols, 0)
         for buffer, (_, elements) in zip(targets, sources, strict=True):
             of_tokens = buffer is targets[-1]
@@ -88,7 +88,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         cross_wafers(
             c,
             out,
-            c.patterns.get(to_one, cols, rows, wafers, wafer, place),
+            c.patterns.get(wafer_reduce, cols, rows, wafers, wafer, place),
             elements,
             source_col=place,
             target_col=place,

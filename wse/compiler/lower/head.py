@@ -80,9 +80,9 @@ def head(c: Context, op: Op) -> None:
         take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
-        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.LARGER_PAIR, real=M * 2, only_row=root)
+        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.ARGMAX, real=M * 2, only_row=root)
     else:
-        larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.LARGER_PAIR, broadcast=True)
+        larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ARGMAX, broadcast=True)
         b.line(larger, ROWS, pairs, M * 2, only_row=root)
     spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
     winners = SymAddress(buffer=pairs, offset=1)

@@ -12,7 +12,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
 from wse_mappings.cuts.split import ceil_div
-from wse_mappings.patterns.between_wafers import all_to_all, from_one
+from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
@@ -94,7 +94,7 @@ def all_reduce_of_wafers(
         in_parts = 2 * ceil_div(real, wafers) * element_bytes
         if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
             part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
-    pattern = c.patterns.get(all_to_all, cols, rows, wafers, place, arrival, teams)
+    pattern = c.patterns.get(wafer_all_reduce, cols, rows, wafers, place, arrival, teams)
     cross_wafers(
         c,
         at,
@@ -123,7 +123,7 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
 def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
     """Bring what one PE has to the PEs at its place on all wafers."""
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
-    pattern = c.patterns.get(from_one, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
+    pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
     cross_wafers(c, at, pattern, elements, source_col=place, target_col=place, payload=payload, only_row=row)
 
 

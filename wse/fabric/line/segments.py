@@ -53,7 +53,7 @@ def plan_line(messages: I32, colours: I32 | None = None, places: Places = None) 
 
     ``places`` has the hops of its PEs from the first.
     """
-    travels = (messages[:, 2] != Arrival.KEEP) & (messages[:, 0] != messages[:, 1])
+    travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])
     plan = LinePlan()
     if travels.any():
         colours = np.full(len(messages), -1, np.int32) if colours is None else colours

@@ -48,7 +48,7 @@ def _expand(
     which = starts + np.arange(int(counts.sum()))
     message, words = pattern.messages[which], carried[which]
     at = np.repeat(line, counts)
-    wire = message[:, 2] != Arrival.KEEP
+    wire = message[:, 2] != Arrival.COPY
     source, target, at, words = message[wire, 0], message[wire, 1], at[wire], words[wire]
     change = np.zeros((2, lines, pattern.length + 2), np.int64)
     up = target > source

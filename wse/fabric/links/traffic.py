@@ -164,7 +164,7 @@ def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
 
 def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
     """Words of the messages that travel, over some lines and all turns."""
-    wire = np.where(pattern.messages[:, 2] != Arrival.KEEP, pattern.words_of_messages(words), 0)
+    wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]
     return int(per_variant[rounds].sum())

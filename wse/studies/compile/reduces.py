@@ -27,7 +27,7 @@ from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number
 from wse.report.terminal import count
-from wse_mappings.patterns.auto import Chosen, Operation, auto
+from wse_mappings.patterns.auto import Operation, PatternChoice, auto
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 MOST_PES: Final = 1000
@@ -133,7 +133,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
     first = np.append(0, last[:-1] + 1)
     longest = (last - first).argmax()
     start, pes = int(first[longest]), int((last - first)[longest]) + 1
-    pairs = bool((pattern.messages[:, 2] == Arrival.LARGER_PAIR).any())
+    pairs = bool((pattern.messages[:, 2] == Arrival.ARGMAX).any())
     if not combining.all():
         return Stretch("all_reduce", pes, 0, pairs)
     roots = np.setdiff1d(ends[:, 1], ends[:, 0])
@@ -156,7 +156,7 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
     return steps
 
 
-def _row(line: Line, steps: int, cheapest: Chosen | None, wafer: WaferSpec) -> ReduceResult:
+def _row(line: Line, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
     pes, root = line.stretch.pes, line.stretch.root
     bounded = pes <= MOST_PES
     return ReduceResult(
@@ -173,9 +173,9 @@ def _row(line: Line, steps: int, cheapest: Chosen | None, wafer: WaferSpec) -> R
     )
 
 
-def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict[tuple[Stretch, int], Chosen]:
+def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict[tuple[Stretch, int], PatternChoice]:
     """The cheapest patterns by stretch and words, as long as there are PEs to search."""
-    patterns: dict[tuple[Stretch, int], Chosen] = {}
+    patterns: dict[tuple[Stretch, int], PatternChoice] = {}
     left = MOST_PES
     for line in ranked:
         stretch, words, axis = line.stretch, line.words, line.axis
@@ -186,7 +186,7 @@ def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict
             stretch.operation,
             stretch.pes,
             1,
-            Arrival.LARGER_PAIR if stretch.pairs else Arrival.ADD,
+            Arrival.ARGMAX if stretch.pairs else Arrival.ADD,
             words=words,
             level_cycles=level_cycles(wafer),
             cost=partial(_cycles, times, axis, words),

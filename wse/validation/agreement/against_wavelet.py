@@ -27,7 +27,7 @@ from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSu
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
 from wse.wavelet.run import MachineRun, run
-from wse_mappings.patterns.sampling import Case, Laid, Sizes
+from wse_mappings.patterns.sampling import Case, PlacedPattern, Sizes
 
 I64 = npt.NDArray[np.int64]
 
@@ -85,7 +85,7 @@ def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
 
 
-def _slowest(laid: Laid, times: PatternTimes) -> LinePattern:
+def _slowest(laid: PlacedPattern, times: PatternTimes) -> LinePattern:
     """The line of a pattern that takes longest."""
     schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
