@@ -41,20 +41,20 @@ __all__ = [
     "intrinsic",
     "ir",
     "kernel",
-    "make_ready",
     "multiply_add_rows",
     "narrow",
     "narrow_ir",
     "parallel_kernel",
     "prange",
+    "precompile",
     "row_pointer",
     "types",
     "widen",
     "widen_ir",
 ]
 
-AHEAD_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
-LINE_BYTES = 64  # a cache line
+PREFETCH_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
+CACHE_LINE_BYTES = 64  # a cache line
 _STORED = (types.uint16, types.int16, types.float32)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -197,11 +197,13 @@ def _rows_function(module: Any, views: tuple[Any, Any, Any], pointers: tuple[Any
     with cgutils.for_range(builder, count, intp=word) as rows:
         sums = builder.gep(acc, [builder.mul(rows.index, lanes)])
         weights = builder.gep(wgt, [builder.mul(rows.index, stride)])
-        ahead = builder.bitcast(builder.gep(weights, [ir.Constant(word, AHEAD_BYTES // bytes_each)]), byte)
+        ahead = builder.bitcast(builder.gep(weights, [ir.Constant(word, PREFETCH_BYTES // bytes_each)]), byte)
         last = builder.mul(lanes, ir.Constant(word, bytes_each))
-        lines = builder.udiv(builder.add(last, ir.Constant(word, LINE_BYTES - 1)), ir.Constant(word, LINE_BYTES))
+        lines = builder.udiv(
+            builder.add(last, ir.Constant(word, CACHE_LINE_BYTES - 1)), ir.Constant(word, CACHE_LINE_BYTES)
+        )
         with cgutils.for_range(builder, lines, intp=word) as line:
-            at = builder.gep(ahead, [builder.mul(line.index, ir.Constant(word, LINE_BYTES))])
+            at = builder.gep(ahead, [builder.mul(line.index, ir.Constant(word, CACHE_LINE_BYTES))])
             builder.call(prefetch, [at, *(ir.Constant(int32, v) for v in (0, 2, 1))])  # to read, second level, data
         with cgutils.for_range(builder, lanes, intp=word) as lane:
             place = builder.gep(sums, [lane.index])
@@ -243,7 +245,7 @@ def clear_rows(view: Any, block: int, e: int, n: int) -> None:
             view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])
 
 
-def make_ready(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def precompile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """Compile ``function`` for the types of ``arguments``, or load it from the cache, without calling it."""
     type_of: Any = typeof
     if hasattr(function, "compile"):

@@ -33,12 +33,12 @@ def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacit
                 act[block, v_cache + target * Ev + e, lane] = act[block, v + source * Ev + e, lane]
 
 
-def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, share, F, T, capacity, add):
+def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """out[M, H, T] (+)= q[M, H, F] . k[T, Hk, F], over the local features; adds where ``add`` is not 0."""
     lanes = act.shape[2]
     oldest = ctl[block_row, OLDEST]
-    for mh in range(M * Hk * share):
-        kv_head = (mh % (Hk * share)) // share
+    for mh in range(M * Hk * queries_per_kv):
+        kv_head = (mh % (Hk * queries_per_kv)) // queries_per_kv
         for t in range(T):
             slot = (oldest + t) % capacity
             e = out + mh * T + t
@@ -155,12 +155,12 @@ def _first_visible(last, window, chunk):
     return max(last - window + 1 if window > 0 else 0, last // chunk * chunk if chunk > 0 else 0)
 
 
-def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, share, F, T, capacity):
+def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """out[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots."""
     lanes = act.shape[2]
     oldest = ctl[block_row, OLDEST]
-    for mh in range(M * Hk * share):
-        kv_head = (mh % (Hk * share)) // share
+    for mh in range(M * Hk * queries_per_kv):
+        kv_head = (mh % (Hk * queries_per_kv)) // queries_per_kv
         for f in range(F):
             e = out + mh * F + f
             for lane in range(lanes):
@@ -177,7 +177,7 @@ def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, share, F
 
 def attention_online(
     block, block_row, act, acc, f32, ctl,
-    scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, window, chunk, round, ring,
+    scores, v, maxima, sums, out, M, Hk, queries_per_kv, F, T, scale_pico, window, chunk, round, ring,
 ):  # fmt: skip
     """Fold one block of the ring, scores[M, H, T] and values v[T, Hk, F], into running maxima, sums and outputs.
 
@@ -189,7 +189,7 @@ def attention_online(
     2. the sums and outputs shrunk to it;
     3. the block's weights and weighed values added.
     """
-    H = Hk * share
+    H = Hk * queries_per_kv
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
@@ -204,7 +204,7 @@ def attention_online(
                     acc[block, out + mh * F + f, lane] = narrow(np.float32(0.0), acc[block, out, lane])
         if mh // H >= ctl[block_row, 1]:
             continue
-        kv_head = (mh % H) // share
+        kv_head = (mh % H) // queries_per_kv
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
         for lane in range(lanes):

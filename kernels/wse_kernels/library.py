@@ -25,9 +25,9 @@ from wse_kernels import (
     wavelet,
 )
 from wse_kernels._blocks import VIEWS, over_blocks, views_of
-from wse_kernels._jit import kernel, make_ready, parallel_kernel
+from wse_kernels._jit import kernel, parallel_kernel, precompile
 
-__all__ = ["COMPUTE", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "make_ready"]
+__all__ = ["COMPUTE", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "precompile"]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
@@ -50,7 +50,7 @@ TIMING = _kernels(wavelet)
 """Kernels that count cycles."""
 
 
-WORTH_WAKING = 1_000_000
+PARALLEL_OPERATIONS = 1_000_000
 """Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
 
 
@@ -69,7 +69,7 @@ class CompiledKernel(NamedTuple):
 
     def for_work(self, operations: int) -> Callable[..., None]:
         """The build for a call of so many element operations."""
-        return self.parallel if operations > WORTH_WAKING else self.serial
+        return self.parallel if operations > PARALLEL_OPERATIONS else self.serial
 
 
 @cache

@@ -86,7 +86,7 @@ def test_stories15m_decodes_beside_a_plain_numpy_decoder(shared: Path, by_size: 
     for token in case["token_ids"][:5]:
         plain.step(token)
     run = session(folder, (48, 48), prompt=case["prompt_ids"], new_tokens=len(tokens), dtype="float16")
-    run.engine.make_ready(lambda done, total, name: None)
+    run.engine.precompile(lambda done, total, name: None)
     run.read()
     for _ in range(4):
         run.engine.decode()

@@ -16,7 +16,7 @@ from wse.isa.operands import FIRST_OPERAND
 from wse.isa.pe_costs import PeCosts, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
-SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "share", "Hq", "E", "V", "tokens")
+SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "queries_per_kv", "Hq", "E", "V", "tokens")
 
 
 def kernel_cycles(kernel: str, costs: PeCosts, **sizes: int) -> float:

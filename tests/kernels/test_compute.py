@@ -146,7 +146,7 @@ def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(
     plain = {
         "M": M,
         "Hk": 1,
-        "share": share,
+        "queries_per_kv": share,
         "F": F,
         "T": T,
         "scale_pico": 10**12,

@@ -37,7 +37,7 @@ class Backend(Protocol):
     def cache_slots(self, user: int) -> int:
         """Cache slots that a user has in use on the fullest row."""
 
-    def make_ready(self, report: Callable[[int, int, str], None]) -> None:
+    def precompile(self, report: Callable[[int, int, str], None]) -> None:
         """Compile what is needed; ``report`` takes (done, all, name) before each kernel."""
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:

@@ -16,7 +16,7 @@ from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_kernels.library import make_ready
+from wse_kernels.library import precompile
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_counts
 
@@ -123,7 +123,7 @@ class Engine:
         self._run(self._calls)
         return self.tokens
 
-    def make_ready(self, report: Callable[[int, int, str], None]) -> None:
+    def precompile(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` takes (done, all, name) before each."""
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
@@ -134,7 +134,7 @@ class Engine:
                 distinct.setdefault((function, *types), call)
         for ready, (function, arguments) in enumerate(distinct.values()):
             report(ready, len(distinct), getattr(function, "__name__", ""))
-            make_ready(function, arguments)
+            precompile(function, arguments)
         report(len(distinct), len(distinct), "")
 
     def link_words(self) -> npt.NDArray[np.int64]:

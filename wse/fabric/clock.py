@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.arrays import I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
-from wse.fabric.links.link_map import PLANE, Link, times_words
+from wse.fabric.links.link_map import PLANE, Link, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, StepTraffic
 from wse.fabric.model import CacheUse, Fabric, TokenClass
@@ -42,7 +42,7 @@ class PhaseTotals:
 
     def rectangles(self) -> I64:
         """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
-        return np.concatenate([NOTHING, *(times_words(part, times) for part, times in self._moved.values())])
+        return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
 
     def busiest_links(self) -> list[Link]:
         """The busiest link of each wafer and direction, those loaded alike once; no map of all links is made.

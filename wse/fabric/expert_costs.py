@@ -14,7 +14,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.links.link_map import times_words
+from wse.fabric.links.link_map import scale_words
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.step_cost import StepCosts
@@ -43,7 +43,7 @@ class _RoutedClass(NamedTuple):
 
     def rectangles(self) -> I64:
         """The links that carry words of all these steps, as in PhaseCost."""
-        return times_words(self.traffic.rectangles, len(self.steps))
+        return scale_words(self.traffic.rectangles, len(self.steps))
 
 
 class RoutedCosts:

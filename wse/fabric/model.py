@@ -14,7 +14,7 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
-from wse.fabric.links.link_map import WORDS, times_words
+from wse.fabric.links.link_map import WORDS, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, NOTHING, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost
@@ -212,4 +212,4 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
 
 def _of_all(moved: list[StepTraffic], counts: I64) -> I64:
     """The rectangles of steps, each of them as often as it occurs."""
-    return np.concatenate([times_words(m.rectangles, times) for m, times in zip(moved, counts.tolist(), strict=True)])
+    return np.concatenate([scale_words(m.rectangles, times) for m, times in zip(moved, counts.tolist(), strict=True)])

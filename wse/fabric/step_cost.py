@@ -13,7 +13,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.fabric.line.rounds import Rounds, rounds_of
-from wse.fabric.links.link_map import most_words_anywhere
+from wse.fabric.links.link_map import cached_most_words
 from wse.fabric.links.routes import LongestLine
 from wse.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -166,7 +166,7 @@ class StepCosts:
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
             shared = self._traffic.routes.contention(stage, messages.target_stage)
-            return max(map(most_words_anywhere, stretches)) * shared
+            return max(map(cached_most_words, stretches)) * shared
         words = Counter[tuple[int, bool]]()
         for edge in transfer.edges:
             words[edge.wafer, edge.leaving] += edge.words * edge.cols

@@ -1,6 +1,6 @@
 """Attention over the cache slots of a PE: T slots of its row, F features of its column's heads.
 
-H query heads are Hk times the ``share`` of queries that use one kv head.
+H query heads are Hk times the ``queries_per_kv`` of queries that use one kv head.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from wse.isa.operands import acc, act, f32, numbers, wgt
 from wse.isa.pe_costs import PeCosts
 
 
-def _products(M: int, Hk: int, share: int, F: int, T: int) -> int:
-    return M * Hk * share * F * T
+def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
+    return M * Hk * queries_per_kv * F * T
 
 
 def _scores(M: int, H: int, T: int) -> int:
     return M * H * T
 
 
-def _scores_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int, add: int) -> float:
-    heads = M * Hk * share
+def _scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    heads = M * Hk * queries_per_kv
     zero = 0.0 if add else c.vector(heads * T, c.acc)
     return zero + heads * (c.loop + c.rows(F, T, c.mac))
 
@@ -35,13 +35,13 @@ def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
     return M * H * (c.loop + one_head)
 
 
-def _values_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int) -> float:
-    heads = M * Hk * share
+def _values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    heads = M * Hk * queries_per_kv
     return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
 
 
-def _online_cycles(c: PeCosts, M: int, Hk: int, share: int, F: int, T: int) -> float:
-    heads = M * Hk * share
+def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    heads = M * Hk * queries_per_kv
     weights = c.vector(T, c.f32) + c.vector(T, c.largest) + (T + 1) * c.function
     values = c.vector(F, c.acc) + c.rows(T, F, c.mac)
     return heads * (c.loop + weights + values)
@@ -92,10 +92,10 @@ ATTENTION: Final = (
     Kernel(
         name="attention_scores",
         operands=(
-            act("q", "M Hk share F"),
+            act("q", "M Hk queries_per_kv F"),
             act("k", "capacity Hk F"),
-            acc("out", "M Hk share T", output=True),
-            *numbers("M Hk share F T capacity add"),
+            acc("out", "M Hk queries_per_kv T", output=True),
+            *numbers("M Hk queries_per_kv F T capacity add"),
         ),
         macs=_products,
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
@@ -109,10 +109,10 @@ ATTENTION: Final = (
     Kernel(
         name="attention_values",
         operands=(
-            act("p", "M Hk share T"),
+            act("p", "M Hk queries_per_kv T"),
             act("v", "capacity Hk F"),
-            acc("out", "M Hk share F", output=True),
-            *numbers("M Hk share F T capacity"),
+            acc("out", "M Hk queries_per_kv F", output=True),
+            *numbers("M Hk queries_per_kv F T capacity"),
         ),
         macs=_products,
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
@@ -122,12 +122,12 @@ ATTENTION: Final = (
     Kernel(
         name="attention_online",
         operands=(
-            acc("scores", "M Hk share T"),
+            acc("scores", "M Hk queries_per_kv T"),
             act("v", "T Hk F"),
-            f32("maxima", "M Hk share", output=True),
-            f32("sums", "M Hk share", output=True),
-            acc("out", "M Hk share F", output=True),
-            *numbers("M Hk share F T scale_pico window chunk round ring"),
+            f32("maxima", "M Hk queries_per_kv", output=True),
+            f32("sums", "M Hk queries_per_kv", output=True),
+            acc("out", "M Hk queries_per_kv F", output=True),
+            *numbers("M Hk queries_per_kv F T scale_pico window chunk round ring"),
         ),
         macs=_products,
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],

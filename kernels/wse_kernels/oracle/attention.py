@@ -61,11 +61,11 @@ def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens):
             pe.move("act", new + (first + i) * n, cache + (slot + i) % capacity * n, n)
 
 
-def attention_scores(pe, ctl, q, k, out, M, Hk, share, F, T, capacity, add):
+def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """acc[M, H, T] (+)= q[M, H, F] . k[T, Hk, F]."""
-    Q = pe.read("act", q, M, Hk, share, 1, F)
+    Q = pe.read("act", q, M, Hk, queries_per_kv, 1, F)
     keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
-    total = pe.read("acc", out, M, Hk, share, T) if add else np.zeros((M, Hk, share, T), np.float32)
+    total = pe.read("acc", out, M, Hk, queries_per_kv, T) if add else np.zeros((M, Hk, queries_per_kv, T), np.float32)
     for f in range(F):
         total = pe.round_to("acc", total + Q[..., f] * keys[:, None, :, f])
     pe.write("acc", out, total)
@@ -116,28 +116,30 @@ def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
     pe.write("f32", sums, total)
 
 
-def attention_values(pe, ctl, p, v, out, M, Hk, share, F, T, capacity):
+def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F]."""
-    weights = pe.read("act", p, M, Hk, share, T)
+    weights = pe.read("act", p, M, Hk, queries_per_kv, T)
     values = pe.read("act", v, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)]
-    total = np.zeros((M, Hk, share, F), np.float32)
+    total = np.zeros((M, Hk, queries_per_kv, F), np.float32)
     for t in range(T):
         total = pe.round_to("acc", total + weights[..., t, None] * values[t, :, None, :])
     pe.write("acc", out, total)
 
 
-def attention_online(pe, ctl, scores, v, maxima, sums, out, M, Hk, share, F, T, scale_pico, window, chunk, round, ring):
+def attention_online(
+    pe, ctl, scores, v, maxima, sums, out, M, Hk, queries_per_kv, F, T, scale_pico, window, chunk, round, ring
+):
     """Fold the scores and values of one row's cache into running maxima, sums and outputs."""
     order = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
     origin = order[(order.index(pe.row) - round) % ring]
     if round == 0:
-        pe.write("f32", maxima, np.full(M * Hk * share, LOWEST))
-        pe.write("f32", sums, np.zeros(M * Hk * share, np.float32))
-        pe.write("acc", out, np.zeros(M * Hk * share * F, np.float32))
-    scaled = pe.read("acc", scores, M, Hk, share, T) * np.float32(scale_pico * PICO)
+        pe.write("f32", maxima, np.full(M * Hk * queries_per_kv, LOWEST))
+        pe.write("f32", sums, np.zeros(M * Hk * queries_per_kv, np.float32))
+        pe.write("acc", out, np.zeros(M * Hk * queries_per_kv * F, np.float32))
+    scaled = pe.read("acc", scores, M, Hk, queries_per_kv, T) * np.float32(scale_pico * PICO)
     values = pe.read("act", v, T, Hk, 1, F)
-    old_top, total = pe.read("f32", maxima, M, Hk, share), pe.read("f32", sums, M, Hk, share)
-    mixed = pe.read("acc", out, M, Hk, share, F)
+    old_top, total = pe.read("f32", maxima, M, Hk, queries_per_kv), pe.read("f32", sums, M, Hk, queries_per_kv)
+    mixed = pe.read("acc", out, M, Hk, queries_per_kv, F)
     visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
     for m in range(min(M, ctl[pe.row, 1])):
         top = old_top[m]

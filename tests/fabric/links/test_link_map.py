@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import hops_of, link_map, most_words, most_words_anywhere
+from wse.fabric.links.link_map import cached_most_words, hops_of, link_map, most_words
 
 PLANES, ROWS, COLS = 5, 7, 9
 WORDS = st.integers(-(2**40), 2**40)
@@ -70,5 +70,5 @@ def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
         found = np.column_stack([planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words]).astype(np.int64)
         far = found + np.array([4, 100, 100, 7, 7, 0])
         for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1])):
-            assert most_words_anywhere(each) == most_words_anywhere(each) == most_words(each)
-    assert most_words_anywhere(found[:0]) == 0
+            assert cached_most_words(each) == cached_most_words(each) == most_words(each)
+    assert cached_most_words(found[:0]) == 0

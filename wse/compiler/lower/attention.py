@@ -133,10 +133,16 @@ def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBu
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    H, Hk, share, F = c.heads
+    H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
-    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": SymNumber(per_slot=1), "capacity": capacity}
+    sizes: dict[str, Any] = {
+        "Hk": Hk,
+        "queries_per_kv": queries_per_kv,
+        "F": F,
+        "T": SymNumber(per_slot=1),
+        "capacity": capacity,
+    }
     with c.over_users() as user:
         operands: dict[str, Any] = {
             "q": user.at(q, H * F),
@@ -150,7 +156,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
     """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
-    H, Hk, share, _ = c.heads
+    H, Hk, queries_per_kv, _ = c.heads
     M, b = c.tokens, c.builder
     T = SymNumber(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
@@ -166,7 +172,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
         operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
         b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)
     all_reduce(c, COLUMNS, sums, M * H)
-    sizes: dict[str, Any] = {"Hk": Hk, "share": share, "F": F, "T": T, "capacity": capacity}
+    sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
     with c.over_users() as user:
         operands = {"p": user.at(weights, row), "v": values, "out": user.at(mixed, H * F), "M": user.tokens}
         b.compute("attention_values", **operands, **sizes)
@@ -175,9 +181,9 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    H, Hk, share, F = c.heads
+    H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
-    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "share": share, "F": F, "T": SymNumber(per_slot=1)}
+    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": SymNumber(per_slot=1)}
     block = SymNumber(per_slot=Hk * F)
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")

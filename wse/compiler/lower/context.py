@@ -71,8 +71,8 @@ class Context:
     @property
     def heads(self) -> tuple[int, int, int, int]:
         """Query heads, kv heads, queries per kv head and features a head that a column holds."""
-        kv_heads, share = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
-        return kv_heads * share, kv_heads, share, self.cut.heads.features_per_head
+        kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
+        return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:

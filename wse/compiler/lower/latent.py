@@ -141,7 +141,7 @@ def attention(c: Context, op: Op) -> None:
                 out=user.at(scores, SymNumber(per_slot=H)),
                 M=user.tokens,
                 Hk=1,
-                share=H,
+                queries_per_kv=H,
                 F=F,
                 T=SymNumber(per_slot=1),
                 capacity=capacity,

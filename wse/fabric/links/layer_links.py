@@ -11,7 +11,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.expert_costs import Pairs, by_column
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, link_map, times_words
+from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, link_map, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
@@ -92,7 +92,7 @@ def layer_links(
             in_layer = moves.counts.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
             moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
-            parts += [times_words(moves.rectangles[i], int(in_layer[i])) for i in moving]
+            parts += [scale_words(moves.rectangles[i], int(in_layer[i])) for i in moving]
         yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
@@ -151,7 +151,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
     parts = [
-        times_words(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        scale_words(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
         for wafer in wafers
     ]
     return np.concatenate(parts)
@@ -176,7 +176,7 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
         ]
     else:
         parts = [
-            times_words(traffic.step_traffic(phase, step, slots).rectangles, times)
+            scale_words(traffic.step_traffic(phase, step, slots).rectangles, times)
             for slots, (times, _) in uses.items()
         ]
     return _real(np.concatenate([NOTHING, *parts]))

@@ -73,7 +73,7 @@ def busiest_links(rectangles: I64) -> list[Link]:
     return sorted(links, key=lambda link: -link.words)
 
 
-def most_words_anywhere(rectangles: I64) -> int:
+def cached_most_words(rectangles: I64) -> int:
     """The words on the busiest link, kept for rectangles that lie in the same way wherever that is."""
     if not len(rectangles):
         return 0
@@ -118,7 +118,7 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     return band[:-1], table.cumsum(axis=1, out=table)
 
 
-def times_words(rectangles: I64, times: int) -> I64:
+def scale_words(rectangles: I64, times: int) -> I64:
     """The rectangles with so many times their words."""
     return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
 

@@ -22,8 +22,8 @@ from wse.models.tokenizers.piece_library import (
     SPACE,
     Kind,
     Pieces,
+    bpe_library,
     mark_pieces,
-    merging_library,
     spell_spaces,
     unique_ids,
 )
@@ -169,7 +169,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
     kinds = [Kind.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
     unknown_id = v.special_ids.get("unknown", 0)
     pieces = Pieces(texts=texts, scores=scores, kinds=kinds, unknown_id=unknown_id, has_bytes=Kind.BYTE in kinds)
-    library = merging_library(pieces, where)
+    library = bpe_library(pieces, where)
     prefix = v.flags.get("add_space_prefix", not by_order)
     spell_spaces(library, prefix=prefix, every=False)
     if prefix and architecture in SPACE_EVERYWHERE:

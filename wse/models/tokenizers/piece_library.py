@@ -37,7 +37,7 @@ class Pieces:
     has_bytes: bool  # unknown characters are spelled in pieces such as <0xE2>
 
 
-def merging_library(pieces: Pieces, where: str) -> Library:
+def bpe_library(pieces: Pieces, where: str) -> Library:
     """Byte-pair encoding: of two neighbours whose joint text is a piece, those of the best score merge first.
 
     The pairs that make a piece are found from the vocabulary, as it lists no merges; among pairs of one piece the one
@@ -70,7 +70,7 @@ def merging_library(pieces: Pieces, where: str) -> Library:
     )
 
 
-def likeliest_library(pieces: Pieces, where: str) -> Library:
+def unigram_library(pieces: Pieces, where: str) -> Library:
     """Unigram model: the cut of a text whose pieces have the largest sum of scores."""
     from tokenizers import Tokenizer, models
 

@@ -16,10 +16,10 @@ from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, b
 from wse.models.tokenizers.llama2c_tokenizer import Llama2cTokenizer
 from wse.models.tokenizers.piece_library import (
     add_tokens,
-    likeliest_library,
+    bpe_library,
     mark_pieces,
-    merging_library,
     spell_spaces,
+    unigram_library,
 )
 from wse.models.tokenizers.sentencepiece_file import BPE, SentencePieceModel, read_sentencepiece
 from wse.models.tokenizers.token_text import Tokenizer
@@ -90,7 +90,7 @@ def _mark(library: Library, name: str | None, own: int) -> list[int]:
 
 
 def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> Library:
-    make = merging_library if model.algorithm == BPE else likeliest_library
+    make = bpe_library if model.algorithm == BPE else unigram_library
     library = make(model.pieces, where)
     spell_spaces(library, prefix=model.prefix and config.add_prefix_space, every=config.legacy)
     return library

@@ -18,7 +18,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.causes import CAUSES
-from wse.fabric.links.link_map import most_words_anywhere
+from wse.fabric.links.link_map import cached_most_words
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
@@ -176,7 +176,7 @@ class _Reader:
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
         wafer, transfer = self._fabric.wafer, self._transfer(phase, step)
-        words = most_words_anywhere(self._fabric.traffic.step_traffic(phase, step, 0).rectangles)
+        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, 0).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if transfer.leaves_wafer:
             rate = wafer.host_bytes_per_s if self._from_host(phase, step) else wafer.wafer_link_bytes_per_s

@@ -89,7 +89,7 @@ def execute(
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
             )
-            engine.make_ready(on_progress)
+            engine.precompile(on_progress)
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             result = session.result(digest, time.perf_counter() - started)
