@@ -1,4 +1,4 @@
-"""Codes of quantised weights to activations, row by row, and the scaling of sums: what the kernels are made of.
+"""Dequantisation, row by row: codes of quantised weights become activations, and sums are multiplied with scales.
 
 Pointers of these functions do not alias, so that they vectorise over the lanes of a row; the compiler cannot see by
 itself that views of one memory do not overlap.

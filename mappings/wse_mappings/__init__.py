@@ -1,1 +1,1 @@
-"""Mappings: places of work on a mesh and ways of words there; knows rectangles, lines and words, and no transformer."""
+"""Mappings of work onto a mesh: cuts, rectangles, communication patterns and strategies, without any transformer."""

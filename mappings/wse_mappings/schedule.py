@@ -22,7 +22,7 @@ class Arrival(IntEnum):
     REPLACE = 0
     ADD = 1
     MAX = 2
-    ARGMAX = 3  # (value, index) pairs: the larger value, on a tie the lower index
+    ARGMAX = 3  # (value, index) pairs: the one with the larger value, on a tie with the lower index
     MULTICAST = 4  # replaces at the target and at every PE passed
     COPY = 5  # a local copy, no fabric
     DROP = 6  # travels, is not stored

@@ -122,7 +122,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Name of a trait that no product on the mesh is known for, so that prefill uses weights where they stand; or "".
+    """The trait of a request that products on the mesh do not support, so that prefill multiplies in place; else "".
 
     Codes do not travel: their scales and the groups of their rows would have to go along.
     """

@@ -86,7 +86,7 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """An address operand: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
+    """A symbolic address: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
     ``other`` in odd rounds."""
 
     buffer: SymBuffer
@@ -98,9 +98,9 @@ class SymAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """A number operand: ``fixed + per_slot * slots + per_round * round``.
+    """A symbolic number: ``fixed + per_slot * slots + per_round * round``.
 
-    ``fixed`` is for the most pairs of tokens and experts on a column, ``per_pair`` less for each fewer.
+    ``fixed`` is for the most pairs of tokens and experts on a column, each pair fewer takes ``per_pair`` off.
     """
 
     fixed: int = 0

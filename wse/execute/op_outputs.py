@@ -164,5 +164,5 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
 
 
 def _operands(phase: Phase, step: int, slots: int) -> list[int]:
-    """Those of the first turn of a step."""
+    """The operands of the first turn of a step."""
     return list(phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0)).tolist())

@@ -80,7 +80,7 @@ class PhaseTotals:
 
 
 class Clock:
-    """Counts as a run goes on."""
+    """Running totals of a run's cycles and traffic: each counted phase adds what the fabric model says of it."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -143,7 +143,7 @@ class Clock:
 
 
 class TimedRun(NamedTuple):
-    """A clock, and what it counted: the cost of each chunk of the prompts, and of decoded tokens that cost alike.
+    """A timed run: its clock, the cost of each chunk of the prompts, and of decoded tokens that cost alike.
 
     There are none of the latter where tokens were timed one by one for their routing.
     """

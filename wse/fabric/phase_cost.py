@@ -45,7 +45,7 @@ class PhaseCost:
         streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
         rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction. One array for all tokens with as many cache slots in use.
-        shifts: int64 ``[n, 6]``: those of cache shifts, and of steps that depend on the choice of experts, besides.
+        shifts: int64 ``[n, 6]``: the links, besides, of cache shifts and of steps that depend on the choice of experts.
         routes: The physical links that those are.
     """
 

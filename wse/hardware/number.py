@@ -1,4 +1,4 @@
-"""Numbers of wafer and software files: its unit, its bounds and where it comes from."""
+"""Numbers of wafer and software files: their units, their bounds, their grades and their sources."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedNumber:
-    """A number as a file gives it; ``range`` is what it may as well be, None where nothing is said."""
+    """A number with its unit, grade and source; ``range`` has the least and most that it may be, None if not stated."""
 
     value: float
     unit: str

@@ -1,4 +1,4 @@
-"""Names that options take, looked up when a shell completes them: what they come from is imported no sooner."""
+"""Names that options take, for completion in a shell; the modules that know them are imported when it asks."""
 
 from __future__ import annotations
 

@@ -66,8 +66,10 @@ def logical_wafer(
 
 
 def fewest_wafers_with_defects(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
-    """The fewest wafers, where ``fewest`` says how many of a whole kind it takes: the more there are, the fewer live
-    PEs the worst of them has."""
+    """The fewest wafers that hold a model when PEs are dead; ``fewest`` gives the number for wafers without defects.
+
+    The more there are, the fewer live PEs the worst of them has.
+    """
     count = fewest(wafer)
     while (
         defects is not None

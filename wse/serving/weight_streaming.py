@@ -47,7 +47,7 @@ def bytes_per_pass(weights: Weights, batch: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingBound:
-    """The bounds of a pass: bytes that come in, at so many a second, and the seconds that it takes with all at hand."""
+    """The bound of a pass whose weights come in at ``bytes_per_s``; ``pass_s``: seconds with all weights at hand."""
 
     weights: Weights
     bytes_per_s: float

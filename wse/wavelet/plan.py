@@ -1,4 +1,4 @@
-"""A pattern planned: streams, their colours, the switch positions and operations of each PE.
+"""Plan of a pattern: its streams, their colours, the switch positions and operations of each PE.
 
 On a line, places are indices and sides are directions along it: where the line lies on the mesh does not matter here.
 On a plane, places are numbers of PEs, row by row, and sides are ports.
@@ -62,7 +62,7 @@ class PlannedPosition:
 
 @dataclass(slots=True)
 class Plan:
-    """The streams of a pattern, the operations of its PEs in order, and the turns of each (PE, colour)."""
+    """The streams of a pattern, the operations of its PEs in order, and the switch positions of each (PE, colour)."""
 
     flows: list[Flow]
     operations: list[PlannedOperation] = field(default_factory=list)

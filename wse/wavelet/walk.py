@@ -42,7 +42,7 @@ and came by."""
 
 
 class PhaseWalk:
-    """The phase as far as it has come: when each PE of each stage is free."""
+    """State of a phase that is carried out step by step: the cycle from which each PE of each stage is free."""
 
     def __init__(
         self,

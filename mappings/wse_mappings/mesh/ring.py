@@ -30,7 +30,9 @@ def ring_pe(place: int, length: int) -> int:
 
 
 def skew(line: int, length: int) -> I32:
-    """int32 ``[length]``: the k of every PE of a line in a skewed square, by places: that of k is that of line plus PE.
+    """int32 ``[length]``: the block k of the contracted extent that each PE of a line holds in a skewed square.
+
+    The ring place of k is the sum of those of the line and of the PE.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

@@ -114,7 +114,7 @@ class _Search:
         return self._least[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Whether it is better than all before."""
+        """Time a family's pattern of that number, unless it cannot be cheaper; return whether it is the best so far."""
         key, known = (family, number), self.at[0] >= 0
         if known and self.least(key) >= self.best.cost:
             return False
@@ -141,7 +141,7 @@ def families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[PatternFamily]:
-    """Patterns that carry out an operation over every line: all that there are.
+    """All families of patterns that carry out an operation over every line.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.

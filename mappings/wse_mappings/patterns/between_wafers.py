@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Column ``place`` of every wafer gets the words of those of all wafers of its team, combined in their order.
+    """All-reduce between wafers: column ``place`` of each gets the words of its team's, combined in their order.
 
     ``cols`` are those of all ``wafers``; they make ``teams`` of neighbours.
     """
@@ -30,7 +30,7 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
 
 
 def wafer_multicast(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
-    """Column ``enter`` of every other wafer gets the words of column ``leave`` of wafer ``one``."""
+    """Multicast of one wafer: column ``enter`` of every other gets the words of column ``leave`` of wafer ``one``."""
     cols_of_wafer = cols // wafers
     others = [wafer for wafer in range(wafers) if wafer != one]
     messages = [(one * cols_of_wafer + leave, wafer * cols_of_wafer + enter, Arrival.REPLACE) for wafer in others]
@@ -38,7 +38,7 @@ def wafer_multicast(cols: int, lines: int, wafers: int, one: int, leave: int, en
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
-    """Column ``place`` of wafer ``one`` adds to its words those of all other wafers, in their order."""
+    """Reduce between wafers: column ``place`` of wafer ``one`` adds the words of all others to its own, in order."""
     cols_of_wafer = cols // wafers
     own, others = one * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != one]
     messages = [(own, own, Arrival.COPY), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]

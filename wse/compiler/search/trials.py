@@ -54,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """The model, the machine, the software and the request that layouts are tried for."""
+    """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for."""
 
     spec: ModelSpec
     wafer: WaferSpec

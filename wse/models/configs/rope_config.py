@@ -40,7 +40,10 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """``context_limit``: tokens for which ``rope`` holds. ``score_factor``: what DeepSeek multiplies scores with."""
+    """Rotary positions as a config states them.
+
+    ``context_limit``: tokens for which ``rope`` holds. ``score_factor``: the factor of scores in DeepSeek's YaRN.
+    """
 
     rope: Rope
     context_limit: int

@@ -37,9 +37,10 @@ def _cased_words(contractions: str, digits: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """``whole_words``: a stretch that is a token stays one, whether its pairs would merge to it or not.
+    """A way to split text: its patterns in their order.
 
-    ``begins``: a text begins with the begin token where the file does not say.
+    ``whole_words``: a stretch that is a token stays one, whether its pairs would merge to it or not. ``begins``: a text
+    begins with the begin token where the file does not say.
     """
 
     patterns: tuple[str, ...]

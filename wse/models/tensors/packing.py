@@ -19,7 +19,7 @@ LARGEST_BLOCK: Final = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """``method`` is ``fp8``, ``mxfp4``, or nothing (""); ``block`` the outputs and inputs of an fp8 scale."""
+    """A packing: ``method`` is ``fp8``, ``mxfp4`` or none (""); ``block``: (outputs, inputs) of an fp8 scale."""
 
     method: str = ""
     block: tuple[int, int] = (128, 128)

@@ -21,7 +21,7 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """Jinja ``source`` found in ``where``. ``marks``: texts of special tokens by name, such as bos_token.
+    """A chat template: Jinja ``source`` from ``where``; ``marks``: special tokens' texts by name, such as bos_token.
 
     ``end_ids`` end an answer besides the config's, where the file with the template says so.
     """

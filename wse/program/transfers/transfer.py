@@ -68,14 +68,14 @@ class Transfer:
     """A turn of a step that moves words.
 
     Attributes:
-        site: Where and when.
+        site: The place and time of the turn.
         source: Address that is sent from, in elements of the step's view.
         target: Address that words arrive at.
         elements: Elements of one message.
     """
 
     name: ClassVar[str]
-    """For people, where no pattern names the step."""
+    """The name that people see, where no pattern names the step."""
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
     """Operands that are addresses: steps that differ in nothing else cost and move the same."""
     by_place: ClassVar[bool] = False
@@ -97,7 +97,7 @@ class Transfer:
 
     @property
     def messages(self) -> Messages:
-        """Who sends words to whom."""
+        """The messages of the turn: which PEs send words to which."""
         raise NotImplementedError
 
     @property
