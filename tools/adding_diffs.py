@@ -29,7 +29,7 @@ TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
 
 
 class Shown(NamedTuple):
-    """What a page shows: its diff, the commands that use what was added, and lines of what they print."""
+    """The content of a page: its diff, the commands that use what was added, and lines of what they print."""
 
     diff: str
     commands: str
@@ -52,7 +52,7 @@ class Shown(NamedTuple):
 
 
 def shown(page: str) -> Shown:
-    """What the page of that name shows, in its blocks ``diff``, ``sh`` and ``text``, one of each."""
+    """The content of the page of that name: its blocks ``diff``, ``sh`` and ``text``, one of each."""
     blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
     return Shown(blocks["diff"], blocks["sh"], blocks.get("text", ""))
 

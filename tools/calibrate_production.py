@@ -63,7 +63,7 @@ class Figure:
         return 1e6 / self.row.measured
 
     def chosen(self, software: SoftwareProfile) -> Compilation:
-        """What the search compiles with these costs."""
+        """The compilation that the search finds with these costs."""
         return best(replace(self.prepared, software=software))
 
     def us(self, found: Compilation, software: SoftwareProfile) -> float:

@@ -1,4 +1,4 @@
-"""What the gguf package decodes random blocks of every quantised type to: tests/data/gguf_blocks.json.
+"""Goldens of random blocks of every quantised type, decoded by the gguf package: tests/data/gguf_blocks.json.
 
     pip install gguf
     python tools/make_block_goldens.py

@@ -1,4 +1,4 @@
-"""What Hugging Face transformers computes for tiny random checkpoints of 16 and fewer bits: tests/data/formats/*.json.
+"""Goldens of Hugging Face transformers for tiny random checkpoints of 16 and fewer bits: tests/data/formats/*.json.
 
     pip install torch transformers safetensors accelerate
     python tools/make_format_goldens.py [float16 bfloat16 fp8 mxfp4]

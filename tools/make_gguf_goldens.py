@@ -1,4 +1,4 @@
-"""What Hugging Face transformers computes for tiny random GGUF files of every type: tests/data/gguf/*.json.
+"""Goldens of Hugging Face transformers for tiny random GGUF files of every type: tests/data/gguf/*.json.
 
     pip install torch transformers gguf accelerate
     python tools/make_gguf_goldens.py [TYPE ...]

@@ -1,4 +1,4 @@
-"""What Hugging Face transformers computes for a tiny random model of every family: tests/data/families/*.json.
+"""Goldens of Hugging Face transformers for a tiny random model of every family: tests/data/families/*.json.
 
     pip install torch transformers safetensors
     python tools/make_goldens.py [FAMILY ...]
@@ -63,7 +63,7 @@ def answer(model: Any, prompt: list[int]) -> tuple[dict[str, Any], float]:
 
 
 def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None:
-    """What the model answers to PROMPTS, and by which versions; None where its tokens are not clear.
+    """The answers of a model to PROMPTS, and the versions that made them; None where its tokens are not clear.
 
     They are where the best is ahead in each, and an answer has ``distinct`` different ones at least.
     """

@@ -1,4 +1,4 @@
-"""What transformers' logits processors make of made-up logits: ``tests/data/text/sampling.json``.
+"""Goldens of transformers' logits processors for made-up logits: ``tests/data/text/sampling.json``.
 
     pip install torch "transformers>=5"; python tools/make_sampling_goldens.py
 

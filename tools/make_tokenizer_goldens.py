@@ -70,7 +70,7 @@ def folder_with(files: Mapping[str, str | bytes], model_type: str, folder: Path)
 
 
 def auto_tokenizer(files: Mapping[str, str | bytes], model_type: str = "llama") -> Callable[[str], list[int]]:
-    """What transformers makes of a model folder."""
+    """The encoder that transformers makes of a model folder."""
     from transformers import AutoTokenizer
 
     with tempfile.TemporaryDirectory() as folder:

@@ -81,4 +81,4 @@ class Deadlock(WseError):
 
 
 class WseBug(Exception):
-    """A broken promise of ours: never the user's fault."""
+    """A bug in wse: never the user's fault."""

@@ -136,7 +136,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """The bytes before a Fletcher-32 checksum, if it is theirs.
+    """The bytes before a Fletcher-32 checksum, if the checksum is right.
 
     Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored
     least significant byte first. Source: J. G. Fletcher, IEEE Trans. Comm. 30 (1982) 247, and what HDF5 writes.

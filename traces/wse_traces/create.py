@@ -1,4 +1,4 @@
-"""Create an empty trace and open it for appending: what in HDF5 makes a killed run readable.
+"""Create an empty trace and open it for appending, so that HDF5 leaves the file of a killed run readable.
 
 All datasets exist from the first moment on, since HDF5's single-writer mode adds none. Texts are of
 fixed length, since that mode has no others, and since their size is known before they are read.

@@ -1,4 +1,4 @@
-"""Steps as passes executed them: those of each pass's schedule, with what its own cache shifts send besides."""
+"""Steps as passes executed them: those of each pass's schedule, plus the traffic of its own cache shifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planes, values of every PE of a wafer: a part at a time, and words on links put together of those of layers."""
+"""Planes (values of every PE of a wafer): read a part at a time, and words on links summed over layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open trace: its columns, and what follows from them of the steps that were executed."""
+"""An open trace: its columns, and the executed steps that follow from them."""
 
 from __future__ import annotations
 

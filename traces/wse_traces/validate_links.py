@@ -1,4 +1,4 @@
-"""Whether what a trace says of words on links adds up: by layer, by pattern, by wavelet, and between wafers."""
+"""Checks of the words on links of a trace: by layer, by pattern, by wavelet, and between wafers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_traces.validate_time import first_row, repetitions
 
 
 def wavelet_problems(trace: Trace) -> Iterator[str]:
-    """No wavelet leaves the mesh, and no link carries two in a cycle."""
+    """Yield wavelets that leave the mesh, and links that carry two wavelets in a cycle."""
     columns = trace.table("wavelet")
     edges = {"row": ("north", "south", trace.header.rows), "col": ("west", "east", trace.header.cols)}
     for name, (*sides, length) in edges.items():
@@ -30,7 +30,7 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
 
 
 def pattern_problems(trace: Trace) -> Iterator[str]:
-    """A pattern has no words beyond its rectangle."""
+    """Yield patterns with words beyond their rectangle."""
     columns = {name: trace.column(f"links/patterns/{name}") for name in ("rows", "cols")}
     ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
     for name, length in ends:
@@ -82,7 +82,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
 
 
 def crossing_problems(trace: Trace) -> Iterator[str]:
-    """Every crossing goes from one wafer, or the host, to another."""
+    """Yield crossings that do not go from one wafer, or the host, to another."""
     source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
     wrong = source == target
     for row in first_row(wrong):

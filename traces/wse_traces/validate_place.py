@@ -1,4 +1,4 @@
-"""Whether what a trace says of places adds up: ops, stages and their rectangles, and what is in SRAM."""
+"""Checks of the places in a trace: ops, stages and their rectangles, and the content of SRAM."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wse_traces.validate_time import first_row, repetitions
 
 
 def op_problems(trace: Trace) -> Iterator[str]:
-    """The name of an op is its own."""
+    """Yield ops that share a name."""
     names = trace.column("graph/ops/name")
     for row, times in repetitions(names):
         yield f"graph/ops/name[{row}]: {times} ops are called {names[row].decode()!r}, needed: one"
 
 
 def edge_problems(trace: Trace) -> Iterator[str]:
-    """No op consumes what it produces."""
+    """Yield ops that consume their own output."""
     wrong = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
     for row in first_row(wrong):
         yield f"graph/edges/dst[{row}]: the op that produces"
@@ -90,7 +90,7 @@ def _furthest_ends(ends: Array) -> Array:
 
 
 def sram_problems(trace: Trace) -> Iterator[str]:
-    """On every PE the uses add up to its SRAM."""
+    """Yield PEs whose uses do not add up to their SRAM."""
     totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
     for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
         plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)
@@ -101,7 +101,7 @@ def sram_problems(trace: Trace) -> Iterator[str]:
 
 
 def tensor_problems(trace: Trace) -> Iterator[str]:
-    """Each recorded tensor has the bytes that its shape needs."""
+    """Yield recorded tensors that lack bytes for their shape."""
     columns = trace.table("tensor")
     sizes = np.diff(columns["end"], prepend=0).tolist()
     for row, (name, shape, size) in enumerate(zip(columns["dtype"], columns["shape"].tolist(), sizes, strict=True)):

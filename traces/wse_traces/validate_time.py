@@ -1,4 +1,4 @@
-"""Whether what a trace says of time adds up: steps, the schedules they are in, passes, and the tokens that waited."""
+"""Checks of the times in a trace: steps, the schedules they are in, passes, and tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 
 
 def step_problems(trace: Trace) -> Iterator[str]:
-    """The causes of every step add up to its cycles."""
+    """Yield steps whose causes do not add up to their cycles."""
     by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     wrong = by.sum(axis=1) != cycles
     for row in first_row(wrong):

@@ -1,1 +1,1 @@
-"""The wing that reads traces: queries, print-outs, exports and the page; it knows neither compiler nor Program."""
+"""Views of traces: queries, print-outs, exports and the page; none of it imports the compiler or the Program."""

@@ -1,4 +1,4 @@
-"""The trace of a run as long as it can be written: what happens when it no longer can."""
+"""TraceKeeper: the recorder of a run, and the policy for a trace that can no longer be written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TraceKeeper:
     def __init__(
         self, open_recorder: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
     ) -> None:
-        """Open the recorder where there is one; ``on_warning`` hears why a run goes on without.
+        """Open the recorder where there is one; ``on_warning`` gets the reason when a run goes on without.
 
         Raises: TraceError where there can be none, and the policy is to stop.
         """

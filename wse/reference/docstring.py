@@ -1,4 +1,4 @@
-"""What the pages take from docstrings, and the line by which they say where they come from."""
+"""First lines of docstrings, and the comment that marks a page as generated."""
 
 from __future__ import annotations
 

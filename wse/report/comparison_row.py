@@ -37,7 +37,7 @@ class ComparisonRow(Result):
         int | None, Doc("in flight at once: as many as were asked for and as have room for their caches")
     ] = None
     tokens_per_s: Annotated[float | None, Doc("tokens/s of them all", "1/s")] = None
-    tokens_per_s_exact: Annotated[bool | None, Doc("false where the tokens of all users are at most that")] = None
+    tokens_per_s_exact: Annotated[bool | None, Doc("false where `tokens_per_s` is an upper bound")] = None
     tokens_per_s_per_user_of_all: Annotated[float | None, Doc("tokens/s of each user, all in flight", "1/s")] = None
     prefill_tokens_per_s: Annotated[float | None, Doc("tokens/s of a prompt alone on the machine", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("time to the first token of a prompt alone", "s")] = None
@@ -50,12 +50,18 @@ class ComparisonRow(Result):
     power_w: Annotated[float | None, Doc("of all wafers", "W")] = None
     joules_per_token: Annotated[float | None, Doc("of a token at the wall, with all users in flight", "J")] = None
     usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens of all users", "USD")] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("at the low end of the price's range", "USD")] = None
-    usd_per_million_tokens_high: Annotated[float | None, Doc("at the high end of the price's range", "USD")] = None
-    usd_per_million_tokens_of_one_stream: Annotated[float | None, Doc("with one batch in flight", "USD")] = None
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("dollars of a million tokens at the low end of the price's range", "USD")
+    ] = None
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("dollars of a million tokens at the high end of the price's range", "USD")
+    ] = None
+    usd_per_million_tokens_of_one_stream: Annotated[
+        float | None, Doc("dollars of a million tokens with one batch in flight", "USD")
+    ] = None
     limited_by: Annotated[str | None, Doc("the cause that takes most of a token's time")] = None
     users_limited_by: Annotated[str | None, Doc("what bounds how many users are served at once")] = None
-    limit: Annotated[str | None, Doc("both in a sentence")] = None
+    limit: Annotated[str | None, Doc("both limits in a sentence")] = None
     cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
     best: Annotated[tuple[str, ...] | None, Doc("users for whom no row of these wafers and this link is better")] = None
     reason: Annotated[str | None, Doc("why the combination cannot be")] = None

@@ -11,7 +11,7 @@ Cause = TypeVar("Cause", bound=str)
 
 
 class StreamLimits(NamedTuple):
-    """Streams of users at once.
+    """The limits on how many streams of users are served at once.
 
     Attributes:
         limited_by: ``KV cache``, or the server that is always busy.
@@ -31,7 +31,7 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """A row's fields of the same names: causes with the most time, and both in a sentence."""
+    """The limits of a comparison's row: the causes with the most time, and both in a sentence."""
 
     limited_by: str
     users_limited_by: str | None

@@ -1,4 +1,4 @@
-"""Files that a command writes besides: named well before any work is done, written after, whole or not at all."""
+"""Files that a command writes in addition to its report: paths checked first, content written whole or not at all."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A result, or a part of one."""
+    """The base of the results of studies, and of their parts."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: the same keys and values as the command line's ``--json``."""

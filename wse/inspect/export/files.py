@@ -28,7 +28,7 @@ Facts = dict[str, Any]
 
 
 def write_export(request: ExportRequest, on_progress: OnProgress) -> Facts:
-    """Write an export; the facts of it: ``trace``, ``to``, ``out``, and counts and notes of the format.
+    """Write an export and return its JSON: ``trace``, ``to``, ``out``, and counts and notes of the format.
 
     ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
 

@@ -97,7 +97,7 @@ def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
 def write_pngs(
     maps: Iterable[WaferMap], title: str, folder: Path, count: int, on_progress: Callable[[int, int, str], None]
 ) -> list[str]:
-    """Draw each map into a file of its own, a PE at least a pixel; the names of the files.
+    """Draw each map into a file of its own, a PE at least a pixel; return the names of the files.
 
     ``title`` says what run it is.
     """

@@ -20,7 +20,7 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 def write_perfetto(
     events: Iterable[Event], facts: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a timeline; how many slices it has.
+    """Write a timeline and return its number of slices.
 
     Args:
         events: What to show, in any order.

@@ -21,7 +21,7 @@ MOST_JSON_VALUES: Final = 50_000_000  # some 300 MB
 
 
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a CSV file of its own, ``columns.csv`` and ``run.json``; the names of all files.
+    """Write each table to a CSV file of its own, ``columns.csv`` and ``run.json``; return the names of all files.
 
     ``columns.csv`` says what each column is. A text that a spreadsheet would take for a formula gets an apostrophe in
     front, which spreadsheets take for the sign of a text; control characters, line ends among them, are written as
@@ -46,7 +46,7 @@ def check_parquet() -> None:
 
 
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a Parquet file of its own; the names of all files.
+    """Write each table to a Parquet file of its own; return the names of all files.
 
     Codes are dictionary-encoded texts. Units and meanings are in the metadata of fields, the run in the schema's.
     """

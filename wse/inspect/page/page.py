@@ -1,4 +1,4 @@
-"""The page put together: skeleton, style and script from this package, what a trace says as data beside them."""
+"""The page as one file: skeleton, style and script of this package, with the data of a trace."""
 
 from __future__ import annotations
 

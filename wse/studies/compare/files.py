@@ -1,4 +1,4 @@
-"""The files that ``wse compare`` writes besides: checked before anything is compared, written after."""
+"""The files that ``wse compare`` writes in addition to its report: paths checked first, content written last."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing |
 def result_of(
     prepared: PreparedEstimate, program: Program, counted: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """The result of cycles that were counted."""
+    """The result of a request whose cycles were counted."""
     clock, wafer = counted.clock, prepared.wafer
     grades = _grades(prepared)
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)

@@ -34,11 +34,11 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """A number of streams that go on for ever."""
+    """The steady state of a number of streams."""
 
     streams: Annotated[int, Doc("streams in flight")]
     users: Annotated[int, Doc("their users")]
-    tokens_per_s: Annotated[float, Doc("tokens of all users; at most that where not `exact`", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users; an upper bound where not `exact`", "tokens/s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user", "tokens/s")]
     bubble_fraction: Annotated[float, Doc("time that stages are idle, all streams going on")]
     fill_and_drain_bubble_fraction: Annotated[
@@ -92,7 +92,7 @@ class PipeliningResult(Result):
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]
-    users_per_stream: Annotated[int, Doc("users of a stream")]
+    users_per_stream: Annotated[int, Doc("users of each stream")]
     context_tokens: Annotated[int, Doc("tokens that a user's KV cache has room for")]
     single_stream_tpot_s: Annotated[float, Doc("time per output token of one stream alone", "s")]
     slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]

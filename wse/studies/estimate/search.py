@@ -25,7 +25,7 @@ class LayoutResult(Result):
     turned: Annotated[bool, Doc("whether rows and columns change places")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     needed_bytes_per_pe: Annotated[int, Doc("SRAM of the fullest PE with the smallest chunks", "B")]
-    fits: Annotated[bool, Doc("whether a PE has as much")]
+    fits: Annotated[bool, Doc("whether that fits a PE")]
     chosen: Annotated[bool, Doc("whether the Program is of this layout")]
     groups: Annotated[
         int | Literal["equal"] | None, Doc("groups of the all-reduces of decode; absent where those asked for")
@@ -39,8 +39,8 @@ class SearchResult(Result):
     """The layouts that were tried before one was chosen."""
 
     tried: Annotated[int, Doc("layouts that were tried in small")]
-    fitting: Annotated[int, Doc("those of them that fit")]
-    compiled: Annotated[int, Doc("those that were compiled whole")]
+    fitting: Annotated[int, Doc("layouts that fit")]
+    compiled: Annotated[int, Doc("layouts that were compiled whole")]
     layouts: Annotated[tuple[LayoutResult, ...], Doc("all layouts that were tried, the fastest first")]
 
 

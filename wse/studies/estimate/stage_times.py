@@ -1,4 +1,4 @@
-"""The steps of a Program as visits to what serves them: its regions, the links between them, the host.
+"""The steps of a Program as visits to servers: its regions, the links between them, the host.
 
 Stages that share PEs share their time and are one server. A stream from one stage to another is launched
 by its PEs and then on its way: microthreads send it out of a buffer while the PEs work on the next token. Its links are

@@ -1,4 +1,4 @@
-"""The collective that a row names, in whatever words, as one of those that the models know."""
+"""Collectives that rows name in free text, as the collectives that the models know."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def conflicts(wafer: WaferSpec) -> float:
-    """The factor by which an operation takes longer whose two operands meet in the memory banks."""
+    """The factor by which an operation is slower when its two operands are in the same memory banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 

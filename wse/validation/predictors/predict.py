@@ -1,4 +1,4 @@
-"""Every row gets one answer: the first predictor that knows it gives it."""
+"""The answer to a row: that of the first predictor that applies to it."""
 
 from __future__ import annotations
 

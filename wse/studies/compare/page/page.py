@@ -1,4 +1,4 @@
-"""The page of a comparison put together: the verdict, tables that sort, drawings that tell their numbers."""
+"""The page of a comparison as one file: the verdict, sortable tables, and drawings with tooltips."""
 
 from __future__ import annotations
 
