@@ -28,7 +28,7 @@ from wse.fabric.model import Fabric
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.studies.compile.choose import best
+from wse.studies.compile.choose import compile_fastest
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.validation.predictors.services import PROFILE, Asked, asked_of
@@ -64,7 +64,7 @@ class Figure:
 
     def chosen(self, software: SoftwareProfile) -> Compilation:
         """The compilation that the search finds with these costs."""
-        return best(replace(self.prepared, software=software))
+        return compile_fastest(replace(self.prepared, software=software))
 
     def us(self, found: Compilation, software: SoftwareProfile) -> float:
         """Microseconds of a token, the mean over the answer."""
@@ -178,7 +178,7 @@ def code(figure: Figure) -> None:
     taken = software.code_bytes_per_pe + software.stack_bytes_per_pe
     for wafers in (figure.prepared.options.wafers, figure.prepared.options.wafers - 1):
         prepared = replace(figure.prepared, options=replace(figure.prepared.options, wafers=wafers, capacity=REPORT))
-        trials = best(prepared).trials
+        trials = compile_fastest(prepared).trials
         least = min(trial.needed_bytes for trial in trials if trial.needed_bytes)
         left = prepared.wafer.sram_bytes_per_pe - least + taken
         print(f"{figure.prepared.request.model} on {wafers} wafers leaves {left:,} bytes a PE for code and stack; "

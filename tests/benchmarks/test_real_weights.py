@@ -16,7 +16,7 @@ import pytest
 from tests.benchmarks.conftest import Say
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 
@@ -35,7 +35,7 @@ def test_the_capital_of_france(smollm2: Path, say: Say) -> None:
     began = time.perf_counter()
     request = RunRequest(model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8)
     prepared = prepare(request)
-    report = execute(prepared, compiled(prepared)).to_dict()
+    report = execute(prepared, compile_program(prepared)).to_dict()
     say(f"{report['text'].splitlines()[-1]!r} in {time.perf_counter() - began:.0f} s")
     assert report["text"].endswith("The capital of France is Paris.")
     assert report["tokens"] == [504, 3575, 282, 4649, 314, 7042, 30, 2]

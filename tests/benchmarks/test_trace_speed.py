@@ -21,7 +21,7 @@ from tests.benchmarks.conftest import BySize, Say
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
 from wse_traces import open_trace
@@ -51,7 +51,7 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path, by_size: BySize, say: Say) 
     if needed is not None and not needed.is_dir():
         pytest.skip(f"{needed} is missing")
     prepared = replace(prepare(request), end_ids=())  # the model may not end its text
-    program = compiled(prepared)
+    program = compile_program(prepared)
     path = tmp_path / "run.h5"
     execute(prepared, program, trace=path)  # kernels compile
     count = by_size(small=2, full=16)

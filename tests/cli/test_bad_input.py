@@ -286,7 +286,7 @@ def test_bad_input_comes_before_anything_is_compiled(
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("wse.studies.compile.choose.compiled", never)
+    monkeypatch.setattr("wse.studies.compile.choose.compile_program", never)
     refused(wse, tmp_path, "run", tiny, *IDS, "--trace", "none/run.h5")
     refused(wse, tmp_path, "run", tiny, "--prompt-ids", "99")
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import Wse
 from wse.errors import DoesNotFit
 from wse.request.prepare_run import prepare
 from wse.request.run_request import CompileRequest
-from wse.studies.compile.choose import best
+from wse.studies.compile.choose import compile_fastest
 
 NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
@@ -68,7 +68,7 @@ def fits(model: Path, options: list[str]) -> bool:
         for name, value in zip(options[::2], options[1::2], strict=True)
     }
     try:
-        best(prepare(CompileRequest(model=str(model), **given).as_run()))
+        compile_fastest(prepare(CompileRequest(model=str(model), **given).as_run()))
     except DoesNotFit:
         return False
     return True

@@ -16,7 +16,7 @@ from wse.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
@@ -139,7 +139,7 @@ def on_meshes(shared: Path) -> list[tuple[Prepared, Program]]:
     found = []
     for mesh, wafers in (("9x9", 1), ("12x10", 1), ("16x16", 1), ("8x8", 2)):
         prepared = prepare(replace(request, mesh=mesh, wafers=wafers))
-        found.append((prepared, compiled(prepared)))
+        found.append((prepared, compile_program(prepared)))
     return found
 
 

@@ -22,8 +22,8 @@ from wse.report.terminal import percent
 from wse.report.terminal_table import print_result
 from wse.request.prepare_run import Prepared
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
-from wse.studies.compile.compile import placement
+from wse.studies.compile.choose import compile_program
+from wse.studies.compile.compile import compile_result
 from wse.studies.run.execute import execute
 from wse.studies.run.result import RunResult, print_run
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
@@ -67,7 +67,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """A run of it: its result, and its trace."""
     prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
-    return execute(prepared, compiled(prepared), trace=path), path
+    return execute(prepared, compile_program(prepared), trace=path), path
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chose
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     prepared = prepared_for(experts)
-    result = placement(prepared, compiled(prepared))
+    result = compile_result(prepared, compile_program(prepared))
     report = result.to_dict()
     assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
     assert report["decode"]["routing"] == "even"

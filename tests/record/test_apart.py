@@ -11,7 +11,7 @@ import pytest
 from tests.inspect.test_expert_load import prepared_for
 from wse.hardware.mesh import mesh_on
 from wse.inspect.query.request import InspectRequest, inspect_trace
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_mappings.cuts.expert_groups import OWN
 from wse_traces import open_trace, problems
@@ -24,7 +24,7 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
     options = replace(plain.options, mapping="expert", wafers=3)
     prepared = replace(plain, options=options, wafer=mesh_on(plain.whole, 6, 6))
     path = tmp_path / "run.h5"
-    report = execute(prepared, compiled(prepared), trace=path).to_dict()
+    report = execute(prepared, compile_program(prepared), trace=path).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         for wafer in range(3):

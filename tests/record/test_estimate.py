@@ -21,7 +21,7 @@ from wse.request.prepare_estimate import PreparedEstimate
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, result_of, timed
 from wse.studies.run.execute import execute
 from wse_traces import Trace, open_trace, problems, schema
@@ -48,7 +48,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ids = tuple(range(3, 3 + PROMPT))
     asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
     prepared = prepare(RunRequest(model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
-    execute(prepared, compiled(prepared), trace=folder / "run.h5")
+    execute(prepared, compile_program(prepared), trace=folder / "run.h5")
     same = {"wafer": "wse2", "software": "tuned", "prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
     wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
     estimate(replace(wanted, trace=folder / "estimate.h5"))
@@ -128,7 +128,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         new_tokens=6,
         economics=load_economics(whole),
     )
-    program = compiled(prepared)
+    program = compile_program(prepared)
     counted = timed(prepared, program, None)
     write_estimate(tmp_path / "t.h5", prepared, program, counted, result_of(prepared, program, counted).to_dict())
     assert problems(tmp_path / "t.h5") == []  # among them: layers and their experts add up to the words on links

@@ -13,7 +13,7 @@ from wse.cli import main
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter, open_trace, problems
 from wse_traces.planes import layer_link_words
@@ -32,7 +32,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The trace of a run of the bundled model, with cache shifts."""
     prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=30, **REQUESTS[request.param]))
     path = tmp_path_factory.mktemp("traced") / "run.h5"
-    execute(prepared, compiled(prepared), trace=path)
+    execute(prepared, compile_program(prepared), trace=path)
     return path
 
 

@@ -13,7 +13,7 @@ from interrupted_run import interrupted_run
 from wse.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import open_trace, problems, write
 from wse_traces.schema import TABLES
@@ -34,7 +34,7 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Pa
     asked = dict(REQUESTS[request.param])
     record = asked.pop("record", "")
     prepared = prepare(RunRequest(new_tokens=40, **asked))
-    program = compiled(prepared)
+    program = compile_program(prepared)
     ops = (len(program.op_names) - 1,) if record else ()
 
     def trace(name: str) -> Path:
@@ -89,7 +89,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(
 
     monkeypatch.setattr(TraceWriter, "flush", flush)
     prepared = prepare(RunRequest(prompt="Once", new_tokens=24, wafers=wafers))
-    execute(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as whole:
         assert whole.rows("shift") > 0
         steps, crossed = whole.steps(), whole.column("crossings/pass")
@@ -119,9 +119,9 @@ def test_passes_whose_writing_is_interrupted_are_left_out_whole(
 
     monkeypatch.setattr(recording.RunRecorder, "write_shifts", stop)
     with pytest.raises(KeyboardInterrupt):
-        execute(prepared, compiled(prepared), trace=tmp_path / "run.h5")
+        execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
     monkeypatch.undo()
-    execute(prepared, compiled(prepared), trace=tmp_path / "whole.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "whole.h5")
     partial = tmp_path / "run.h5.partial"
     assert problems(partial) == []
     with open_trace(partial) as trace, open_trace(tmp_path / "whole.h5") as whole:

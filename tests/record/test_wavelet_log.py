@@ -14,7 +14,7 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import open_trace, problems
 from wse_traces.replay import wavelet_cycles, wavelet_link_words, wavelet_passes
@@ -25,7 +25,7 @@ PROMPT = (1, 2, 3)
 def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
     request = {"model": str(write_model(folder)), "prompt_ids": PROMPT, "wafers": 2, "mesh": "3x3", **wanted}
     prepared = prepare(RunRequest(**request))  # type: ignore[arg-type]
-    return prepared, compiled(prepared)
+    return prepared, compile_program(prepared)
 
 
 @pytest.mark.parametrize("new_tokens", [1, 5])

@@ -8,7 +8,7 @@ from wse.report.table import Column, Table
 
 def test_cells_are_escaped_marked_and_of_their_kind() -> None:
     columns = (
-        Column(key="name", title="a < b", doc="which", folds=True),
+        Column(key="name", title="a < b", doc="which", wraps=True),
         Column(key="speed", title="speed", numeric=True, best="largest"),
     )
     rows = [{"name": "<script>", "speed": 3}, {"name": "&", "speed": 5}]
@@ -25,5 +25,7 @@ def test_a_table_without_titles_has_no_head() -> None:
 
 def test_lines_below_the_rows_are_as_wide_as_the_table() -> None:
     columns = (Column(key="name"), Column(key="speed"))
-    html = tables_as_html([Table(columns=columns, rows=[{"name": "x", "speed": 1}], below=[("...", "and 3 > 2 more")])])
+    html = tables_as_html(
+        [Table(columns=columns, rows=[{"name": "x", "speed": 1}], footer=[("...", "and 3 > 2 more")])]
+    )
     assert '<tfoot><tr><td class="prose" colspan="2">... and 3 &gt; 2 more</td></tr></tfoot>' in html

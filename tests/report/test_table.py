@@ -29,11 +29,11 @@ def test_values_are_written_by_their_form_and_missing_ones_are_empty(monkeypatch
 
 
 def test_lines_stand_below_rows_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    below = more_rows(range(5), 2)
+    footer = more_rows(range(5), 2)
     assert more_rows(range(2), 2) == ()
     columns = (Column(key="name"),)
-    some = Table(columns=columns, rows=[{"name": "a"}], title="Some", below=below)
-    none = Table(columns=columns, rows=[], title="None", below=below)
+    some = Table(columns=columns, rows=[{"name": "a"}], title="Some", footer=footer)
+    none = Table(columns=columns, rows=[], title="None", footer=footer)
     assert printed(monkeypatch, some, none) == ["", "Some", "  a", "  ...  and 3 more; --json has them all", "", "None"]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wse.errors import BadTrace
 from wse.report.as_json import as_json
 from wse.report.progress import COMPILING, progress_on
-from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, seconds, shown, stream_text
+from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, printable, seconds, stream_text
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_a_bar_has_its_width_and_something_is_never_nothing(fraction: float, wid
 
 @given(text=st.text())
 def test_foreign_text_is_one_printable_line(text: str) -> None:
-    assert shown(text).isprintable()
+    assert printable(text).isprintable()
     if text.isprintable():
-        assert shown(text) == text
+        assert printable(text) == text
 
 
 def test_a_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

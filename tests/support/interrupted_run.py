@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wse.request.prepare_run import Prepared
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 
@@ -21,5 +21,5 @@ def interrupted_run(prepared: Prepared, trace: Path, *, heard: int) -> Path:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(prepared, compiled(prepared), trace=trace, on_text=stop)
+        execute(prepared, compile_program(prepared), trace=trace, on_text=stop)
     return trace.with_name(f"{trace.name}.partial")

@@ -75,13 +75,13 @@ def _main() -> None:
     from wse.execute.engine import Engine
     from wse.request.prepare_run import prepare
     from wse.request.run_request import RunRequest
-    from wse.studies.compile.choose import compiled
+    from wse.studies.compile.choose import compile_program
 
     model, mesh, dtype, tokens = sys.argv[1:]
     before = _peak()
     request = RunRequest(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], new_tokens=8, context=16)
     prepared = prepare(request)
-    program = compiled(prepared)
+    program = compile_program(prepared)
     assert prepared.loaded.checkpoint is not None
     began, began_cpu = time.perf_counter(), time.process_time()
     engine = Engine(program, prepared.loaded.spec, prepared.loaded.checkpoint.rows)

@@ -8,7 +8,7 @@ from tests.validation.test_services import row
 from wse.errors import DoesNotFit
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.studies.compile.choose import best
+from wse.studies.compile.choose import compile_fastest
 from wse.validation.predictors.capacity import capacity_of, needed
 from wse.validation.predictors.services import asked_of
 
@@ -19,11 +19,11 @@ def request(model: str, wafers: int | None = None) -> EstimateRequest:
 
 @pytest.mark.slow
 def test_70b_takes_four_wafers_with_little_padding() -> None:
-    program = best(prepare_estimate(request("llama-3.1-70b", 4))).program
+    program = compile_fastest(prepare_estimate(request("llama-3.1-70b", 4))).program
     assert program.fits
     assert program.padding_fraction < 0.05
     with pytest.raises(DoesNotFit):
-        best(prepare_estimate(request("llama-3.1-70b", 3)))
+        compile_fastest(prepare_estimate(request("llama-3.1-70b", 3)))
 
 
 def test_8b_takes_one_wafer() -> None:

@@ -40,7 +40,7 @@ def view(
     from wse.inspect.page.page import view_page
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path, write_output
-    from wse.report.terminal import console_on, shown
+    from wse.report.terminal import console_on, printable
 
     paths = check_names(traces)
     path = output_path("--output", output, inputs=paths)
@@ -49,4 +49,6 @@ def view(
     if json:
         sys.stdout.write(as_json({"page": str(path), "bytes": len(page), "traces": [str(p) for p in paths]}))
     else:
-        console_on(sys.stdout).print(f"{shown(path)}: {len(page) / 1e6:.2f} MB; open it in a browser", soft_wrap=True)
+        console_on(sys.stdout).print(
+            f"{printable(path)}: {len(page) / 1e6:.2f} MB; open it in a browser", soft_wrap=True
+        )

@@ -57,12 +57,12 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 
 def _kind(column: Column) -> str:
     """The class of a column's cells."""
-    return ' class="number"' if column.numeric else ' class="prose"' if column.folds else ""
+    return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 
 def _below(table: Table) -> str:
     """The lines below the rows, as wide as the table."""
     span = len(table.columns)
-    texts = (escape(f"{name} {text}".strip()) for name, text in table.below)
+    texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)
     rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)
     return f"<tfoot>{rows}</tfoot>" if rows else ""

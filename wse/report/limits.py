@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from wse.report.terminal import several
+from wse.report.terminal import plural
 
 Cause = TypeVar("Cause", bound=str)
 
@@ -92,10 +92,10 @@ def _users(streams: StreamLimits) -> str:
     )
     server = f"the {streams.busiest_server}".replace("the stage ", "stage ")
     verb = "fits" if fitting == 1 else "fit"
-    caches = f"KV cache: {several(fitting, 'user')} of {streams.context_tokens:,} tokens {verb}"
+    caches = f"KV cache: {plural(fitting, 'user')} of {streams.context_tokens:,} tokens {verb}"
     if fitting < enough:
         return f"{caches}, {enough:,} would keep {server} busy"
-    return f"{caches}, and {server} is busy all the time from {several(enough, 'user')} on"
+    return f"{caches}, and {server} is busy all the time from {plural(enough, 'user')} on"
 
 
 def bytes_text(number: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
-from wse.report.terminal import console_on, shown
+from wse.report.terminal import console_on, printable
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the pieces that are done, the number of all, and the name of the piece that begins."""
@@ -70,7 +70,7 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
         task = progress.add_task("", total=None, name="")
 
         def update(done: int, total: int, name: str) -> None:
-            progress.update(task, completed=done, total=total, name=shown(name.strip("_"))[:LONGEST_NAME])
+            progress.update(task, completed=done, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
             if done == total:
                 progress.stop()
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from wse.report.terminal import shown
+from wse.report.terminal import printable
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of formulas in a spreadsheet (owasp.org/www-community/attacks/CSV_Injection)."""
@@ -19,7 +19,7 @@ def csv_text(value: str) -> str:
     >>> csv_text("=1+1"), csv_text("once"), csv_text("a\\n")
     ("'=1+1", 'once', 'a\\\\n')
     """
-    return shown(f"'{value}" if value.startswith(_FORMULA) else value)
+    return printable(f"'{value}" if value.startswith(_FORMULA) else value)
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
@@ -60,4 +60,4 @@ def _element(value: Any) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, str):
         return csv_text(value)
-    return repr(value) if isinstance(value, float) else shown(value)
+    return repr(value) if isinstance(value, float) else printable(value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import NARROW, WIDEST, bar, count, hertz, percent, several, shown
+from wse.report.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable
 
 Name = TypeVar("Name", bound=str)
 
@@ -42,13 +42,13 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
     columns = (
         Column(key="cause"),
         Column(key="bar", cell=lambda row: bar(row["share"], bar_width, row["cause"])),
-        number("share", form=percent),
+        number("share", formatter=percent),
         number("cycles"),
         Column(key="meaning"),
     )
     unused = [cause for cause, cycles in by.items() if not cycles]
-    below = [("none", ", ".join(unused))] if unused else []
-    return Table(columns=columns, rows=rows, title="Where the cycles of a generated token go", below=below)
+    footer = [("none", ", ".join(unused))] if unused else []
+    return Table(columns=columns, rows=rows, title="Where the cycles of a generated token go", footer=footer)
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
@@ -57,19 +57,19 @@ def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: i
     rows = [{"use": use, "bytes": bytes_, "fraction": bytes_ / total} for use, bytes_ in uses.items()]
     bar_width = 24 if width < NARROW else 40
     columns = (
-        Column(key="use", form=lambda use: USES.get(use, use)),
+        Column(key="use", formatter=lambda use: USES.get(use, use)),
         Column(key="bar", cell=lambda row: bar(row["fraction"], bar_width, row["use"])),
-        number("bytes", form=lambda bytes_: f"{count(bytes_)} B"),
-        number("fraction", form=percent),
+        number("bytes", formatter=lambda bytes_: f"{count(bytes_)} B"),
+        number("fraction", formatter=percent),
     )
     return Table(columns=columns, rows=rows, title=title, note=note)
 
 
 def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) -> str:
     """``8x8 PEs of wse2 at 850 MHz``."""
-    multiple = "" if wafers == 1 else f"{several(wafers, 'wafer')}, each "
-    mesh = f"{rows}x{cols} = {several(rows * cols, 'PE')}"
-    return f"{multiple}{mesh} of {shown(name)} at {hertz(clock_hz)}"
+    multiple = "" if wafers == 1 else f"{plural(wafers, 'wafer')}, each "
+    mesh = f"{rows}x{cols} = {plural(rows * cols, 'PE')}"
+    return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
@@ -88,6 +88,6 @@ def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
         share, even = percent(max(tokens) / sum(tokens)), percent(1 / len(tokens))
         expert = f"expert {tokens.index(max(tokens))} of layer {busiest['layer']}"
         experts = [tokens for layer in load for tokens in layer[phase]]
-        idle = f"{count(experts.count(0))} of {several(len(experts), 'expert')} got none"
+        idle = f"{count(experts.count(0))} of {plural(len(experts), 'expert')} got none"
         rows += [(label, f"{share} to {expert}, {even} would be even"), ("", idle)]
     return pair_table(rows, "Experts", "tokens that were routed to them")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.text import Text
 
-from wse.report.terminal import count, shown
+from wse.report.terminal import count, printable
 
 Row = Any
 """A mapping from keys to values, or an object with attributes of these names, such as a `wse.report.result.Result`."""
@@ -30,28 +30,28 @@ class Column:
         key: Key in the row.
         title: Heading for people.
         doc: What the column means, in one line.
-        form: The text of a value under ``key``. A missing value leaves the cell empty.
+        formatter: The text of a value under ``key``. A missing value leaves the cell empty.
         cell: The text of a row's cell, where that needs more than the value under ``key``.
         numeric: Whether cells are numbers, which stand at the right and sort by value.
         best: Whether the largest or the smallest value of the column is marked.
         priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
-        folds: Whether a long text may go on in a further line.
+        wraps: Whether a long text may go on in a further line.
         style: The style of its cells on a terminal, as rich writes it.
-        narrowest: Characters that a column which folds has at least, before others are left out.
+        min_width: Characters that a column that wraps has at least, before others are left out.
         width: Characters of the column on a terminal, where a longer text is cut off; as many as it needs where None.
     """
 
     key: str
     title: str = ""
     doc: str = ""
-    form: Callable[[Any], str] = shown
+    formatter: Callable[[Any], str] = printable
     cell: Callable[[Row], str | Text] | None = None
     numeric: bool = False
     best: Literal["", "largest", "smallest"] = ""
     priority: int = 0
-    folds: bool = False
+    wraps: bool = False
     style: str = ""
-    narrowest: int = 12
+    min_width: int = 12
     width: int | None = None
 
     def text(self, row: Row) -> str | Text:
@@ -59,7 +59,7 @@ class Column:
         if self.cell is not None:
             return self.cell(row)
         value = value_of(row, self.key)
-        return "" if value is None else self.form(value)
+        return "" if value is None else self.formatter(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
         """The value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
@@ -80,7 +80,7 @@ class Table:
         rows: The rows, each with values under the columns' keys; one that is missing leaves a cell empty.
         title: What the table is of.
         note: What is said beside the title.
-        below: Names and texts that stand below the rows; not shown where there are none.
+        footer: Names and texts that stand below the rows; not shown where there are none.
         style: The style of a row on a terminal, as rich writes it; none where this is None.
     """
 
@@ -88,13 +88,13 @@ class Table:
     rows: Sequence[Row]
     title: str = ""
     note: str = ""
-    below: Sequence[tuple[str, str]] = ()
+    footer: Sequence[tuple[str, str]] = ()
     style: Callable[[Row], str] | None = None
 
 
-def number(key: str, title: str = "", form: Callable[[Any], str] = count, **settings: Any) -> Column:
-    """A column of numbers, each written by ``form``."""
-    return Column(key=key, title=title, form=form, numeric=True, **settings)
+def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
+    """A column of numbers, each written by ``formatter``."""
+    return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
@@ -104,5 +104,5 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
     """A table of names and texts, without headings."""
-    columns = (Column(key="name", style="bright_black"), Column(key="text", folds=True))
+    columns = (Column(key="name", style="bright_black"), Column(key="text", wraps=True))
     return Table(columns=columns, rows=[{"name": name, "text": text} for name, text in rows], title=title, note=note)

@@ -57,14 +57,14 @@ class _Trimmed:
         return False
 
 
-def shown(text: object) -> str:
+def printable(text: object) -> str:
     """``text`` on one line, with control characters made visible."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def shown_text(text: str) -> str:
+def printable_text(text: str) -> str:
     """``text`` with control characters other than line ends made visible."""
-    return "".join(c if c in "\n\t" else shown(c) for c in text)
+    return "".join(c if c in "\n\t" else printable(c) for c in text)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
     def write(text: str) -> None:
         nonlocal last
         if visible:
-            text = shown_text(text)
+            text = printable_text(text)
         stream.write(text)
         stream.flush()
         last = text[-1:] or last
@@ -138,7 +138,7 @@ def count(number: float) -> str:
     return f"{number:,.1f}" if abs(number) >= 1 else f"{number:.2g}"
 
 
-def short(number: float) -> str:
+def short_number(number: float) -> str:
     """Three figures that count, with k, M, G or T for thousands, millions and more.
 
     >>> short(0), short(12.34), short(1508), short(2282548)
@@ -180,6 +180,6 @@ def hertz(number: float) -> str:
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 
-def several(number: int, thing: str) -> str:
+def plural(number: int, thing: str) -> str:
     """``1 wafer``, ``2 wafers``."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

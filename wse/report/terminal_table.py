@@ -44,8 +44,8 @@ def print_table(console: Console, table: Table) -> None:
         view.add_column(
             f"{column.title}{' ' * marked}",
             justify="right" if column.numeric else "left",
-            no_wrap=not column.folds,
-            overflow="fold" if column.folds else "ellipsis",
+            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps else "ellipsis",
             style=column.style,
             width=column.width,
         )
@@ -53,8 +53,8 @@ def print_table(console: Console, table: Table) -> None:
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)
     show(console, view)
-    if table.below:
-        lines(console, table.below)
+    if table.footer:
+        lines(console, table.footer)
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
@@ -89,4 +89,4 @@ def _fitting(columns: tuple[Column, ...], cells: dict[str, list[Text]], width: i
 
 def _needed(column: Column, cells: list[Text]) -> int:
     widest = max(len(column.title), *(cell.cell_len for cell in cells))
-    return min(widest, column.narrowest) if column.folds else widest
+    return min(widest, column.min_width) if column.wraps else widest

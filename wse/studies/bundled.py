@@ -15,7 +15,7 @@ from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import console_on, count, heading, hertz, in_bytes, shown
+from wse.report.terminal import console_on, count, heading, hertz, in_bytes, printable
 from wse.report.terminal_table import print_table
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"
@@ -81,7 +81,7 @@ def print_models(content: Content, stream: TextIO) -> None:
             ("feed-forward", f"width {model['ffn_size']}"),
             ("vocabulary", f"{count(model['vocab_size'])} tokens"),
             ("context", f"{count(model['context_limit'])} tokens"),
-            ("source", f"this project's own, see {shown(model['folder'])}/README.md"),
+            ("source", f"this project's own, see {printable(model['folder'])}/README.md"),
         ]
         print_table(console, pair_table(rows, model["name"], f"wse run {model['name']}"))
     columns = (
@@ -153,7 +153,7 @@ def print_wafers(content: Content, stream: TextIO) -> None:
     print_table(console, Table(columns=columns, rows=presets, title="Wafers", note=note))
     console.print(f"  * {ANNOUNCED}")
     keys = ("code_bytes_per_pe", "task_dispatch_cycles", "vector_issue_cycles", "reduce_gap_cycles")
-    numbers = (number(key, key.replace("_", " "), folds=True, narrowest=0) for key in keys)
+    numbers = (number(key, key.replace("_", " "), wraps=True, min_width=0) for key in keys)
     rows = [
         {"name": name, **{key: numbers[key]["value"] for key in keys}} for name, numbers in content["software"].items()
     ]
@@ -177,10 +177,10 @@ def print_machine(content: Content, stream: TextIO) -> None:
         Column(key="key", title="number"),
         number("value", "value", lambda value: f"{value:,.12g}"),
         Column(key="grade"),
-        Column(key="source", title="source", folds=True),
+        Column(key="source", title="source", wraps=True),
     )
     rows = [{"key": key, **source} for key, source in content["numbers"].items()]
-    heading(console, shown(content["name"]), GRADES)
+    heading(console, printable(content["name"]), GRADES)
     if content.get("announced"):
         console.print(ANNOUNCED)
     print_table(console, Table(columns=columns, rows=rows))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
-from wse.report.terminal import count, several, shown
+from wse.report.terminal import count, plural, printable
 from wse.validation.measured.measurements import TABLES
 from wse.validation.plot import figure_of, with_a_place
 from wse.validation.result import (
@@ -49,7 +49,7 @@ def _page(validation: Validation, plot: str) -> str:
         "docs/validation.md`. An error is 100 (predicted - measured) / measured in the row's own metric: cycles where "
         "the source gives cycles. Every row of every file is counted below, with its prediction or with the reason "
         "why there is none.",
-        f"{several(summary.rows, 'row')}, {count(summary.predicted)} predicted"
+        f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted"
         + _errors(
             ". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or", summary
         )
@@ -155,5 +155,5 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def _cell(text: str) -> str:
     """Text from a file that is neither a link nor a tag."""
-    text = shown(text if len(text) <= LONGEST_CELL * 3 else text[: LONGEST_CELL * 3] + "…")
+    text = printable(text if len(text) <= LONGEST_CELL * 3 else text[: LONGEST_CELL * 3] + "…")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import INDENT, WIDEST, count, several, shown
+from wse.report.terminal import INDENT, WIDEST, count, plural, printable
 
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 """Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
@@ -175,7 +175,7 @@ def validation_tables(validation: Validation, listed: Listed, width: int) -> tup
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
     """The files, with the number of rows and of predicted rows of each."""
     columns = (
-        Column(key="file", title="file", folds=True),
+        Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
         number("predicted", "predicted", width=NUMBER_WIDTH),
     )
@@ -200,10 +200,10 @@ def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: 
         free = room - (len(columns) - 2) * (NUMBER_WIDTH + PADDING)
         tables.append(Table(columns=(*_row_columns(free), *columns), rows=predicted))
     if others:
-        reason = Column(key="reason", title="not predicted", style="bright_black", folds=True)
+        reason = Column(key="reason", title="not predicted", style="bright_black", wraps=True)
         tables.append(Table(columns=(*_row_columns(room), reason), rows=others))
     first, *rest = tables
-    return [replace(first, title=shown(source), note=shown(file)), *rest]
+    return [replace(first, title=printable(source), note=printable(file)), *rest]
 
 
 def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
@@ -214,14 +214,14 @@ def _row_columns(room: int) -> tuple[Column, ...]:
     """The columns that every row has; its description has ``room`` characters."""
     return (
         number("line", "line", str, width=LINE_WIDTH),
-        Column(key="what", title="what", cell=lambda row: shown(description(row.input)), width=room),
-        Column(key="metric", title="metric", cell=lambda row: shown(row.input["metric"]), width=METRIC_WIDTH),
+        Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
+        Column(key="metric", title="metric", cell=lambda row: printable(row.input["metric"]), width=METRIC_WIDTH),
         number("measured", "measured", cell=_measured, width=NUMBER_WIDTH),
     )
 
 
 def _measured(row: ValidationRow) -> str:
-    return shown(row.input["value"]) if row.measured is None else value_text(row.measured)
+    return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
 def description(given: Mapping[str, str]) -> str:
@@ -236,8 +236,8 @@ def description(given: Mapping[str, str]) -> str:
 
 
 def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
-    columns = (number("rows"), Column(key="reason", folds=True))
-    rows = several(sum(reason.rows for reason in reasons), "row")
+    columns = (number("rows"), Column(key="reason", wraps=True))
+    rows = plural(sum(reason.rows for reason in reasons), "row")
     return Table(columns=columns, rows=reasons, title="Not predicted", note=rows)
 
 
@@ -279,7 +279,7 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
     rows.append({"model": CODE, "stated": "", **{n.software: f"{n.code_bytes_per_pe:,} B" for n in profiles}})
     return Table(
         columns=(
-            Column(key="model", title="model", folds=True),
+            Column(key="model", title="model", wraps=True),
             *(number(name, name, str) for name in ("stated", *(needed.software for needed in profiles))),
         ),
         rows=rows,

@@ -18,7 +18,7 @@ from wse.inspect.export.files import write_export
 from wse.inspect.export.request import export_request
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter
 
@@ -29,7 +29,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logged")
     request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=2)
     prepared = prepare(request)
-    execute(prepared, compiled(prepared), trace=folder / "run.h5", wavelets=True)
+    execute(prepared, compile_program(prepared), trace=folder / "run.h5", wavelets=True)
     return folder / "run.h5"
 
 

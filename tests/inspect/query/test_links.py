@@ -18,7 +18,7 @@ from wse.inspect.query.links import MOST_LINKS
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS
@@ -54,7 +54,7 @@ def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None
         model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, new_tokens=3
     )
     prepared = prepare(request)
-    execute(prepared, compiled(prepared), trace=tmp_path / "t.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
     links = inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True, top=100)).to_dict()["links"]
     assert len(links) > 20
     for link in links:

@@ -17,7 +17,7 @@ from wse.inspect.query.pe import pe_place, read_pe
 from wse.inspect.query.view import trace_at
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter
 from wse_traces.planes import pieces
@@ -103,7 +103,7 @@ def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
         model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2
     )
     prepared = prepare(request)
-    execute(prepared, compiled(prepared), trace=tmp_path / "t.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
     first, second = (facts_of(tmp_path / "t.h5", wafer, 0, 0) for wafer in range(2))
     assert first["sram"] == second["sram"]
     assert len(first["sram"]["buffers"]) > 5
@@ -121,7 +121,7 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
     )
     prepared = prepare(request)
     path = tmp_path / "t.h5"
-    execute(prepared, compiled(prepared), trace=path)
+    execute(prepared, compile_program(prepared), trace=path)
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0

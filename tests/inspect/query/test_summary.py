@@ -18,7 +18,7 @@ from wse.errors import BadTrace
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 
@@ -29,7 +29,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
     request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9)
     prepared = prepare(request)
     path = folder / "run.h5"
-    return execute(prepared, compiled(prepared), trace=path).to_dict(), path
+    return execute(prepared, compile_program(prepared), trace=path).to_dict(), path
 
 
 def test_the_totals_are_those_of_the_run(traced: tuple[dict[str, Any], Path]) -> None:

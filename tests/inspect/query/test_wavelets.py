@@ -22,7 +22,7 @@ from wse.inspect.query import wavelets
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
@@ -39,7 +39,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
     request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
     prepared = prepare(request)
     path = folder / "run.h5"
-    report = execute(prepared, compiled(prepared), trace=path, wavelets=True).to_dict()
+    report = execute(prepared, compile_program(prepared), trace=path, wavelets=True).to_dict()
     with h5py.File(path) as file:
         columns = [file[f"wavelets/{name}"][()].tolist() for name in COLUMNS]
     return report, path, list(zip(*columns, strict=True))

@@ -14,7 +14,7 @@ from wse.report.as_json import Report
 from wse.report.comparison_row import COLUMNS
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 Runs = tuple[list[Report], list[Path], Report]
@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         request = RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9)
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
-        reports.append(execute(prepared, compiled(prepared), trace=paths[-1]).to_dict())
+        reports.append(execute(prepared, compile_program(prepared), trace=paths[-1]).to_dict())
     return reports, paths, compare_traces(*paths).to_dict()
 
 
@@ -99,7 +99,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
     mine.write_text('base = "wse2"\n')
     model = str(path.parent)
     prepared = prepare(RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9))
-    execute(prepared, compiled(prepared), trace=tmp_path / "other.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
     known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
     assert {"power_w", "joules_per_token", "usd_per_million_tokens"} <= set(known)
     assert not {"power_w", "joules_per_token", "usd_per_million_tokens"} & set(unknown)
@@ -110,7 +110,7 @@ def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1)
     prepared = prepare(request)
-    execute(prepared, compiled(prepared), trace=tmp_path / "one.h5")
+    execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")
     with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):
         compare_traces(path, tmp_path / "one.h5")
 

@@ -17,8 +17,8 @@ from wse.program.program import Program
 from wse.report.terminal_table import print_result
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
-from wse.studies.compile.compile import placement
+from wse.studies.compile.choose import compile_program
+from wse.studies.compile.compile import compile_result
 from wse.studies.run.execute import execute
 
 REQUESTS: list[dict[str, Any]] = [
@@ -37,8 +37,8 @@ def placed(
 ) -> tuple[Any, Program, dict[str, Any]]:
     model = write_model(tmp_path_factory.mktemp("model"))
     prepared = prepare(RunRequest(model=str(model), prompt_ids=(1, 2, 3), **request.param))
-    program = compiled(prepared)
-    return prepared, program, placement(prepared, program).to_dict()
+    program = compile_program(prepared)
+    return prepared, program, compile_result(prepared, program).to_dict()
 
 
 def test_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -> None:
@@ -128,5 +128,5 @@ def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
     assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
     assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
     assert rows == sorted(rows, key=lambda row: -row["cycles"])
-    print_result(placement(prepared, program), sys.stdout)
+    print_result(compile_result(prepared, program), sys.stdout)
     assert ("Contention" in capsys.readouterr().out) == bool(rows)

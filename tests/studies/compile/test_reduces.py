@@ -27,8 +27,8 @@ from wse.report.terminal_table import print_result
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
-from wse.studies.compile.choose import compiled
-from wse.studies.compile.compile import placement
+from wse.studies.compile.choose import compile_program
+from wse.studies.compile.compile import compile_result
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_segments
@@ -65,7 +65,7 @@ def rows_of(prepared: Prepared, program: Program, slots: int) -> list[dict[str, 
 def of(request: RunRequest) -> Placed:
     """A request, its Program, the cache slots that decode uses, and the rows."""
     prepared = prepare(request)
-    program = compiled(prepared)
+    program = compile_program(prepared)
     slots = CacheBalance.slots_after(4, program.stages[0].rect.rows)
     return prepared, program, slots, rows_of(prepared, program, slots)
 
@@ -210,7 +210,7 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
     monkeypatch.setattr(reduces, "MOST_PES", limit)
     monkeypatch.setenv("COLUMNS", "100")
     prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3)))
-    report = placement(prepared, compiled(prepared))
+    report = compile_result(prepared, compile_program(prepared))
     rows = report.fabric.reduces
     print_result(report, sys.stdout)
     section = capsys.readouterr().out.partition("Reduces")[2].partition("Estimate")[0]
@@ -235,7 +235,7 @@ def test_json_has_the_most_expensive_first(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
-    report = placement(prepared, compiled(prepared))
+    report = compile_result(prepared, compile_program(prepared))
     assert report.fabric.reduces == ()
     print_result(report, sys.stdout)
     assert "Reduces" not in capsys.readouterr().out

@@ -22,7 +22,7 @@ from wse.request.prepare_estimate import PreparedEstimate
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import Routing, estimate, estimate_of
 from wse.studies.run.execute import execute
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
@@ -52,7 +52,7 @@ def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: 
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
     asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
     prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
-    executed = execute(prepared, compiled(prepared)).to_dict()
+    executed = execute(prepared, compile_program(prepared)).to_dict()
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = EstimateRequest(
         model=str(tmp_path / "config.json"),
@@ -107,7 +107,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         "new_tokens": new,
     }
     prepared = Prepared(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
-    program = compiled(prepared)
+    program = compile_program(prepared)
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
@@ -134,7 +134,7 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
             model=str(tmp_path), mesh="6x5", wafers=2, prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)), new_tokens=90
         )
     )
-    program = compiled(prepared)
+    program = compile_program(prepared)
     clocks = [Clock(Fabric(program, prepared.wafer, prepared.software)) for _ in range(2)]
     for clock in clocks:
         for index in range(len(program.prefill)):

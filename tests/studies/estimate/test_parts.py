@@ -20,7 +20,7 @@ from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.estimate.result import EstimateResult
@@ -124,7 +124,7 @@ def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None
     config = write_config(tmp_path, num_hidden_layers=4)
     request = EstimateRequest(model=str(config), mesh="8x7", wafers=2, prompt_len=3, new_tokens=9)
     prepared = prepare_estimate(request)
-    program = compiled(prepared)
+    program = compile_program(prepared)
     links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
     found = estimate_of(prepared, program).to_dict()["fabric"]["busiest_links"]
     assert [link["words_per_token"] for link in found] == sorted(

@@ -22,7 +22,7 @@ from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.stage_times import (
     HOST_LINK,
     LINK,
@@ -86,7 +86,7 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
 )
 def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
     prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3), **options))
-    program = compiled(prepared)
+    program = compile_program(prepared)
     program, fabric, prefill, decode = costs(program, Fabric(program, prepared.wafer, prepared.software), (3,))
     times = stage_times(fabric, prefill, decode)
     assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]

@@ -21,8 +21,8 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compiled
-from wse.studies.compile.compile import placement
+from wse.studies.compile.choose import compile_program
+from wse.studies.compile.compile import compile_result
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.result import print_run
@@ -46,7 +46,7 @@ ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12}
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
     prepared = prepare(RunRequest(**ASKED))
-    tokens: list[int] = list(execute(prepared, compiled(prepared)).users[0].tokens)
+    tokens: list[int] = list(execute(prepared, compile_program(prepared)).users[0].tokens)
     return tokens
 
 
@@ -66,7 +66,10 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     options = {**REQUESTS[name], **ASKED}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
     path = tmp_path / "run.h5"
-    plain, result = execute(whole, compiled(whole)).to_dict(), execute(prepared, compiled(prepared), trace=path)
+    plain, result = (
+        execute(whole, compile_program(whole)).to_dict(),
+        execute(prepared, compile_program(prepared), trace=path),
+    )
     found = result.to_dict()
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
     told = found["defects"]
@@ -105,7 +108,7 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
     prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
-    executed = execute(prepared, compiled(prepared)).to_dict()
+    executed = execute(prepared, compile_program(prepared)).to_dict()
     wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
     estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed)).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
@@ -121,14 +124,14 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
     (mesh,) = prepared.meshes
     assert mesh.fabric.dead.any()
     assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
-    assert compiled(prepared).digest() == compiled(whole).digest()
+    assert compile_program(prepared).digest() == compile_program(whole).digest()
 
 
 def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
     model = str(write_config(tmp_path))
     options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "new_tokens": 4}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0"))
-    plain, found = placement(whole, compiled(whole)), placement(prepared, compiled(prepared))
+    plain, found = compile_result(whole, compile_program(whole)), compile_result(prepared, compile_program(prepared))
     defects = found.defects
     assert defects is not None
     assert replace(found, defects=None) == plain
@@ -167,8 +170,8 @@ def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
         prepare(RunRequest(mesh="1x1", defects="0.999999"))
     prepared = prepare(RunRequest(mesh="7x7", defects=listed, new_tokens=4))
     with pytest.raises(DoesNotFit) as caught:
-        compiled(prepared)
+        compile_program(prepared)
     assert "--mesh" not in str(caught.value)
     prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4))
     with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
-        execute(prepared, compiled(prepared), trace=tmp_path / "run.h5", wavelets=True)
+        execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

@@ -13,7 +13,7 @@ import numpy as np
 from wse.errors import BadTrace, UnknownName
 from wse.inspect.query.pe import busy_cycles, link_words, sram_bytes
 from wse.inspect.query.stages import Stage, read_stages
-from wse.report.terminal import shown
+from wse.report.terminal import printable
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS, USES
 
@@ -179,5 +179,5 @@ def _outline(axes: Any, stage: Stage, name: str) -> None:
 
 
 def _short(text: str) -> str:
-    text = shown(text)
+    text = printable(text)
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from wse.inspect.query.changes import Change
 from wse.report.table import Column, Table
-from wse.report.terminal import count, short, shown
+from wse.report.terminal import count, printable, short_number
 
 MOST: Final = 12
 """Changes of a kind that are shown."""
@@ -29,11 +29,11 @@ def changes_table(
 ) -> Table:
     """The ``most`` largest changes of each kind, below a row with the name of the kind."""
     columns = (
-        Column(key="name", folds=True),
+        Column(key="name", wraps=True),
         Column(key="first", title="first", cell=_cell(lambda change: _amount(change.first)), numeric=True),
         Column(key="second", title="second", cell=_cell(lambda change: _amount(change.second)), numeric=True),
         Column(key="change", title="change", cell=_cell(_difference), numeric=True),
-        Column(key="fraction", cell=_cell(_relative), folds=True),
+        Column(key="fraction", cell=_cell(_relative), wraps=True),
     )
     return Table(columns=columns, rows=list(_lines(changes, kinds, most)), title=title, note=note)
 
@@ -44,7 +44,7 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> It
         if of_kind and text:
             yield _Line(text)
         for change in of_kind:
-            yield _Line(f"{'  ' if text else ''}{shown(change.name)}", change)
+            yield _Line(f"{'  ' if text else ''}{printable(change.name)}", change)
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
@@ -58,7 +58,7 @@ def _difference(change: Change) -> str:
 
 def _amount(number: float) -> str:
     """A number in full, unless it is so long that a line had no room for it."""
-    return count(number) if number < EXACT_BELOW else short(number)
+    return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:

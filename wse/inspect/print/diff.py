@@ -13,7 +13,7 @@ from wse.inspect.query.changes import Change
 from wse.inspect.query.diff import NOT_SET, DiffView, Setting
 from wse.report.shared_tables import USES
 from wse.report.table import Column, Table
-from wse.report.terminal import count, heading, lines, shown
+from wse.report.terminal import count, heading, lines, printable
 from wse.report.terminal_table import print_table
 
 MOST: Final = 10
@@ -33,7 +33,7 @@ KINDS: Final = {
 def print_diff(console: Console, view: DiffView) -> None:
     """Print what is different between two traces."""
     heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
-    lines(console, [(side, shown(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
+    lines(console, [(side, printable(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
     print_table(console, _settings_table(view.settings))
     if not view.settings:
         lines(console, [("none", "")])
@@ -57,11 +57,11 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
     def side(name: str) -> Callable[[Setting], str]:
         def cell(setting: Setting) -> str:
             value = getattr(setting, name)
-            return "not set" if value is NOT_SET else shown(value)[:MOST_VALUE]
+            return "not set" if value is NOT_SET else printable(value)[:MOST_VALUE]
 
         return cell
 
-    sides = (Column(key=name, title=name, cell=side(name), folds=True) for name in ("first", "second"))
+    sides = (Column(key=name, title=name, cell=side(name), wraps=True) for name in ("first", "second"))
     return Table(title="Settings", note="that differ", columns=(Column(key="name"), *sides), rows=settings)
 
 
@@ -73,5 +73,5 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
 
 
 def _names(names: Sequence[str]) -> str:
-    first = ", ".join(shown(name) for name in names[:MOST_NAMES])
+    first = ", ".join(printable(name) for name in names[:MOST_NAMES])
     return f"{first} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TextIO
 
-from wse.report.terminal import console_on, heading, lines, several, shown
+from wse.report.terminal import console_on, heading, lines, plural, printable
 
 _OPEN: Final = {
     "perfetto": "https://ui.perfetto.dev, or chrome://tracing; 1 µs there is 1 cycle",
@@ -16,10 +16,10 @@ def print_export(facts: dict[str, Any], stream: TextIO) -> None:
     """Print the facts of an export."""
     console = console_on(stream)
     heading(console, f"Export to {facts['to']}", "of a run that was not completed" if facts.get("incomplete") else "")
-    rows = [("trace", shown(facts["trace"])), ("written", shown(facts["out"]))]
+    rows = [("trace", printable(facts["trace"])), ("written", printable(facts["out"]))]
     if "files" in facts:
         rows.append(("files", ", ".join(facts["files"])))
-    counts = [several(facts[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in facts]
+    counts = [plural(facts[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in facts]
     if "tokens" in facts:
         counts.append(f"tokens {facts['tokens'][0]} to {facts['tokens'][1]}")
     if counts:

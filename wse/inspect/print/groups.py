@@ -9,7 +9,7 @@ from rich.console import Console
 
 from wse.inspect.query.groups import Group, GroupsView
 from wse.report.table import Column, Table
-from wse.report.terminal import bar, count, heading, lines, percent, several, short, shown
+from wse.report.terminal import bar, count, heading, lines, percent, plural, printable, short_number
 from wse.report.terminal_table import print_table
 
 MOST: Final = 20
@@ -22,7 +22,7 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     width = 8 if console.width < 90 else 20
     for phase, totals in view.phases.items():
         groups = [group for group in view.groups if group.phase == phase]
-        passes = several(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
+        passes = plural(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
         is_mean = phase == "decode" and view.by != "token"
         whole = "of the whole prompt" if phase == "prefill" else "of each token"
         cycles_of = "of a mean generated token" if is_mean else whole
@@ -40,23 +40,23 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (
-        Column(key=by, title=by, cell=lambda group: _name(by, group), folds=True, narrowest=24),
+        Column(key=by, title=by, cell=lambda group: _name(by, group), wraps=True, min_width=24),
         Column(key="cycles", title="cycles", cell=mean(count, "cycles"), numeric=True),
         Column(key="fraction", title="share", cell=lambda group: percent(group.fraction), numeric=True),
         Column(key="bar", cell=lambda group: bar(group.fraction, width, group.cause or "compute"), priority=1),
     )
     if by == "cause":
-        return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, folds=True))
+        return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, wraps=True))
     return (
         *columns,
-        Column(key="words", title="words", cell=mean(short, "words"), numeric=True, priority=2),
-        Column(key="hops", title="hops", cell=mean(short, "hops"), numeric=True, priority=3),
+        Column(key="words", title="words", cell=mean(short_number, "words"), numeric=True, priority=2),
+        Column(key="hops", title="hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
         Column(key="mostly", title="mostly"),
     )
 
 
 def _most_in(group: Group) -> str:
-    return "" if group.most_fraction is None else f"{shown(group.most_in)} {percent(group.most_fraction)}"
+    return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
 
 
 def _name(by: str, group: Group) -> str:
@@ -66,7 +66,7 @@ def _name(by: str, group: Group) -> str:
         return "outside of the layers"
     if by == "wafer" and (group.wafer or 0) < 0:
         return "the host"
-    return shown(getattr(group, by)) or "no op"
+    return printable(getattr(group, by)) or "no op"
 
 
 def _token_name(group: Group) -> str:
@@ -75,4 +75,4 @@ def _token_name(group: Group) -> str:
         return "no token"
     if group.tokens > 1:
         return f"{group.token}-{group.token + group.tokens - 1}"
-    return f"{group.token} {shown(group.text)!r}" if group.text else str(group.token)
+    return f"{group.token} {printable(group.text)!r}" if group.text else str(group.token)

@@ -44,7 +44,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
             Column(key="direction", title="direction"),
             Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops")),
             Column(key="words", title="words", cell=lambda link: count(link.words), numeric=True),
-            Column(key="layers", title="of", cell=_layers, folds=True),
+            Column(key="layers", title="of", cell=_layers, wraps=True),
         ),
         rows=links,
     )

@@ -12,7 +12,7 @@ from wse.inspect.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView, tile_na
 from wse.inspect.query.stages import layers_text
 from wse.report.shared_tables import sram_table
 from wse.report.table import Column, Table
-from wse.report.terminal import COLOURS, count, heading, lines, percent, several, shown
+from wse.report.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.report.terminal_table import print_table
 
 USE_TEXTS: Final = {"kv": "KV cache"}
@@ -34,7 +34,7 @@ class _Colours(NamedTuple):
 def print_pe(console: Console, view: PeView) -> None:
     """Print what a trace says of one PE."""
     pe, sram = view.pe, view.pe.sram
-    heading(console, f"PE at row {pe.row}, column {pe.col}", f"wafer {pe.wafer} of {shown(view.trace)}")
+    heading(console, f"PE at row {pe.row}, column {pe.col}", f"wafer {pe.wafer} of {printable(view.trace)}")
     lines(console, [("stage", _stage(pe)), ("busy", _busy(pe)), *_missing_links(pe)])
     if pe.links is not None:
         print_table(console, _link_table(pe.links))
@@ -86,9 +86,9 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
         Column(key="address", title="address", cell=lambda buffer: f"{buffer.address:#06x}", numeric=True),
         Column(key="bytes", title="bytes", cell=lambda buffer: count(buffer.bytes), numeric=True),
         Column(key="use", title="for", cell=lambda buffer: USE_TEXTS.get(buffer.use, buffer.use)),
-        Column(key="name", title="buffer", cell=lambda buffer: tile_name(shown(buffer.name)), folds=True),
+        Column(key="name", title="buffer", cell=lambda buffer: tile_name(printable(buffer.name)), wraps=True),
         Column(key="dtype", title="type"),
-        Column(key="live", title="while", cell=_needed_while, folds=True),
+        Column(key="live", title="while", cell=_needed_while, wraps=True),
     )
     rows = list(_with_gaps(buffers, size))
     return Table(title="SRAM map", note=note, columns=columns, rows=rows, style=_colour)
@@ -116,7 +116,7 @@ def _free(start: int, end: int) -> Buffer:
 
 def _needed_while(buffer: Buffer) -> str:
     """The ops while which a buffer is needed; of one op in several layers, the layers."""
-    first, last = shown(buffer.live_from), shown(buffer.live_to)
+    first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
         return "" if buffer.use == "free" else "always"
     if first == last:
@@ -138,10 +138,10 @@ def _route_table(routes: Sequence[PeRoute]) -> Table:
     columns = (
         Column(key="colours", title="colours", cell=_colours_text, numeric=True),
         Column(key="along", title="along"),
-        Column(key="patterns", title="pattern", folds=True),
+        Column(key="patterns", title="pattern", wraps=True),
         Column(key="stages", title="stage"),
     )
-    note = f"{several(len({route.colour for route in routes}), 'colour')} of its router"
+    note = f"{plural(len({route.colour for route in routes}), 'colour')} of its router"
     return Table(title="Routes", note=note, columns=columns, rows=_stretches(routes))
 
 
@@ -155,7 +155,7 @@ def _stretches(routes: Sequence[PeRoute]) -> list[_Colours]:
     for colour, group in groupby(routes, key=lambda route: route.colour):
         sharing = list(group)
         axes = dict.fromkeys(AXIS_TEXTS.get(route.axis, "") for route in sharing)
-        patterns = dict.fromkeys(shown(route.pattern) for route in sharing)
+        patterns = dict.fromkeys(printable(route.pattern) for route in sharing)
         stages = dict.fromkeys(str(route.stage) if route.stage >= 0 else "between stages" for route in sharing)
         row = _Colours(colour, colour, " and ".join(axes), ", ".join(patterns), ", ".join(stages))
         if stretches and stretches[-1][1:] == (colour - 1, *row[2:]):

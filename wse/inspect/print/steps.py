@@ -9,7 +9,7 @@ from rich.console import Console
 
 from wse.inspect.query.steps import Step, StepsView
 from wse.report.table import Column, Table
-from wse.report.terminal import count, lines, short
+from wse.report.terminal import count, lines, short_number
 from wse.report.terminal_table import print_table
 
 ORDER_TEXTS: Final = {
@@ -35,13 +35,21 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
     spare = {"words": 1, "hops": 2, "mostly": 0 if order == "cycles" else 3, order: 0}
     columns = (
         Column(key="phase", title="phase"),
-        Column(key="op", title="op", folds=True, narrowest=16),
+        Column(key="op", title="op", wraps=True, min_width=16),
         Column(key="name", title="kernel or pattern"),
         Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True),
         Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
         *_order_columns(order),
-        Column(key="words", title="words", cell=lambda step: short(step.words), numeric=True, priority=spare["words"]),
-        Column(key="hops", title="hops", cell=lambda step: short(step.hops), numeric=True, priority=spare["hops"]),
+        Column(
+            key="words",
+            title="words",
+            cell=lambda step: short_number(step.words),
+            numeric=True,
+            priority=spare["words"],
+        ),
+        Column(
+            key="hops", title="hops", cell=lambda step: short_number(step.hops), numeric=True, priority=spare["hops"]
+        ),
         Column(key="mostly", title="mostly", priority=spare["mostly"]),
     )
     return Table(columns=columns, rows=steps, title=title, note=note)

@@ -15,7 +15,7 @@ from wse.inspect.query.traced_run import TracedUser
 from wse.inspect.query.tree import kind_totals
 from wse.report.shared_tables import causes_table, experts_table, sram_table, wafer_line
 from wse.report.table import Column, Table
-from wse.report.terminal import bar, count, heading, in_bytes, lines, percent, seconds, several, shown
+from wse.report.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.report.terminal_table import print_table
 
 MOST_TEXT: Final = 120
@@ -35,15 +35,15 @@ class _PhaseSpeed(NamedTuple):
 
 def print_summary(console: Console, view: SummaryView) -> None:
     """Print the summary; of links and steps the first few."""
-    heading(console, "Trace", shown(view.trace))
+    heading(console, "Trace", printable(view.trace))
     system, wafer = view.system, view.wafer
     rows = [
-        ("model", shown(view.model.name)),
+        ("model", printable(view.model.name)),
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
-        ("mapping", f"{shown(system.mapping)}, {several(len(system.stages), 'region')}"),
+        ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'region')}"),
         ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
         *_texts(view.users),
-        ("written by", f"{shown(view.created_by)}, program {shown(view.program_digest[:16])}"),
+        ("written by", f"{printable(view.created_by)}, program {printable(view.program_digest[:16])}"),
     ]
     lines(console, rows)
     if speeds := _speeds(view):
@@ -70,12 +70,12 @@ def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
     """The beginning of each of the first users' texts."""
     rows = []
     for number, user in enumerate(users[:MOST_USERS], start=1):
-        text = shown(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
+        text = printable(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
         if text:
             name = "text" if len(users) == 1 else f"text {number}"
             rows.append((name, text + (" ..." if len(user.text) > MOST_TEXT else "")))
     if rows and len(users) > MOST_USERS:
-        rows.append(("", f"and {several(len(users) - MOST_USERS, 'text')} more"))
+        rows.append(("", f"and {plural(len(users) - MOST_USERS, 'text')} more"))
     return rows
 
 
@@ -84,7 +84,7 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
     clock_hz, prefill, decode = view.wafer.clock_hz, view.prefill, view.decode
     speeds = []
     if prefill is not None:
-        cycles = f"{count(prefill.cycles)} cycles in {several(prefill.passes, 'chunk')}"
+        cycles = f"{count(prefill.cycles)} cycles in {plural(prefill.passes, 'chunk')}"
         speeds.append(_PhaseSpeed("prompt", cycles, seconds(prefill.cycles / clock_hz), ""))
     if decode is not None:
         cycles = f"{count(decode.cycles_per_pass)} cycles a token"
@@ -117,11 +117,11 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         Column(key="bar", cell=lambda kind: bar(kind.cycles / total, width, "compute")),
         Column(key="share", cell=lambda kind: percent(kind.cycles / total), numeric=True),
         Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
-        Column(key="ops", cell=lambda kind: several(kind.ops, "op")),
+        Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
     )
     note = f"cycles {mean}, all layers together"
     print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MOST_KINDS]))
     if len(kinds) > MOST_KINDS:
         rest = sum(kind.cycles for kind in kinds[MOST_KINDS:])
-        more = several(len(kinds) - MOST_KINDS, "kind")
+        more = plural(len(kinds) - MOST_KINDS, "kind")
         lines(console, [(f"and {more} more", f"{percent(rest / total)}, {count(rest)} cycles")])

@@ -10,7 +10,7 @@ from rich.console import Console
 from wse.inspect.query.tensors import TensorsView
 from wse.inspect.query.tokens import TokensView, TokenTime
 from wse.report.table import Column, Table
-from wse.report.terminal import count, in_bytes, lines, seconds, shown
+from wse.report.terminal import count, in_bytes, lines, printable, seconds
 from wse.report.terminal_table import print_table
 
 
@@ -25,7 +25,7 @@ def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
         _number("position", "position", priority=1),
         Column(key="of", title="of"),
         *([_number("id", "id", priority=2)] if is_known else []),
-        *([Column(key="text", title="text", cell=_text, folds=True)] if is_known else []),
+        *([Column(key="text", title="text", cell=_text, wraps=True)] if is_known else []),
         _number("pass_", "pass", lambda token: str(token.pass_) if token.pass_ >= 0 else ""),
         _number("cycles", "cycles", lambda token: count(token.cycles) if token.cycles else ""),
         _number("s", "time", lambda token: seconds(token.s) if token.cycles else ""),
@@ -41,7 +41,7 @@ def print_tensors(console: Console, view: TensorsView) -> None:
     """A row a tensor."""
     columns = (
         _number("tensor", "tensor"),
-        Column(key="op", title="op", folds=True),
+        Column(key="op", title="op", wraps=True),
         _number("pass_", "pass"),
         Column(key="shape", title="shape", cell=lambda tensor: "x".join(map(str, tensor.shape))),
         Column(key="dtype", title="type"),
@@ -60,7 +60,7 @@ def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, prio
 
 
 def _text(token: TokenTime) -> str:
-    return "" if token.text is None else shown(repr(token.text))
+    return "" if token.text is None else printable(repr(token.text))
 
 
 def _four_digits(value: float | None) -> str:

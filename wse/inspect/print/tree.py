@@ -9,7 +9,7 @@ from rich.console import Console
 
 from wse.inspect.query.tree import LayerOps, TreeView
 from wse.report.table import Column, Table
-from wse.report.terminal import bar, count, percent, shown
+from wse.report.terminal import bar, count, percent, printable
 from wse.report.terminal_table import print_table
 
 
@@ -53,7 +53,7 @@ def _lines(tree: Sequence[LayerOps], phase: str) -> Iterator[_Line]:
             yield _Line(name, getattr(layer, phase), is_layer=True)
         for index, op in enumerate(layer.ops):
             branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if inside else ""
-            name = shown(op.op).removeprefix(f"layers.{layer.layer}.")
+            name = printable(op.op).removeprefix(f"layers.{layer.layer}.")
             yield _Line(f"{branch}{name}", getattr(op, phase), is_layer=False)
 
 

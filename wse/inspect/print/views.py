@@ -21,7 +21,7 @@ from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.tokens import TokensView
 from wse.inspect.query.view import View
-from wse.report.terminal import console_on, count, shown
+from wse.report.terminal import console_on, count, printable
 
 INCOMPLETE: Final = "is incomplete: {} run goes on or was stopped. It holds what was written until then."
 
@@ -46,7 +46,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
 
 def _print_check(console: Console, view: CheckView) -> None:
     """One line on a sound trace, a line for each problem of another."""
-    trace = shown(view.trace)
+    trace = printable(view.trace)
     if view.sound:
         ended = "" if view.complete else ", incomplete: its run goes on or was stopped"
         contents = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
@@ -55,7 +55,7 @@ def _print_check(console: Console, view: CheckView) -> None:
     number = len(view.problems)
     console.print(f"{trace}: {count(number)} problem{'' if number == 1 else 's'}", soft_wrap=True)
     for problem in view.problems:
-        console.print(f"  {shown(problem)}", soft_wrap=True)
+        console.print(f"  {printable(problem)}", soft_wrap=True)
 
 
 _PRINT: Final[dict[str, Callable[[Console, Any], None]]] = {

@@ -15,7 +15,7 @@ from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import fraction, limits_of
 from wse.report.result import Doc, Result
-from wse.report.terminal import several
+from wse.report.terminal import plural
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, load_economics
 
@@ -61,7 +61,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         BadInput: there are more than two, or a model is among them.
     """
     if len(names) != 2:
-        message = f"{several(len(names), 'name')}: give one model, or two traces"
+        message = f"{plural(len(names), 'name')}: give one model, or two traces"
         raise BadInput(message)
     for name, other in (names, names[::-1]):
         if is_trace(other) and not is_trace(name):

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.report.comparison_row import ComparisonRow
-from wse.report.terminal import several
+from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.rows import row_of
-from wse.studies.compile.choose import best
+from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import estimate_of
 from wse.studies.results.placement import ModelResult, model_result
 
@@ -30,7 +30,7 @@ class Cell(NamedTuple):
     wafers: int
 
     def __str__(self) -> str:
-        return f"{self.mapping}, {several(self.wafers, 'wafer')}"
+        return f"{self.mapping}, {plural(self.wafers, 'wafer')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def impossible(cell: Cell, reason: str) -> ComparisonRow:
 
 def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
     prepared = prepare_estimate(base)
-    program = best(prepared).program
+    program = compile_fastest(prepared).program
     links: Sequence[WaferLink | None] = request.links(prepared.wafer) if program.wafers > 1 else (None,)
     rows = tuple(
         row_of(estimate_of(with_link(prepared, link), program), base.mapping, link, prepared.economics, request.streams)

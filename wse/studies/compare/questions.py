@@ -12,7 +12,7 @@ from typing import Final
 from wse.errors import UnknownName
 from wse.report.comparison_row import ComparisonRow
 from wse.report.progress import OnProgress, ignore_progress
-from wse.report.terminal import several
+from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import StreamingBound
@@ -161,7 +161,7 @@ def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
         needed = streams.equal if streams.per_wafer is None else streams.per_wafer
         enough = "where" if needed <= streams.room else "but"
         parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.room:,}")
-    total = f"{rate(of_all.tokens_per_s or 0.0)} for {several(of_all.users or 0, 'user')}"
+    total = f"{rate(of_all.tokens_per_s or 0.0)} for {plural(of_all.users or 0, 'user')}"
     return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
 
 

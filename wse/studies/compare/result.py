@@ -11,7 +11,7 @@ from wse.report.comparison_row import ComparisonRow
 from wse.report.html_table import tables_as_html
 from wse.report.result import Doc, Result
 from wse.report.table import Table
-from wse.report.terminal import WIDEST, shown
+from wse.report.terminal import WIDEST, printable
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
 from wse.studies.results.placement import ModelResult
 
@@ -46,8 +46,8 @@ class CompareResult(Result):
     def title(self) -> str:
         """The model, the wafer and the tokens, in a line."""
         wafer, inputs = self.wafer, self.inputs
-        model = f"{shown(self.model.name)} as {self.model.dtype}"
-        machine = f"{shown(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs"
+        model = f"{printable(self.model.name)} as {self.model.dtype}"
+        machine = f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs"
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
         return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
 
@@ -67,8 +67,8 @@ class CompareResult(Result):
             if row.wafers > 1:
                 first.setdefault(row.mapping, row.link)
         asked = self.links_asked
-        shown = [r for r in self.possible if r.best and (asked or r.wafers == 1 or r.link == first[r.mapping])]
-        return tuple(sorted(shown, key=lambda row: row.wafers))
+        best_rows = [r for r in self.possible if r.best and (asked or r.wafers == 1 or r.link == first[r.mapping])]
+        return tuple(sorted(best_rows, key=lambda row: row.wafers))
 
     @property
     def links_asked(self) -> bool:

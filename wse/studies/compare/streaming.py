@@ -10,7 +10,7 @@ from wse.models.tensors.model_tensors import is_linear, kv_bytes_per_token, tens
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import bytes_text
-from wse.report.terminal import several
+from wse.report.terminal import plural
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.cost import power_and_cost
 from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
@@ -70,7 +70,7 @@ class StreamedRate:
     room: int
 
     def __str__(self) -> str:
-        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {several(self.alone.wafers, 'wafer')}"
+        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {plural(self.alone.wafers, 'wafer')}"
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:

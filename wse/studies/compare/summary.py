@@ -12,7 +12,7 @@ from wse.inspect.print.changes_table import changes_table
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import ComparisonRow
 from wse.report.table import pair_table
-from wse.report.terminal import INDENT, console_on, heading, lines, seconds, several, shown
+from wse.report.terminal import INDENT, console_on, heading, lines, plural, printable, seconds
 from wse.report.terminal_table import print_table, print_tables
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import detail_tables, notes, reasons
@@ -44,7 +44,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         heading(console, "Asked for")
         _print_text(console, ", ".join(input_texts(result.inputs)))
     elif others := len(result.rows) - len(result.best):
-        _print_text(console, f"{several(others, 'more row')} with --detail.", style="bright_black")
+        _print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
@@ -55,7 +55,7 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
             links = [f"{link['bytes_per_s'] / 1e9:g} GB/s {seconds(link['latency_s'])}" for link in value]
             texts.append(f"links {' or '.join(links)}")
         elif name != "links_given":
-            text = ", ".join(map(shown, value)) if isinstance(value, list) else shown(value)
+            text = ", ".join(map(printable, value)) if isinstance(value, list) else printable(value)
             texts.append(f"{name.replace('_', ' ')} {text}")
     return texts
 
@@ -80,9 +80,9 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 
 def runs(result: TracesResult) -> list[str]:
     """The trace, the model and the mapping of each run."""
-    return [f"{shown(row.trace)}: {shown(row.model)}, {shown(row.mapping)}" for row in result.rows]
+    return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]
 
 
 def _print_text(console: Console, text: str, style: str = "") -> None:
     """Print a paragraph, indented."""
-    console.print(Padding(shown(text), (0, 0, 0, INDENT)), style=style or None)
+    console.print(Padding(printable(text), (0, 0, 0, INDENT)), style=style or None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wse.report.comparison_row import ComparisonRow
 from wse.report.result import docs_of
 from wse.report.table import Column, Table
-from wse.report.terminal import count, in_bytes, percent, seconds, short, shown
+from wse.report.terminal import count, in_bytes, percent, printable, seconds, short_number
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
@@ -16,8 +16,8 @@ def _column(key: str, title: str, **settings: Any) -> Column:
     return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
 
 
-def _number(key: str, title: str, form: Callable[[Any], str], **settings: Any) -> Column:
-    return _column(key, title, form=form, numeric=True, **settings)
+def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:
+    return _column(key, title, formatter=formatter, numeric=True, **settings)
 
 
 def dollars(number: float) -> str:
@@ -27,7 +27,7 @@ def dollars(number: float) -> str:
 
 def mapping_text(row: ComparisonRow) -> str:
     """The mapping that was asked for, and the one that it chose."""
-    return shown(row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}")
+    return printable(row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}")
 
 
 def link_text(row: ComparisonRow) -> str:
@@ -71,7 +71,7 @@ TRAFFIC: Final = (
     CROSSING,
     _number("wafer_link_bytes_per_token", "wafer links", in_bytes),
     _number("host_bytes_per_token", "host", in_bytes),
-    _number("mesh_hops_per_token", "mesh hops", short, doc="of 32-bit words, likewise", priority=1),
+    _number("mesh_hops_per_token", "mesh hops", short_number, doc="of 32-bit words, likewise", priority=1),
     _number("sram_fullest_pe_fraction", "SRAM", percent, priority=1),
     _number("power_w", "power", lambda watts: f"{watts / 1e3:,.0f} kW", priority=2),
     _number("joules_per_token", "energy", lambda joules: f"{joules:.3g} J", priority=2),
@@ -81,7 +81,7 @@ TRAFFIC: Final = (
 def verdict_table(verdict: Sequence[str]) -> Table:
     """The verdict, a sentence a row."""
     sentences = [{"sentence": sentence} for sentence in verdict]
-    return Table(columns=(Column(key="sentence", folds=True),), rows=sentences, title="Verdict")
+    return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
 
 
 def best_table(rows: Sequence[ComparisonRow], *, by_link: bool) -> Table:
@@ -118,4 +118,4 @@ def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
     for row in rows:
         if row.reason is not None:
             by_reason.setdefault(row.reason, []).append(machine_text(row))
-    return [(", ".join(machines), shown(reason)) for reason, machines in by_reason.items()]
+    return [(", ".join(machines), printable(reason)) for reason, machines in by_reason.items()]

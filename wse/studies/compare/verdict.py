@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.report.comparison_row import ComparisonRow
-from wse.report.terminal import percent, several
+from wse.report.terminal import percent, plural
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",
@@ -54,7 +54,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
     """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens."""
     first = f"One user is fastest on {place(user)} with {rate(speed(user))}"
     serves = (
-        f"{rate(cheapest.tokens_per_s or 0.0)} for {several(cheapest.users or 0, 'user')}, "
+        f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, "
         f"{cheapest.usd_per_million_tokens:,.2f} USD a million"
     )
     if cheapest is user:
@@ -66,7 +66,7 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
     """The change to one user by the next larger number of wafers and its cause, and the change by the largest."""
     base, more, *others = fastest
     change = speed(more) / speed(base) - 1
-    text = f"{_capital(several(more.wafers, 'wafer'))} instead of {base.wafers}"
+    text = f"{_capital(plural(more.wafers, 'wafer'))} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
         text += f" make no difference to one user ({rate(speed(more))})"
     else:
@@ -135,7 +135,7 @@ def speed(row: ComparisonRow) -> float:
 
 def place(row: ComparisonRow) -> str:
     """The number of wafers and the mapping."""
-    return f"{several(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
+    return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
 
 
 def rate(tokens_per_s: float) -> str:

@@ -12,12 +12,12 @@ from wse.program.program import Program
 from wse.request.basis import Placeable
 
 
-def compiled(prepared: Placeable) -> Program:
-    """The Program with the fewest cycles for the whole request; errors as of `searched`."""
-    return searched(prepared).program
+def compile_program(prepared: Placeable) -> Program:
+    """The Program with the fewest cycles for the whole request; errors as of `compile_with_remedies`."""
+    return compile_with_remedies(prepared).program
 
 
-def searched(prepared: Placeable) -> Compilation:
+def compile_with_remedies(prepared: Placeable) -> Compilation:
     """The Program with the fewest cycles for the whole request, and the layouts that were tried.
 
     Raises:
@@ -25,7 +25,7 @@ def searched(prepared: Placeable) -> Compilation:
     """
     p = prepared
     try:
-        return best(p)
+        return compile_fastest(p)
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
         named = [_whole(r, p) for r in candidates]
@@ -40,7 +40,7 @@ def searched(prepared: Placeable) -> Compilation:
         raise DoesNotFit(message) from error
 
 
-def best(prepared: Placeable) -> Compilation:
+def compile_fastest(prepared: Placeable) -> Compilation:
     """The Program with the fewest cycles, without a look for remedies where nothing fits.
 
     Raises:

@@ -12,7 +12,7 @@ from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import CompileRequest
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
@@ -34,10 +34,10 @@ def compile_request(request: CompileRequest) -> CompileResult:
         DoesNotFit: with the bytes and what would make it fit.
     """
     prepared = prepare(request.as_run())
-    return placement(prepared, compiled(prepared))
+    return compile_result(prepared, compile_program(prepared))
 
 
-def placement(prepared: Prepared, program: Program) -> CompileResult:
+def compile_result(prepared: Prepared, program: Program) -> CompileResult:
     """The result of a compiled request; a token is timed in the middle of the answer that is asked for."""
     wafer, spec = prepared.wafer, prepared.spec
     clock, slots, costs = _timed(prepared, program)

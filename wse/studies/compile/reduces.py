@@ -106,14 +106,14 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
         number("words", "words"),
         number("cycles", "cycles"),
         number("times_bound", "× bound", lambda times: f"{times:.2f}"),
-        Column(key="cheapest", title="cheapest", cell=_cheapest_text, folds=True),
+        Column(key="cheapest", title="cheapest", cell=_cheapest_text, wraps=True),
     )
-    shown, below = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
+    shown, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
     if any(row.cheapest is None for row in shown):
         text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
-        below += (("not searched", text),)
+        footer += (("not searched", text),)
     note = "of a generated token, beside their lower bound and the cheapest pattern"
-    return Table(columns=columns, rows=shown, title="Reduces", note=note, below=below)
+    return Table(columns=columns, rows=shown, title="Reduces", note=note, footer=footer)
 
 
 def _cheapest_text(row: ReduceResult) -> str:

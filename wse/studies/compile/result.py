@@ -10,7 +10,7 @@ from rich.text import Text
 
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number, pair_table
-from wse.report.terminal import WIDEST, bar, count, in_bytes, percent, seconds, several
+from wse.report.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
 from wse.studies.compile.contention import ContentionResult, contention_table
 from wse.studies.compile.reduces import ReduceResult, reduces_table
 from wse.studies.compile.sram_map import SramMapResult, map_tables
@@ -116,11 +116,11 @@ def _stages_table(result: CompileResult) -> Table:
         *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", "layers")),
         Column(key="also", title="also"),
         Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights")),
-        number("fraction", form=percent),
+        number("fraction", formatter=percent),
     )
     note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for each token"
-    below = more_rows(rows, MOST_STAGES)
-    return Table(columns=columns, rows=rows[:MOST_STAGES], title="Stages", note=note, below=below)
+    footer = more_rows(rows, MOST_STAGES)
+    return Table(columns=columns, rows=rows[:MOST_STAGES], title="Stages", note=note, footer=footer)
 
 
 def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
@@ -134,9 +134,9 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
         for row in inside[filled[0] : filled[-1] + 1]
     ]
     columns = (
-        number("bin", form=str),
+        number("bin", formatter=str),
         Column(key="bar", cell=lambda row: bar(row["pes"] / all_pes, 30, row["use"])),
-        number("pes", form=lambda pes: several(pes, "PE")),
+        number("pes", formatter=lambda pes: plural(pes, "PE")),
     )
     return Table(columns=columns, rows=rows, title="PEs by SRAM in use", note="all wafers")
 
@@ -162,7 +162,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
         for index, use in enumerate(group)
     ]
     columns = (
-        number("stage", "stage", str, folds=True),
+        number("stage", "stage", str, wraps=True),
         Column(key="pattern", title="pattern"),
         Column(key="along", title="along"),
         number("colours", "colours", str),
@@ -197,7 +197,7 @@ def _range_text(first: int, last: int) -> str:
 def _estimate_table(result: CompileResult) -> Table:
     """Cycles of the prompt and of a token."""
     prefill, decode = result.prefill, result.decode
-    after = several(decode.after_tokens or 0, "token")
+    after = plural(decode.after_tokens or 0, "token")
     rate = f"{count(decode.tokens_per_s)} tokens/s"
     rows = [
         ("prompt", f"{count(prefill.cycles)} cycles, {seconds(prefill.s)}"),

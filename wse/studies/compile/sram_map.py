@@ -140,10 +140,10 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
         number("address", "address"),
         number("bytes", "bytes"),
         Column(key="use", title="use", cell=lambda row: Text(row["use"], style=COLOURS.get(row["use"], ""))),
-        Column(key="name", title="what", folds=True),
+        Column(key="name", title="what", wraps=True),
         Column(key="live", title="live in a token", cell=lambda row: row["live"]),
     )
-    return Table(columns=columns, rows=rows, below=_shared_bytes(sram_map.buffers))
+    return Table(columns=columns, rows=rows, footer=_shared_bytes(sram_map.buffers))
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from wse.hardware.number import Grade
 from wse.models.spec import Layer, ModelSpec
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number
-from wse.report.terminal import COLOURS, NARROW, bar, percent, short
+from wse.report.terminal import COLOURS, NARROW, bar, percent, short_number
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.results.phases import CyclesBy
 
@@ -127,18 +127,18 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
         rows=(*bounds.ops, bounds.token),
         title="What limits a token",
         note="cycles, and bounds that no software beats on this placement",
-        below=(("rests on", f"{sources} constants"),),
+        footer=(("rests on", f"{sources} constants"),),
     )
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
     """The bounds of each kind of layer, and of the first ``MOST_ROWS`` stages."""
-    layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", folds=True)
+    layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", wraps=True)
     stages = Column(key="stage", title="stage", cell=lambda row: f"{row.stage} on wafer {row.wafer}")
-    numbers, below = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
+    numbers, footer = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
     return [
         Table(columns=(layers, *numbers), rows=bounds.layers, title="By kind of layer"),
-        Table(columns=(stages, *numbers), rows=bounds.stages[:MOST_ROWS], title="By stage", below=below),
+        Table(columns=(stages, *numbers), rows=bounds.stages[:MOST_ROWS], title="By stage", footer=footer),
     ]
 
 
@@ -149,7 +149,7 @@ def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
     measured = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))
     return [
         *([share] if wide else []),
-        number("cycles", "cycles", short),
+        number("cycles", "cycles", short_number),
         *(number(key, title, cell=partial(_bound, key)) for key, title in LIMITS.items()),
         number("ratio", "ratio", lambda ratio: f"{ratio:.2f}"),
         Column(key="limit", title="limit", cell=_limit),
@@ -166,7 +166,7 @@ def _op(row: BoundRow) -> str:
 
 
 def _bound(bound: Bound, row: BoundRow) -> Text:
-    return Text(short(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
+    return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 
 def _limit(row: BoundRow) -> str:

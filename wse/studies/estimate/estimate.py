@@ -17,7 +17,7 @@ from wse.report.progress import OnProgress, ignore_progress
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.trace_path import trace_path
-from wse.studies.compile.choose import best, searched
+from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
 from wse.studies.estimate.grades import Grades, grades_result
@@ -64,7 +64,7 @@ def estimate(
     others = changed_requests(prepared) if request.sensitivity else {}
     pieces += [*others, *(["trace"] if trace else [])]
     on_progress(1, len(pieces), pieces[1])
-    choice = searched(prepared)
+    choice = compile_with_remedies(prepared)
     on_progress(2, len(pieces), pieces[2])
     counted = timed(prepared, choice.program, None)
     result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
@@ -73,7 +73,7 @@ def estimate(
         def estimated(name: str, other: EstimateRequest) -> EstimateResult:
             on_progress(pieces.index(name), len(pieces), name)
             prepared = prepare_estimate(other)
-            return estimate_of(prepared, best(prepared).program)
+            return estimate_of(prepared, compile_fastest(prepared).program)
 
         result = replace(result, sensitivity=sensitivity_result(result, others, estimated))
     if trace is not None:

@@ -12,7 +12,7 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import count, percent, seconds, several
+from wse.report.terminal import count, percent, plural, seconds
 from wse.serving import events
 from wse.serving.pipelining import (
     Requests,
@@ -266,7 +266,7 @@ def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
     """One stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
     users = pipelining.users_per_stream
-    stream = "each a user" if users == 1 else f"each of {several(users, 'user')}"
+    stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest = f"{seconds(pipelining.slowest_stage_s)} a token"
     if pipelining.slowest_link_s is not None:
         slowest += f"; the slowest link {seconds(pipelining.slowest_link_s)}"
@@ -275,20 +275,20 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
     rows = [
         ("one stream", f"{seconds(pipelining.single_stream_tpot_s)} a token"),
         ("slowest stage", slowest),
-        ("saturated", f"by {several(pipelining.streams_to_saturate, 'stream')}: {rate}"),
-        ("KV cache", f"holds {several(fitting, 'stream')} of {context} tokens"),
+        ("saturated", f"by {plural(pipelining.streams_to_saturate, 'stream')}: {rate}"),
+        ("KV cache", f"holds {plural(fitting, 'stream')} of {context} tokens"),
         ("limited by", pipelining.limited_by),
     ]
     events, prefill = pipelining.by_events, pipelining.prefill
     if events is not None:
         both = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
-        rows.append(("event by event", f"{several(events.streams, 'stream')}: {both}"))
+        rows.append(("event by event", f"{plural(events.streams, 'stream')}: {both}"))
     if prefill is not None and pipelining.ttft_s is not None:
-        text = f"{several(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
+        text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
         if prefill.chunks > 1:
             text += f" behind each other, {seconds(prefill.sequential_s)} one by one"
         rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
-    return pair_table(rows, "Streams through the stages", f"{several(pipelining.stages, 'stage')}; {stream}")
+    return pair_table(rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}")
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
@@ -304,7 +304,7 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
     if pipelining.prefill is not None:
         columns.insert(5, number("tokens_per_s_with_prompts_at_most", "with prompts", lambda rate: f"≤ {count(rate)}"))
     legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
-    return Table(columns=tuple(columns), rows=pipelining.rows, below=(("", legend),))
+    return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
 
 
 def _at_most(row: StreamsResult) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import causes_table
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, percent, seconds, several, short, shown
+from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.grades import GradeResult
@@ -112,15 +112,17 @@ class EstimateResult(Result):
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
         if self.trace is not None:
-            view = shown(f"wse inspect {shlex.quote(self.trace)}")
-            tables.append(pair_table([("written to", shown(self.trace)), ("look inside", view)], "Trace"))
+            view = printable(f"wse inspect {shlex.quote(self.trace)}")
+            tables.append(pair_table([("written to", printable(self.trace)), ("look inside", view)], "Trace"))
         return tuple(tables)
 
 
 def _inputs_table(result: EstimateResult) -> Table:
     """The options, defaults filled in, as they are given on the command line."""
-    options = [f"--{name.replace('_', '-')} {shown(value)}" for name, value in result.inputs.items() if name != "model"]
-    return pair_table([("model", shown(result.inputs["model"])), ("options", " ".join(options))], "Asked for")
+    options = [
+        f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items() if name != "model"
+    ]
+    return pair_table([("model", printable(result.inputs["model"])), ("options", " ".join(options))], "Asked for")
 
 
 def _answer_table(result: EstimateResult) -> Table:
@@ -131,9 +133,9 @@ def _answer_table(result: EstimateResult) -> Table:
     ]
     columns = (
         Column(key="name", style="bright_black"),
-        number("value", form=str),
+        number("value", formatter=str),
         Column(key="grade", style="bright_black"),
-        Column(key="note", folds=True),
+        Column(key="note", wraps=True),
     )
     return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}")
 
@@ -142,10 +144,10 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     latency, prefill, system, wafer, model = result.latency, result.prefill, result.system, result.wafer, result.model
     on_the_way = latency.ttft_by
     host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
-    mesh = f"{wafer.rows}x{wafer.cols} PEs of {shown(wafer.name)}"
+    mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}"
     fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
-    chunks = f"{count(prefill.cycles)} cycles in {several(len(system.prefill_chunks), 'chunk')}"
+    chunks = f"{count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"
     way = f"first token, from host to host, {seconds(host)} of it on the way"
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
@@ -169,13 +171,13 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
         f", of it {seconds(host)} host" if host else ""
     )
     user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
-    answer = f"{several(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
+    answer = f"{plural(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
     rows = [
         ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
         ("a user", "decode.tokens_per_s_per_user", user, answer),
     ]
     if result.batch > 1:
-        users = f"{several(result.batch, 'user')} together, a token each"
+        users = f"{plural(result.batch, 'user')} together, a token each"
         rows.append(("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", users))
     return rows
 
@@ -209,7 +211,7 @@ def _traffic_rows(result: EstimateResult) -> list[AnswerRow]:
         return []
     top = links[0]
     where = f"wafer {top.wafer}, row {top.row}, col {top.col} to the {top.to}"
-    busiest = f"on the busiest link ({where}); {short(hops)} hops"
+    busiest = f"on the busiest link ({where}); {short_number(hops)} hops"
     return [("traffic", "fabric.busiest_link_words_per_token", f"{count(words)} words", busiest)]
 
 

@@ -9,7 +9,7 @@ from wse.compiler.search.search import Compilation
 from wse.compiler.search.trials import Trial
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
-from wse.report.terminal import count, short
+from wse.report.terminal import count, short_number
 
 MOST_ROWS: Final = 8
 """Layouts that are shown."""
@@ -62,26 +62,26 @@ def search_result(choice: Compilation) -> SearchResult | None:
 def search_table(search: SearchResult, clock_hz: float) -> Table:
     """The fastest layouts of a search; a token's time is that with the smallest chunks."""
     columns = (
-        Column(key="chosen", form=lambda chosen: "▸" if chosen else ""),
+        Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
-        Column(key="bands", title="bands", form=count),
-        Column(key="regions_per_band", title="regions", form=lambda regions: f"≤ {regions}"),
+        Column(key="bands", title="bands", formatter=count),
+        Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}"),
         Column(key="groups", title="groups"),
-        Column(key="prefill", title="prefill", form=lambda product: product.replace("-gemm", "")),
+        Column(key="prefill", title="prefill", formatter=lambda product: product.replace("-gemm", "")),
         number(
             "needed_bytes_per_pe",
             "bytes a PE",
             cell=lambda row: count(row.needed_bytes_per_pe) + ("" if row.fits else " ✗"),
         ),
         number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles))),
-        number("request_cycles", "cycles", short),
+        number("request_cycles", "cycles", short_number),
     )
     counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
     legend = (
         ("✗", "does not fit"),
         ("tokens/s", "about, with the smallest chunks; cycles: of the whole request"),
     )
-    return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, below=legend)
+    return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 
 
 def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:

@@ -90,8 +90,8 @@ def sram_tables(sram: EstimateSram, batch: int, *, detail: bool, width: int) -> 
     """The fullest PE with its code, and the users whose caches fit; with ``detail`` the PEs of each stage."""
     code = sram.code
     taken = f"{count(code.bytes_per_pe)} B a PE ({code.grade}) without stack and runtime"
-    below = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
-    fullest = replace(fullest_table(sram, batch, width=width), below=below)
+    footer = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
+    fullest = replace(fullest_table(sram, batch, width=width), footer=footer)
     return [fullest, _users_table(sram.users), *([_stages_table(sram.stages)] if detail else [])]
 
 
@@ -110,4 +110,4 @@ def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
     """SRAM of a PE of each of the first ``MOST_ROWS`` stages, by use."""
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
     rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]
-    return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", below=more_rows(stages, MOST_ROWS))
+    return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", footer=more_rows(stages, MOST_ROWS))

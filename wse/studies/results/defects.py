@@ -11,7 +11,7 @@ from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
-from wse.report.terminal import count, percent, several, shown
+from wse.report.terminal import count, percent, plural, printable
 from wse.request.basis import Placeable
 
 Axis = Literal["rows", "columns"]
@@ -84,24 +84,24 @@ def defects_table(defects: DefectsResult) -> Table:
     """Dead PEs and links, the PEs that are left, and the cost of the routes around them."""
     drawn = "" if defects.seed is None else f", drawn with seed {defects.seed}"
     cut_off, links = defects.cut_off_pes, defects.dead_links
-    dead = several(defects.dead_pes, "PE")
+    dead = plural(defects.dead_pes, "PE")
     if cut_off:
-        dead += f", and {several(cut_off, 'PE')} that they cut off"
+        dead += f", and {plural(cut_off, 'PE')} that they cut off"
     if links:
-        dead += f", {several(links, 'link')}"
+        dead += f", {plural(links, 'link')}"
     rows, cols = defects.fabric_rows, defects.fabric_cols
-    lost = f"{several(defects.rows_lost, 'row')} and {several(defects.cols_lost, 'column')} of {rows}x{cols}"
+    lost = f"{plural(defects.rows_lost, 'row')} and {plural(defects.cols_lost, 'column')} of {rows}x{cols}"
     extra, most = defects.extra_hops, max(defects.streams_on_a_link.values())
     contention = f"; up to {most} of a line's streams share a link" if most > 1 else ""
     usable = percent(defects.usable_fraction)
     lines = [
         ("dead", dead),
-        ("lost", f"{lost}: {several(defects.pes_lost, 'PE')}, {usable} are left"),
-        ("longest detour", several(defects.longest_detour_hops, "hop")),
+        ("lost", f"{lost}: {plural(defects.pes_lost, 'PE')}, {usable} are left"),
+        ("longest detour", plural(defects.longest_detour_hops, "hop")),
         ("longest lines", f"{count(extra['rows'])} more hops a row, {count(extra['columns'])} a column{contention}"),
         ("slowdown", f"{defects.slowdown:.3f} times the cycles a token of as large a mesh without defects"),
     ]
-    return pair_table(lines, "Defects", f"{shown(defects.given)}{drawn}")
+    return pair_table(lines, "Defects", f"{printable(defects.given)}{drawn}")
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:

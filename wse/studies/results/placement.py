@@ -17,7 +17,7 @@ from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import wafer_line
 from wse.report.table import Table, pair_table
-from wse.report.terminal import count, in_bytes, percent, several, shown
+from wse.report.terminal import count, in_bytes, percent, plural, printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def model_line(model: ModelResult) -> str:
     """Name, size and number formats of a model."""
     activations = "" if model.activations == model.dtype else f"activations in {model.activations}, "
     return (
-        f"{shown(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
+        f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
         f"as {model.dtype}, {activations}sums in {model.accumulate}"
     )
 
@@ -172,20 +172,20 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
     span = f" on each of {stages[0].wafers} wafers" if stages[0].wafers > 1 else ""
     chunks = system.prefill_chunks
-    tokens = several(sum(chunks), "token")
+    tokens = plural(sum(chunks), "token")
     passes = "at once" if len(chunks) == 1 else f"in {len(chunks)} chunks"
     wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
     rows = [
         ("wafer", wafers),
         ("model", model_line(model)),
-        ("mapping", f"{system.mapping}: {several(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
+        ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes} by {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM are padding"),
     ]
     experts = system.experts
     if experts is not None:
         spread = experts.on_a_column == experts.count
-        where = "each over all columns" if spread else f"at most {several(experts.on_a_column, 'expert')} a column"
+        where = "each over all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} a column"
         rows.insert(3, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
     return pair_table(rows, "Placement")
 
@@ -193,7 +193,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 def _layers(stages: Sequence[StageResult]) -> str:
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
-        return f"which all {several(layers[0], 'layer')} share in turn"
+        return f"which all {plural(layers[0], 'layer')} share in turn"
     low, high = min(layers), max(layers)
-    some = several(low, "layer") if low == high else f"{low} to {high} layers"
+    some = plural(low, "layer") if low == high else f"{low} to {high} layers"
     return f"{some} each, one after another"

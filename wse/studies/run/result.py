@@ -11,7 +11,7 @@ from wse.inspect.expert_load import ExpertLoadResult
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import causes_table, experts_table
 from wse.report.table import Table, number, pair_table
-from wse.report.terminal import WIDEST, console_on, count, in_bytes, seconds, several, shown, shown_text
+from wse.report.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
 from wse.report.terminal_table import print_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
@@ -121,8 +121,8 @@ def _answer_tables(result: RunResult) -> list[Table]:
 
 
 def _answer_table(index: int, user: AnswerResult) -> Table:
-    prompt, generated = several(user.prompt_tokens, "token"), several(len(user.tokens), "token")
-    row = ("generated", _ids_text(user.tokens)) if user.text is None else ("text", shown_text(user.text))
+    prompt, generated = plural(user.prompt_tokens, "token"), plural(len(user.tokens), "token")
+    row = ("generated", _ids_text(user.tokens)) if user.text is None else ("text", printable_text(user.text))
     return pair_table([row], f"Prompt {index}", f"{prompt}, and {generated} generated")
 
 
@@ -140,11 +140,11 @@ def _speed_table(result: RunResult) -> Table:
         time = seconds(decode.cycles_per_token / result.wafer.clock_hz)
         rows.append(("generation", rate, f"{cycles} a token", time))
         if result.batch > 1:
-            users = f"{several(result.batch, 'user')}, a token each"
+            users = f"{plural(result.batch, 'user')}, a token each"
             rows.append(("of all users", f"{count(decode.tokens_per_s)} tokens/s", users, ""))
     keys = ("name", "rate", "cycles", "time")
     return Table(
-        columns=tuple(number(key, form=str) for key in keys),
+        columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
     )
@@ -170,15 +170,15 @@ def _emulation_table(result: RunResult) -> Table:
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     speed = f"{count(emulation.tokens_per_s)} tokens/s on this computer"
-    rows = [("speed", f"{speed}: {several(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
+    rows = [("speed", f"{speed}: {plural(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
     if result.trace is not None:
-        rows.append(("trace", shown(result.trace)))
+        rows.append(("trace", printable(result.trace)))
         if wavelets is not None:
             text = f"{count(wavelets.moves)} moves of the last pass in the trace, {count(wavelets.cycles)} cycles"
             rows.append(("by wavelets", text))
-        rows.append(("look inside", shown(f"wse inspect {shlex.quote(result.trace)}")))
+        rows.append(("look inside", printable(f"wse inspect {shlex.quote(result.trace)}")))
     if result.trace_error is not None:
-        rows.append(("no trace" if result.trace is None else "incomplete", shown(result.trace_error)))
+        rows.append(("no trace" if result.trace is None else "incomplete", printable(result.trace_error)))
     return pair_table(rows, "This emulation")
 
 

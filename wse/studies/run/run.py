@@ -10,7 +10,7 @@ from wse.report.progress import OnProgress, ignore_progress
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.studies.run.answer import OnText
 from wse.studies.run.execute import execute
 from wse.studies.run.result import RunResult
@@ -41,7 +41,7 @@ def run(
     ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
     return execute(
         prepared,
-        compiled(prepared),
+        compile_program(prepared),
         trace=path,
         trace_policy=request.trace_policy,
         record=ops,

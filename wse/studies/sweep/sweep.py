@@ -18,7 +18,7 @@ from wse.models.load import load_model
 from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
-from wse.report.terminal import WIDEST, count, several
+from wse.report.terminal import WIDEST, count, plural
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
@@ -54,7 +54,7 @@ class SweepResult(Result):
             ("time", f"{duration(self.wall_s)}: {count(self.settings_per_s)} a second by {jobs}"),
         ]
         if self.settings_failed:
-            rows.append(("no answer", f"{several(self.settings_failed, 'setting')}: see the column error"))
+            rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))
         return (pair_table(rows, "Sweep"),)
 
 

@@ -22,7 +22,7 @@ from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.speculation import acceptance_of
-from wse.studies.compile.choose import best
+from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafting import best_drafting
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
@@ -149,7 +149,7 @@ def estimated(asked: Asked) -> Estimated:
 def _chosen(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
     prepared = prepare_estimate(request)
     try:
-        return prepared, best(prepared)
+        return prepared, compile_fastest(prepared)
     except DoesNotFit:
         if request.wafers is None or request.capacity == REPORT:
             raise

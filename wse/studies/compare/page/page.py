@@ -13,7 +13,7 @@ from wse.report.colours import style_variables
 from wse.report.comparison_row import ComparisonRow
 from wse.report.inline_page import inline_page
 from wse.report.table import Column, Table, value_of
-from wse.report.terminal import several
+from wse.report.terminal import plural
 from wse.studies.compare.plot import PANELS
 from wse.studies.compare.result import AssumptionResult, CompareResult
 from wse.studies.compare.summary import CHANGED, input_texts, runs
@@ -33,7 +33,7 @@ def as_html(result: CompareResult) -> bytes:
         verdict=result.verdict,
         tables=result.tables(detail=True),
         rows=rows,
-        stacks=[(f"{several(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
+        stacks=[(f"{plural(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
         lists=[
             ("What cannot be", reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
@@ -120,7 +120,7 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
     for row in rows:
         link = link_text(row)
         numbers = [f"{c.title}: {c.text(row)}" for c in speed.columns if c.numeric and c.key != "wafers"]
-        where = f"{mapping_text(row)} on {several(row.wafers, 'wafer')}{f', {link}' if link else ''}"
+        where = f"{mapping_text(row)} on {plural(row.wafers, 'wafer')}{f', {link}' if link else ''}"
         lines = [where, *numbers, *([row.limit] if row.limit else [])]
         points.append(
             {"wafers": row.wafers, "value": getattr(row, key), "series": row.mapping, "link": link, "lines": lines}
