@@ -50,7 +50,8 @@ class LineSchedule:
         parts: Into how many parts the words are cut; part i is words ``i * words // parts`` to the next part's first.
         part: int32 ``[m]``: the part that each message carries; all words without it.
         overlaps: Whether the rounds of a loop overlap: a PE goes on to the next when its part of the last is done.
-        stored: Whether a PE has received a whole message before it sends its own, instead of streaming words through.
+        store_and_forward: Whether a PE has received a whole message before it sends its own, instead of streaming words
+            through.
     """
 
     name: str
@@ -65,7 +66,7 @@ class LineSchedule:
     parts: int = 1
     part: I32 | None = None
     overlaps: bool = False
-    stored: bool = False
+    store_and_forward: bool = False
 
     @cached_property
     def travels(self) -> bool:

@@ -47,7 +47,7 @@ IN_PLACE: dict[str, Callable[[int, int], LineSchedule]] = {
     "levels": lambda length, other: k_tree(length, length, ADD, broadcast=other % 2 == 0, groups=levels(length, other)),
     "segments": lambda length, other: k_tree(length, length, ADD, broadcast=True, segments=halves(length, other)),
     "ring_reduce": lambda length, _: ring_reduce(length),
-    "ring_reduce stored": lambda length, _: ring_reduce(length, stored=True),
+    "ring_reduce stored": lambda length, _: ring_reduce(length, store_and_forward=True),
 }
 MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
     "multicast": lambda length, other: multicast(length, length, other % length),

@@ -44,10 +44,10 @@ class Options:
     (decode) of the model's hidden size with a matrix as wide as its feed-forward, and nothing else. Such Programs are
     timed, never executed. ``phases`` are those that are compiled. ``groups`` says into how many groups the all-reduces
     of decode cut a line: a number, those with the fewest relays, or, as in the released configurations of WaferLLM
-    (OSDI 2025), equal ones, about as many as PEs in one. ``stored``: row sums of dist-GEMM-T are stored and forwarded,
-    as released, instead of streaming through PEs. ``prefill`` is the product that prefill uses; None lets the compiler
-    choose one that holds weights once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on
-    columns of their ``own``.
+    (OSDI 2025), equal ones, about as many as PEs in one. ``store_and_forward``: PEs receive whole
+    row sums of dist-GEMM-T before they send them on, as released, instead of streaming them. ``prefill`` is the product
+    that prefill uses; None lets the compiler choose one that holds weights once. ``experts`` places a mixture:
+    ``spread`` over all columns of a region, or on columns of their ``own``.
     """
 
     mapping: str
@@ -63,7 +63,7 @@ class Options:
     scope: str = MODEL
     phases: tuple[str, ...] = (PREFILL, DECODE)
     groups: int = FEWEST_RELAYS
-    stored: bool = False
+    store_and_forward: bool = False
     prefill: str | None = None
     activations: str | None = None
     experts: str = SPREAD

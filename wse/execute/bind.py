@@ -27,7 +27,7 @@ ROUTER: Final = kernel_named("router_choose")
 class Binder:
     """Binds phases of one Program to arenas, the cache counters of each user, and host streams.
 
-    Where there are ``outputs``, these read between steps what ops made.
+    ``outputs``, where given, read the results of ops between steps.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ Read = Callable[[str, Source, tuple[int, int]], Tensor]
 
 
 def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """``tensor`` by name, and what the tiles of quantised weights ask for besides."""
+    """A source of tensors by name that has codes and scales of quantised weights too, made from those of ``tensor``."""
     coding = CODINGS.get(program.weight_type)
     if coding is None:
         return tensor
@@ -85,7 +85,7 @@ def pack_codes(tile: Tile, codes: Tensor) -> Tensor:
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
     """Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, or e4m3) and scales ``[out, groups]``.
 
-    What shares a scale with a weight that is no finite number is none either: its scale is not.
+    A weight that is not finite makes the scale of its group not finite, and so all weights that share it.
 
     Raises BadModel when a weight is too large for the type of scales.
     """

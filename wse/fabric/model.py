@@ -145,7 +145,7 @@ class Fabric:
         return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
 
     def _shift_traffic(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
-        """Words and hops ``[kinds, 2]`` of the distinct ones of cache shifts, which each is, and rectangles of all."""
+        """Words and hops ``[classes, 2]`` of the classes of cache shifts, the class of each, the rectangles of all."""
         kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
         moved = [self.traffic.shift_traffic(phase, step, slots, passing) for step in kinds.tolist()]
         return np.array([(m.words, m.hops) for m in moved], np.int64), which, _of_all(moved, counts)
@@ -194,7 +194,7 @@ class Fabric:
         return words, hops, payload, np.concatenate([NOTHING, *placed])
 
     def _place(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """The rectangles of a step of one stage as in all stages that have such steps, as often as each has them."""
+        """The rectangles of a step of one stage, repeated in every stage that has such steps, times their number."""
         stages = np.flatnonzero(counts)
         placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
         placed[:, :, WORDS] *= counts[stages, None]

@@ -104,7 +104,7 @@ class StepCosts:
         add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
         if not pattern.travels:
             return self._task().plus(compute=add_cycles)
-        if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.stored):
+        if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.store_and_forward):
             return self.overlap_time(phase, [step], slots, turn).cycles
         line = self._traffic.routes.line(transfer.site.stage, messages.axis)
         rounds = self._rounds(pattern, transfer.words, add_cycles, line)

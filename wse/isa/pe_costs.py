@@ -16,8 +16,8 @@ class PeCosts:
     square: float  # activations squared into float32
     act: float  # add, multiply, move of activations
     acc: float  # add, move of accumulators
-    f32: float
-    largest: float
+    f32: float  # add, multiply, move of float32
+    largest: float  # the larger of two float32
     convert: float  # accumulators to activations
     shift: float  # 16-bit words
     logic: float  # 16-bit words
@@ -25,10 +25,10 @@ class PeCosts:
     widen: float  # halves to activations; 0 where they are halves
     scale: float  # multiply activations
     scale_acc: float  # multiply accumulators of float32
-    issue: int
-    mapped: float
-    loop: int
-    function: int
+    issue: int  # cycles to issue a vector operation
+    mapped: float  # cycles to issue each vector operation of a mapped one
+    loop: int  # cycles of a turn of a loop around vector operations
+    function: int  # cycles of a scalar function, such as exp, on one element
 
     def vector(self, elements: int, width: float) -> float:
         """Cycles of one vector operation; none for an empty one."""

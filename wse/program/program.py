@@ -237,7 +237,7 @@ class Program:
         return self.stages[stage].sram_top_byte + sum(other.sram_top_byte - other.sram_base_byte for other in higher)
 
     def cache_bytes(self) -> list[tuple[int, int]]:
-        """KV cache on a PE by stage: its bytes, and those that caches may take, these and all that is free."""
+        """KV cache on a PE by stage: (bytes that it takes, bytes that it could take if all free SRAM were its own)."""
         cached = [0] * len(self.stages)
         for buffer in self.buffers:
             cached[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0

@@ -171,7 +171,10 @@ class Lines:
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
             messages, colours, part = schedule.of_variant(variant)
-            plan, same = plan_line(messages, colours, part, stored=schedule.stored), numbers[variants == variant]
+            plan, same = (
+                plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward),
+                numbers[variants == variant],
+            )
             if source != target:
                 copied = messages[messages[:, 2] == Arrival.COPY, 0]
                 self.copies += [(same[:, place], source, target, words) for place in copied.tolist()]

@@ -78,12 +78,14 @@ class Plan:
         return len(turns) > 1 or turns[0].releases is not None
 
 
-def plan_line(messages: I32, colours: I32 | None = None, part: I32 | None = None, *, stored: bool = False) -> Plan:
-    """The plan of the messages ``[m, 3]`` of one line; ``stored``: no receive is fused with a send."""
+def plan_line(
+    messages: I32, colours: I32 | None = None, part: I32 | None = None, *, store_and_forward: bool = False
+) -> Plan:
+    """The plan of the messages ``[m, 3]`` of one line; ``store_and_forward``: no receive is fused with a send."""
     flows = _flows(messages, colours, part)
     if colours is None:
         _choose_colours(flows)
-    return _plan(flows, fuse=part is None and not stored)
+    return _plan(flows, fuse=part is None and not store_and_forward)
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:

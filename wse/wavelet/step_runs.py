@@ -71,7 +71,9 @@ class StepRuns:
             colour, address, adding = 0, 0, np.zeros(start.shape, np.int32)
             for i, (messages, words, add) in enumerate(patterns):
                 pattern, along_rows = messages.schedule, messages.axis == ROWS
-                lines = self._lines(machine, main=2 * self.wafer.colours * i, add=add if pattern.stored else None)
+                lines = self._lines(
+                    machine, main=2 * self.wafer.colours * i, add=add if pattern.store_and_forward else None
+                )
                 colour = (lines.rows if along_rows else lines.columns)(
                     pattern,
                     words,

@@ -48,7 +48,10 @@ def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], 
 
 
 def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
-    """By number of runs, up to so many, the least cost of what is from a place on, costs ``[start, end]`` joined."""
+    """The least cost of cutting the shares from each place on, ``[place]``, by number of runs up to ``parts``.
+
+    ``costs`` ``[start, end]`` are those of one run; ``joined`` adds them up or takes the larger.
+    """
     least = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
         least.append(joined(costs, least[-1]).min(axis=1))

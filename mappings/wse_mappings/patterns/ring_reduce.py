@@ -23,8 +23,8 @@ def _roots(length: int) -> I32:
     return at[(place[None, :] - np.arange(length)[:, None]) % length]
 
 
-def ring_reduce(length: int, *, stored: bool = False) -> LineSchedule:
-    """Sum every line of a square into the root of its round; ``stored``: by store and forward, as released."""
+def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
+    """Sum every line of a square into the root of its round; ``store_and_forward``, as released, or streaming."""
     root, nth = np.arange(length)[:, None], np.arange(length - 1)[None, :]
     rises = nth < root
     source = np.where(rises, nth, length - 1 - (nth - root))
@@ -32,7 +32,7 @@ def ring_reduce(length: int, *, stored: bool = False) -> LineSchedule:
     messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
     reduce_ = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
-    return replace(reduce_, overlaps=True, stored=stored)
+    return replace(reduce_, overlaps=True, store_and_forward=store_and_forward)
 
 
 def ring_keep(length: int) -> LineSchedule:

@@ -62,7 +62,7 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Lines of which for each other line one has as many pairs, from the outermost inward all at least as far."""
+    """Lines that dominate the others: for each other line one of these has as many pairs, all at least as far."""
     inward = np.zeros((len(distances), side), np.int64)
     for line, far in enumerate(distances):
         inward[line, : len(far)] = far[::-1]

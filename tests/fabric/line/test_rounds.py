@@ -15,7 +15,7 @@ COSTS = LineCosts.of(load_wafer("wse2"), gap=7, relay=3, sync=50)
 
 def replay(length: int, line: int, words: int, add: float) -> list[float]:
     """The end of each round of a line whose PEs store a message, add it and then send; they alone keep rounds apart."""
-    schedule = ring_reduce(length, stored=True)
+    schedule = ring_reduce(length, store_and_forward=True)
     free = np.zeros(length)
     ends = []
     for turn in range(length):
@@ -34,15 +34,17 @@ def replay(length: int, line: int, words: int, add: float) -> list[float]:
 @pytest.mark.parametrize("words", [1, 41])
 def test_what_a_further_round_adds_where_sums_are_stored(length: int, words: int) -> None:
     """What the slowest line takes for all of them; of long lines some rounds are left out, where the root turns."""
-    rounds = rounds_of(ring_reduce(length, stored=True), words, 20, COSTS)
+    rounds = rounds_of(ring_reduce(length, store_and_forward=True), words, 20, COSTS)
     whole = max(replay(length, line, words, add=20)[-1] for line in range(0, length, 1 + length // 32))
     told = rounds.first.total + (length - 1) * rounds.period.total
     assert told == pytest.approx(whole, rel=0.03), (rounds, whole)
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_a_further_round_hangs_on_a_few_pes_and_the_first_on_the_line(stored: bool) -> None:  # noqa: FBT001
-    short, long = (rounds_of(ring_reduce(length, stored=stored), 16, 20, COSTS) for length in (100, 400))
+@pytest.mark.parametrize("store_and_forward", [False, True])
+def test_a_further_round_hangs_on_a_few_pes_and_the_first_on_the_line(store_and_forward: bool) -> None:  # noqa: FBT001
+    short, long = (
+        rounds_of(ring_reduce(length, store_and_forward=store_and_forward), 16, 20, COSTS) for length in (100, 400)
+    )
     assert short.period == long.period
     assert long.first.total == pytest.approx(4 * short.first.total, rel=0.1)
     assert short.period.total < short.first.total
@@ -50,13 +52,16 @@ def test_a_further_round_hangs_on_a_few_pes_and_the_first_on_the_line(stored: bo
 
 def test_four_transfers_lie_between_a_root_and_the_next_where_sums_are_stored() -> None:
     """Into the old root, over two links to the new one, and what comes to it from the other side."""
-    rounds = rounds_of(ring_reduce(200, stored=True), 30, 11, COSTS)
+    rounds = rounds_of(ring_reduce(200, store_and_forward=True), 30, 11, COSTS)
     four = 4 * (COSTS.sync + 29)
     assert four + 3 * 11 <= rounds.period.total <= four + 4 * 11
 
 
 def test_sums_that_stream_are_not_held_up_by_whole_messages() -> None:
-    stream, store = (rounds_of(ring_reduce(100, stored=stored), 200, 100, COSTS) for stored in (False, True))
+    stream, store = (
+        rounds_of(ring_reduce(100, store_and_forward=store_and_forward), 200, 100, COSTS)
+        for store_and_forward in (False, True)
+    )
     assert stream.first.total < store.first.total / 10
     assert stream.period.total < store.period.total
 

@@ -116,7 +116,7 @@ def output(c: Context, op: Op) -> None:
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """What the steps of a softmax over whole scores need: their scale, once they are capped 1, and what is visible."""
+    """Operands of a softmax over whole scores: scale (1 once scores are capped), window and chunk; caps the scores."""
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
         c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))

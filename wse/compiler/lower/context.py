@@ -149,7 +149,7 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Groups in each level of an all-reduce over ``length`` PEs; none in prefill as WaferLLM runs it."""
+        """Groups in each level of an all-reduce over ``length`` PEs; none on the mesh with own weights."""
         if self.own_weights:
             return ()
         if self.options.groups == FEWEST_RELAYS:

@@ -111,7 +111,10 @@ def dist_gemm_t(
     """
     P, builder = c.cut.rows, c.builder
     shift = c.patterns.get(ring_shift, P, P)
-    reduce_, keep = c.patterns.get(ring_reduce, P, stored=c.options.stored), c.patterns.get(ring_keep, P)
+    reduce_, keep = (
+        c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward),
+        c.patterns.get(ring_keep, P),
+    )
     k_stride, n_stride = (1, K) if transposed else (N, 1)
     elements = M * N if isinstance(N, int) else SymNumber(per_slot=M * N.per_slot)
     with builder.loop(P):

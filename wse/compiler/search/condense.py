@@ -1,4 +1,4 @@
-"""A reduced model: one stage of each class of equal stages, and in a stage one layer of each kind.
+"""A model in small: one stage of each class of equal stages, and in a stage one layer of each kind.
 
 A small compilation tells what each PE of the whole one is asked to hold, to the byte, and how long its layers take, at
 the price of a few layers: what does not fit and what is slow is left out of the search before it is compiled.
@@ -27,7 +27,7 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condensed:
-    """A reduced model, cut for one choice.
+    """A model in small, cut for one choice.
 
     Attributes:
         state: After partition. Its layers are one of each kind for each stage.
@@ -94,7 +94,7 @@ class Condensed:
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> Condensed:
-    """Make the reduced model for a choice.
+    """Make the model in small for a choice.
 
     1. Layers are divided over stages as in the whole.
     2. Stages are of one class where they have as many columns and as many layers of each kind, and the same tables.

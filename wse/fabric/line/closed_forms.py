@@ -162,7 +162,7 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """``cycles`` of a reduce, or of an all-reduce with root 0, over ``reduce_bound``; its arguments and errors."""
+    """Ratio of ``cycles`` of a reduce, or of an all-reduce with root 0, to `reduce_bound`; arguments as there."""
     return cycles / reduce_bound(length, words, wafer, root=root)
 
 

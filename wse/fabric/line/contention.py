@@ -84,7 +84,7 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """The stretches that a stream shares, and its effect on those that it shares them with."""
+    """Delays of a stream by contention: the stretches that it shares, and its effect on the other streams there."""
 
     shares: Shares
     others: list[tuple[Contender[Owner], Interleaving]]

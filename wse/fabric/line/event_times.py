@@ -36,7 +36,7 @@ START: Final = EventTime()
 
 
 class PassedPiece(NamedTuple):
-    """A piece that words have come by.
+    """A piece that a stream has passed on its way.
 
     ``ago``: how long ago words that stream on without a stop left its source; ``room``: how many find place on the way
     from there, in queues and on wires, when they have to wait at its end.
@@ -55,7 +55,7 @@ class Stream(NamedTuple):
     way: tuple[PassedPiece, ...]
 
     def farther(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
-        """Farther by so many cycles, and of software as many for the first word alone, with room for so many words."""
+        """The stream so many cycles farther on, ``software`` cycles for its first word alone, past ``room`` words."""
         spent = {"hops": hops, "relays": relays + software}
         return Stream(self.first.after(**spent), self.last.after(**spent), self.farther_back(hops + relays, room))
 

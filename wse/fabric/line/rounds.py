@@ -50,7 +50,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
         costs: Constants.
         places: Hops of the line's PEs from the first.
     """
-    first = _RoundState(words, add_cycles, costs, places, stored=schedule.stored)
+    first = _RoundState(words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
     # 1
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
@@ -67,7 +67,9 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
     """The cycles in which the rounds of a line end, starting with all PEs free."""
-    state = _RoundState(template.words, template.add, template.costs, template.places, stored=template.stored)
+    state = _RoundState(
+        template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
+    )
     return [state.round(schedule.of_line(line, turn)) for turn in turns]
 
 
@@ -79,8 +81,16 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 class _RoundState:
     """PEs of a line, with the cycle from which each is free."""
 
-    def __init__(self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, stored: bool) -> None:
-        self.words, self.costs, self.add, self.places, self.stored = words, costs, add_cycles, places, stored
+    def __init__(
+        self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
+    ) -> None:
+        self.words, self.costs, self.add, self.places, self.store_and_forward = (
+            words,
+            costs,
+            add_cycles,
+            places,
+            store_and_forward,
+        )
         self.tail = float(costs.tail(words))
         self.free: dict[int, float] = {}
         self.end = 0.0
@@ -88,7 +98,7 @@ class _RoundState:
     def round(self, messages: I32) -> float:
         """Carry out a round; the cycle in which its last sum is there."""
         self.end = 0.0
-        if self.stored:
+        if self.store_and_forward:
             for source, target, _ in messages.tolist():
                 self._transfer(source, target)
         else:

@@ -158,7 +158,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
 
 
 def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
-    """What steps depend on that grow with the cache, and what the others do, for which all runs are as one."""
+    """Counts of runs by cache use, for steps that grow with the cache, and of all runs in one, for the others."""
     counts: Counter[int] = Counter()
     passing: defaultdict[int, list[int]] = defaultdict(list)
     for (slots, rows), times in runs.items():

@@ -74,7 +74,7 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """The words on the busiest link, kept for rectangles that lie in the same way wherever that is."""
+    """The words on the busiest link, memoised for all rectangles that differ by a translation alone."""
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)

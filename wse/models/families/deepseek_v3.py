@@ -82,7 +82,7 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
     config.require("rope_interleave", (True,), "rotated pairs must be neighbours; supported: true")
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a DeepSeek-V3 checkpoint: parts of a head stand one behind the other, pairs are neighbours."""
     latent = spec.latent
     if latent is None:
@@ -102,7 +102,7 @@ def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         projection = name.removesuffix("_bias")
         if projection not in rows:
-            return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", held)
+            return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
         matrix, outputs, taken = rows[projection]
         part = "weight" if name == projection else "bias"
         file_name = f"{LAYERS}{layer}.self_attn.{matrix}.{part}"

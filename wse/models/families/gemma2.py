@@ -67,7 +67,7 @@ NORM_NAMES: Final = {
 }
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a Gemma 2 checkpoint."""
     return wanted_tensors(spec, {**NAMES, **NORM_NAMES})
 

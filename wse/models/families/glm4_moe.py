@@ -42,11 +42,11 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     )
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a GLM-4-MoE checkpoint."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", held)
+        return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
 
     return wanted_tensors(spec, {**NAMES, **SIGMOID_NAMES}, cut=cut)
 

@@ -71,9 +71,9 @@ FUSED: Final = {"q": "attn.c_attn", "k": "attn.c_attn", "v": "attn.c_attn"}
 TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a GPT-2 checkpoint, with or without ``transformer.`` before the names."""
-    prefix = "transformer." if "transformer.wte.weight" in held else ""
+    prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:

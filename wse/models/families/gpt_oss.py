@@ -64,7 +64,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     )
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a gpt-oss checkpoint: experts [experts, in, out], outputs of gate and up in turn."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:

@@ -120,9 +120,9 @@ BLOCK_NAMES: Final = {
 TABLES: Final = ("embedding", "final_norm", "head")
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a Llama 4 checkpoint: experts [experts, in, out], rotated pairs are neighbours."""
-    prefix = "language_model." if "language_model.model.embed_tokens.weight" in held else ""
+    prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
     turned = split_halves(spec.head_size)

@@ -36,13 +36,13 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a Mixtral checkpoint; transformers 5 calls the block ``mlp`` in memory."""
-    block = OLD if f"{LAYERS}0.{OLD}.gate.weight" in held else NEW
+    block = OLD if f"{LAYERS}0.{OLD}.gate.weight" in file_names else NEW
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         at = f"{LAYERS}{layer}.{block}.experts"
-        return expert_pieces(name, spec, at, held, ("w1", "w3", "w2"))
+        return expert_pieces(name, spec, at, file_names, ("w1", "w3", "w2"))
 
     return wanted_tensors(spec, {**NAMES, "router": f"{block}.gate.weight"}, cut=cut)
 

@@ -52,12 +52,12 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     return equal_layers(config, count, window if used else None)
 
 
-def tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor of a Qwen3-MoE checkpoint."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         at = f"{LAYERS}{layer}.mlp.experts"
-        return expert_pieces(name, spec, at, held)
+        return expert_pieces(name, spec, at, file_names)
 
     return wanted_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, cut=cut)
 

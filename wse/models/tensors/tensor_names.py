@@ -68,7 +68,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
     return names[name.removesuffix("_bias")].removesuffix("weight") + "bias"
 
 
-def plain_tensors(spec: ModelSpec, held: Collection[str]) -> Iterator[WantedTensor]:
+def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
     """Every tensor under Llama's name."""
     return wanted_tensors(spec)
 
@@ -95,7 +95,7 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 
 
 def expert_pieces(
-    name: str, spec: ModelSpec, at: str, held: Collection[str], parts: tuple[str, str, str] = PARTS
+    name: str, spec: ModelSpec, at: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[Piece, ...]:
     """The pieces of our tensor ``name``; none where it is no matrix of experts.
 
@@ -104,7 +104,7 @@ def expert_pieces(
     """
     if name not in (*GATE_UP, DOWN) or spec.experts is None:
         return ()
-    if f"{at}.down_proj" in held:
+    if f"{at}.down_proj" in file_names:
         return stacked_pieces(name, spec, at, transposed=False)
     experts, hidden_size = spec.experts, spec.hidden_size
     shape = (hidden_size, experts.ffn_size) if name == DOWN else (experts.ffn_size, hidden_size)

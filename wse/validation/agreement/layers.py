@@ -31,7 +31,7 @@ class Layers:
     """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
 
     ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of two layers on two regions. ``prefill`` is the
-    product of a prefill, empty for decode; ``stored`` as of the compiler's Options.
+    product of a prefill, empty for decode; ``store_and_forward`` as of the compiler's Options.
     """
 
     spec: ModelSpec
@@ -41,14 +41,14 @@ class Layers:
     dtype: str
     mapping: str
     prefill: str = ""
-    stored: bool = False
+    store_and_forward: bool = False
 
     @property
     def description(self) -> str:
         """The sizes, in few words."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
-        phase = f"{self.prefill}{' stored' * self.stored} of" if self.prefill else "decode after"
+        phase = f"{self.prefill}{' stored' * self.store_and_forward} of" if self.prefill else "decode after"
         return f"{phase} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
 
 
@@ -106,7 +106,7 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
             rows=side,
             cols=side,
             prefill=MESH_GEMM_OWN if own else MESH_GEMM,
-            stored=bool(rng.integers(2)),
+            store_and_forward=bool(rng.integers(2)),
         )
 
 
@@ -125,7 +125,7 @@ def compiled(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tup
         scope=LAYERS if alone else MODEL,
         phases=(PREFILL,) if wanted.prefill else (DECODE,),
         prefill=wanted.prefill or None,
-        stored=wanted.stored,
+        store_and_forward=wanted.store_and_forward,
     )
     return compile_model(wanted.spec, machine, software, options), machine
 

@@ -155,7 +155,7 @@ def _options(
         scope=scope,
         phases=phases,
         groups=groups,
-        stored=True,
+        store_and_forward=True,
     )
 
 
