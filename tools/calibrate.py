@@ -92,7 +92,7 @@ def fit(rows: list[Row]) -> F64:
     A relay of WSE-2 is in the decode rows alone: without them it is taken to cost what it costs on WSE-3.
     """
     x, steps = start(), np.array(list(STEPS.values()))
-    rows = [row for group in dict.fromkeys(r.group for r in rows) for row in thinned(rows, group)]
+    rows = [row for group in dict.fromkeys(r.group for r in rows) for row in fit_sample(rows, group)]
     sizes = {group: sum(row.group == group for row in rows) for group in {row.group for row in rows}}
     weights = np.array([sizes[row.group] ** -0.5 for row in rows])
 
@@ -111,22 +111,22 @@ def fit(rows: list[Row]) -> F64:
     return x
 
 
-def thinned(rows: list[Row], group: str) -> list[Row]:
+def fit_sample(rows: list[Row], group: str) -> list[Row]:
     """Rows of a group to fit on."""
     mine = [row for row in rows if row.group == group]
     return mine if group == "decode" else mine[::EVERY]
 
 
-def told(name: str, errors: Iterable[float]) -> None:
+def print_errors(name: str, errors: Iterable[float]) -> None:
     """One line of errors."""
     size = np.abs(np.array(list(errors)))
     print(f"{name:44} {len(size):4} rows   median {np.median(size):5.2f} %   worst {size.max():6.2f} %", flush=True)
 
 
-def left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
+def print_left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
     """Predict the rows of which ``out`` is true with constants fitted on the others."""
     x = fit([row for row in rows if not out(row)])
-    told(f"left out: {name}", (row.error(x) for row in rows if out(row)))
+    print_errors(f"left out: {name}", (row.error(x) for row in rows if out(row)))
 
 
 def main() -> None:
@@ -137,17 +137,17 @@ def main() -> None:
     for name, x in (("bundled", start()), ("fitted", fit(rows))):
         print(name, {key: round(float(value), 2) for key, value in zip(STEPS, x, strict=True)})
         for group in dict.fromkeys(row.group for row in rows):
-            told(group, (row.error(x) for row in rows if row.group == group))
-        told("prefill (never fitted)", (row.error(x) for row in prefill))
+            print_errors(group, (row.error(x) for row in rows if row.group == group))
+        print_errors("prefill (never fitted)", (row.error(x) for row in prefill))
     for group in dict.fromkeys(row.group for row in rows):
-        left_out(rows, group, lambda row, group=group: row.group == group)  # type: ignore[misc]
+        print_left_out(rows, group, lambda row, group=group: row.group == group)  # type: ignore[misc]
     for model in ("LLaMA3-8B", "QWen2-72B"):
-        left_out(rows, f"decode of {model}", lambda row, model=model: row.measured.text("workload") == model)  # type: ignore[misc]
+        print_left_out(rows, f"decode of {model}", lambda row, model=model: row.measured.text("workload") == model)  # type: ignore[misc]
     for side in (420, 540, 660):
-        left_out(rows, f"decode on {side}", lambda r, side=side: r.group == "decode" and r.measured.cols == side)  # type: ignore[misc]
+        print_left_out(rows, f"decode on {side}", lambda r, side=side: r.group == "decode" and r.measured.cols == side)  # type: ignore[misc]
     for group, least in (("MeshGEMV", 400), ("MeshGEMM", 400)):
         big = f"{group} on {least} and more"
-        left_out(rows, big, lambda r, g=group, n=least: r.group == g and (r.measured.cols or 0) >= n)  # type: ignore[misc]
+        print_left_out(rows, big, lambda r, g=group, n=least: r.group == g and (r.measured.cols or 0) >= n)  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import compile_fastest
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
-from wse.validation.predictors.services import PROFILE, Asked, asked_of
+from wse.validation.predictors.services import PROFILE, ServiceRequest, service_request
 
 CANDIDATES = {
     "function_cycles": 5.0,
@@ -79,8 +79,8 @@ def launch_figures(path: Path) -> list[Figure]:
     """Of each model the first row that states wafers, no drafts and a month before there were any."""
     figures: dict[str, Figure] = {}
     for row in read(path):
-        asked = asked_of(row)
-        if not isinstance(asked, Asked) or asked.request.wafers is None or drafts(row) != NO_DRAFT:
+        asked = service_request(row)
+        if not isinstance(asked, ServiceRequest) or asked.request.wafers is None or drafts(row) != NO_DRAFT:
             continue
         name = asked.request.model
         if earliest_month(row, name) <= LAST_PLAIN_MONTH:
@@ -90,7 +90,7 @@ def launch_figures(path: Path) -> list[Figure]:
 
 
 @cache
-def unfitted() -> SoftwareProfile:
+def unfitted_profile() -> SoftwareProfile:
     """The bundled profile before the fit: one completion task a step, functions as in hand-written code."""
     tuned = load_software("tuned", "wse3")
     bundled = load_software(PROFILE, "wse3")
@@ -99,7 +99,7 @@ def unfitted() -> SoftwareProfile:
 
 def profile(values: dict[str, float]) -> SoftwareProfile:
     """That profile with other values of constants."""
-    return replace(unfitted(), **values)  # type: ignore[arg-type]
+    return replace(unfitted_profile(), **values)  # type: ignore[arg-type]
 
 
 def solved(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
@@ -131,7 +131,7 @@ def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: So
 def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
     """Each constant alone, fitted on both figures and on each."""
     for name in CANDIDATES:
-        before = {name: float(getattr(unfitted(), name))}
+        before = {name: float(getattr(unfitted_profile(), name))}
         both = solved(figures, found, before)
         print(f"{name:22} {before[name]:5.1f} -> {both[name]:6.1f}   {errors(figures, found, profile(both))}")
         for i, kept in enumerate(figures):
@@ -144,7 +144,7 @@ def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
 
 def fit(figures: Sequence[Figure]) -> dict[str, float]:
     """The values, whole cycles, with which the regions that are then chosen come nearest to the figures."""
-    x = {name: float(getattr(unfitted(), name)) for name in FITTED}
+    x = {name: float(getattr(unfitted_profile(), name)) for name in FITTED}
     tried: list[tuple[float, dict[str, float]]] = []
     for _ in range(MOST_TURNS):
         found = [figure.chosen(profile(x)) for figure in figures]
@@ -156,7 +156,7 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
     return min(tried, key=lambda each: each[0])[1]
 
 
-def told(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
+def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
     """One line a figure: predicted and measured tokens a second, regions chosen with these costs."""
     print(name, flush=True)
     chosen = [figure.chosen(software) for figure in figures]
@@ -190,11 +190,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", type=Path, metavar="FILE.csv")
     figures = launch_figures(parser.parse_args().measurements)
-    found = told("with what hand-written code costs", unfitted(), figures)
+    found = print_rates("with what hand-written code costs", unfitted_profile(), figures)
     candidates(figures, found)
     x = fit(figures)
-    told(f"fitted, regions chosen anew: {x}", profile(x), figures)
-    told("bundled", load_software(PROFILE, "wse3"), figures)
+    print_rates(f"fitted, regions chosen anew: {x}", profile(x), figures)
+    print_rates("bundled", load_software(PROFILE, "wse3"), figures)
     code(max(figures, key=lambda figure: figure.prepared.options.wafers))
 
 

@@ -71,7 +71,7 @@ CHATS: tuple[list[dict[str, str]], ...] = (
 )
 
 
-def theirs(source: str, messages: Sequence[Mapping[str, str]]) -> str | None:
+def transformers_text(source: str, messages: Sequence[Mapping[str, str]]) -> str | None:
     """The text that transformers renders; None where the template refuses."""
     import jinja2
     from transformers.utils.chat_template_utils import render_jinja_template
@@ -87,7 +87,7 @@ def theirs(source: str, messages: Sequence[Mapping[str, str]]) -> str | None:
 
 if __name__ == "__main__":
     cases = [
-        {"style": style, "source": source, "messages": chat, "marks": MARKS, "text": theirs(source, chat)}
+        {"style": style, "source": source, "messages": chat, "marks": MARKS, "text": transformers_text(source, chat)}
         for style, source in TEMPLATES.items()
         for chat in CHATS
     ]

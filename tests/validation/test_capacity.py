@@ -9,8 +9,8 @@ from wse.errors import DoesNotFit
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
-from wse.validation.predictors.capacity import capacity_of, needed
-from wse.validation.predictors.services import asked_of
+from wse.validation.predictors.capacity import capacity_of, wafers_needed
+from wse.validation.predictors.services import service_request
 
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
@@ -27,11 +27,11 @@ def test_70b_takes_four_wafers_with_little_padding() -> None:
 
 
 def test_8b_takes_one_wafer() -> None:
-    assert [each.wafers for each in needed(request("llama-3-8b"), ["production"])] == [1]
+    assert [each.wafers for each in wafers_needed(request("llama-3-8b"), ["production"])] == [1]
 
 
 def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.validation.predictors.capacity.needed", lambda request: ())
+    monkeypatch.setattr("wse.validation.predictors.capacity.wafers_needed", lambda request: ())
     rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
-    assert asked_of(rows[0]) is not None
+    assert service_request(rows[0]) is not None
     assert [(c.model, c.wafers, c.dtype) for c in capacity_of(rows)] == [("llama-3.1-70b", 4, "bfloat16")]

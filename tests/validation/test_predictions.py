@@ -13,7 +13,7 @@ from wse.hardware.load import load_wafer
 from wse.report.as_json import as_json
 from wse.validation.measured.measurements import Measurement, parse, read
 from wse.validation.predictors.predict import PREDICTORS, predict
-from wse.validation.predictors.services import Asked, asked_of
+from wse.validation.predictors.services import ServiceRequest, service_request
 from wse.validation.predictors.stencils import tiled
 from wse.validation.summary import Compared, summarise
 from wse.validation.validate import BUNDLED, compare, default_files, validation_of
@@ -88,9 +88,9 @@ def test_one_pe(bundled: Rows, kernel: str, median: float, worst: float) -> None
 def test_every_row_has_one_answer(shared: Path) -> None:
     """But the services, each of which is an estimate of seconds: `test_validation_services` has some."""
     rows = [m for path in sorted((shared / "reference").glob("*.csv")) for m in read(path)]
-    services = [m for m in rows if isinstance(asked_of(m), Asked)]
+    services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
     assert (len(rows), len(services)) == (3701, 20)
-    every = compare([m for m in rows if not isinstance(asked_of(m), Asked)], lambda *_: None)
+    every = compare([m for m in rows if not isinstance(service_request(m), ServiceRequest)], lambda *_: None)
     assert len(every) == len(rows) - len(services)
     for r in every:
         assert (r.prediction.value is None) == bool(r.prediction.reason)

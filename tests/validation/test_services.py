@@ -9,7 +9,7 @@ import pytest
 from wse.validation.measured.measurements import TABLES, Measurement, parse
 from wse.validation.predictors.predict import predict
 from wse.validation.predictors.prediction import Prediction
-from wse.validation.predictors.services import METRICS, RATES, Asked, Estimated, answer, asked_of
+from wse.validation.predictors.services import METRICS, RATES, ServiceEstimate, ServiceRequest, answer, service_request
 from wse.validation.summary import Compared
 from wse.validation.validate import compare
 
@@ -37,9 +37,9 @@ def row(**columns: str) -> Measurement:
     return found
 
 
-def asked(**columns: str) -> Asked:
-    found = asked_of(row(**columns))
-    assert isinstance(found, Asked), found
+def asked(**columns: str) -> ServiceRequest:
+    found = service_request(row(**columns))
+    assert isinstance(found, ServiceRequest), found
     return found
 
 
@@ -107,8 +107,8 @@ def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None: 
     assert bool(asked(**columns).drafts_of) is drafts
 
 
-def told(asked: Asked) -> Estimated:
-    return Estimated(values=tuple(float(i + 100) for i in range(len(METRICS))), fits=True, gain=1.5)
+def told(asked: ServiceRequest) -> ServiceEstimate:
+    return ServiceEstimate(values=tuple(float(i + 100) for i in range(len(METRICS))), fits=True, gain=1.5)
 
 
 def test_drafts_make_tokens_faster_and_the_first_token_not() -> None:

@@ -10,7 +10,7 @@ from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count, plural, printable
 from wse.validation.measured.measurements import TABLES
-from wse.validation.plot import figure_of, with_a_place
+from wse.validation.plot import figure_of, plottable_rows
 from wse.validation.result import (
     Errors,
     GroupErrors,
@@ -42,7 +42,7 @@ def write_page(validation: Validation, path: Path) -> None:
 
 def _page(validation: Validation, plot: str) -> str:
     summary = validation.summary
-    without_place = summary.predicted - len(with_a_place(validation.rows))
+    without_place = summary.predicted - len(plottable_rows(validation.rows))
     parts = [
         "# Validation",
         "Predictions of this emulator against published measurements, made by `wse validate --page "

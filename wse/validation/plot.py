@@ -28,7 +28,7 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def with_a_place(rows: Sequence[ValidationRow]) -> list[ValidationRow]:
+def plottable_rows(rows: Sequence[ValidationRow]) -> list[ValidationRow]:
     """The rows that are predicted and have a place on logarithmic axes."""
     return [row for row in rows if row.predicted and row.measured]
 
@@ -37,7 +37,7 @@ def figure_of(validation: Validation) -> Figure:
     """Predicted over measured, and errors over measured, with a colour and a mark for each source and kernel."""
     from wse.report.figure import NotebookFigure
 
-    placed = with_a_place(validation.rows)
+    placed = plottable_rows(validation.rows)
     groups = [g for g in validation.summary.by_source_and_kernel if g.predicted]
     groups.sort(key=lambda g: -g.predicted)
     figure = NotebookFigure(figsize=(12, 7.5), layout="constrained")

@@ -15,7 +15,7 @@ from wse.report.terminal_table import print_tables
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.capacity import capacity_of
 from wse.validation.predictors.predict import predict
-from wse.validation.predictors.prediction import Prediction, because
+from wse.validation.predictors.prediction import Prediction, decline
 from wse.validation.result import Listed, Validation, validation_tables
 from wse.validation.summary import Compared, summarise
 
@@ -77,10 +77,10 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
             answers[key] = predict(row)
         answer = answers[key]
         if capacity == REFUSE and answer.sram_fits is False:
-            answer = because("not all layers of the model fit the SRAM of the PEs that one was timed on")
+            answer = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
         beside = Compared(row, answer)
         if answer.value is not None and beside.error_pct is None:
-            beside = Compared(row, because("the measured value is too small for a relative error"))
+            beside = Compared(row, decline("the measured value is too small for a relative error"))
         compared.append(beside)
     on_progress(len(rows), len(rows), "")
     return compared

@@ -13,7 +13,7 @@ from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import COLUMNS, ROWS
-from wse.validation.agreement.layers import compiled, layers
+from wse.validation.agreement.layers import compile_layers, layers
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.point_to_point import point_to_point
@@ -99,7 +99,7 @@ def test_a_phase_says_which_steps_wait_for_words_of_others_and_how_many_share_a_
     software = load_software("tuned", WSE2.generation)
     waited = 0.0
     for wanted in layers(4, 3):
-        program, machine = compiled(wanted, WSE2, software)
+        program, machine = compile_layers(wanted, WSE2, software)
         cost = Fabric(program, machine, software).decode_cost(wanted.cached)
         hops = cost.by_cause[:, CAUSES.index("hops")]
         assert (cost.contention <= hops).all()

@@ -39,13 +39,13 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
 
 def test_live_against_transformers() -> None:
     pytest.importorskip("transformers")
-    from tools.make_chat_goldens import CHATS, TEMPLATES, theirs
+    from tools.make_chat_goldens import CHATS, TEMPLATES, transformers_text
 
     for source in TEMPLATES.values():
         for messages in CHATS:
             marks = {"bos_token": "<s>", "eos_token": "</s>"}
             found = answer({"template": source, "messages": messages, "marks": marks})
-            assert found.get("text") == theirs(source, messages)
+            assert found.get("text") == transformers_text(source, messages)
 
 
 def test_a_process_of_its_own_says_the_same() -> None:

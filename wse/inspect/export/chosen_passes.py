@@ -32,7 +32,7 @@ class PassSelection:
     left_out: int
 
 
-def chosen_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
+def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
     """The passes of some tokens; without them all passes, or the first that make at most ``MOST_SLICES`` slices.
 
     Raises:

@@ -11,13 +11,13 @@ from typing import IO, Any, cast
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.export.chosen_passes import PassSelection, chosen_passes
+from wse.inspect.export.chosen_passes import PassSelection, select_passes
 from wse.inspect.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.inspect.export.perfetto import write_perfetto
 from wse.inspect.export.request import FOLDERS, ExportRequest
 from wse.inspect.export.simulator_log import router_events, write_simulator_log
 from wse.inspect.export.table_files import check_json_size, check_parquet, write_csv, write_json, write_parquet
-from wse.inspect.export.tables import chosen_tables, run_facts, with_progress
+from wse.inspect.export.tables import chosen_tables, run_attributes, with_progress
 from wse.inspect.export.timeline import timeline
 from wse.inspect.query.view import trace_at
 from wse.report.output_file import open_output, open_output_folder, output_path
@@ -76,7 +76,7 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fa
             return {"files": write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress)}
         tables = chosen_tables(trace, request.what, planes=request.planes)
         write = write_csv if request.to == "csv" else write_parquet
-        files = write(with_progress(tables, on_progress), run_facts(trace), folder)
+        files = write(with_progress(tables, on_progress), run_attributes(trace), folder)
         return {"files": files, "rows": sum(table.rows for table in tables)}
 
 
@@ -85,14 +85,14 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fact
         tables = chosen_tables(trace, request.what, planes=request.planes)
         check_json_size(tables)
         with _open_file(request.out) as file:
-            write_json(with_progress(tables, on_progress), run_facts(trace), file)
+            write_json(with_progress(tables, on_progress), run_attributes(trace), file)
         return {"rows": sum(table.rows for table in tables)}
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer, request.cycles)
         with _open_file(request.out) as file:
             write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
-    chosen = chosen_passes(trace, request.tokens)
+    chosen = select_passes(trace, request.tokens)
     total = 2 * chosen.slices
 
     def on_events(done: int) -> None:

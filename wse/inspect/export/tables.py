@@ -113,7 +113,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
     return [replace(table, pieces=partial(pieces, table)) for table in tables]
 
 
-def run_facts(trace: Trace) -> Report:
+def run_attributes(trace: Trace) -> Report:
     """The attributes of a trace, and the report that the run ended with."""
     header = trace.header
     return {

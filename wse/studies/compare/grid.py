@@ -15,7 +15,7 @@ from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.rows import assumptions_of, with_best, without_doubles
+from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
 from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
@@ -47,7 +47,7 @@ def compare(
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
     done = _all_rows(request, cells, on_progress, jobs or cores())
-    rows = with_best(without_doubles(row for cell in cells for row in done[cell].rows))
+    rows = with_best(without_duplicates(row for cell in cells for row in done[cell].rows))
     if not any(row.possible for row in rows):
         first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
         message = f"none of the {len(cells)} combinations can be: {first_cell}; give other --wafers or --mapping"

@@ -128,10 +128,10 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: i
             rows += streamed
             rates.append(
                 StreamedRate(
-                    alone=streamed[0],
-                    equal=equal,
-                    per_wafer=streaming.users_for(tokens_per_s * wafers / of_all.wafers),
-                    room=users_with_room(prepared, wafers),
+                    one_user=streamed[0],
+                    break_even_users=equal,
+                    break_even_users_per_wafer=streaming.users_for(tokens_per_s * wafers / of_all.wafers),
+                    users_with_room=users_with_room(prepared, wafers),
                 )
             )
     verdict = (_held_or_streamed(user, rates), _break_even(of_all, rates))
@@ -140,8 +140,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: i
 
 def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
     """The rate of one user with weights in SRAM, and at most with streamed ones."""
-    streamed = ", ".join(f"{rate(speed(streams.alone))} {streams}" for streams in rates)
-    times = _range([speed(user) / speed(streams.alone) for streams in rates], "{:,.3g}")
+    streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
+    times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
         f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
         f"streamed for every pass, at most {streamed}."
@@ -152,15 +152,19 @@ def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
     """The batches with which streaming serves as many tokens as SRAM, in all and a wafer, and the users with room."""
     parts = []
     for streams in rates:
-        if streams.equal is None:
+        if streams.break_even_users is None:
             parts.append(f"no batch makes up for it {streams}")
             continue
-        text = f"a batch of {streams.equal:,} {streams}"
-        if streams.per_wafer is not None and of_all.wafers != streams.alone.wafers:
-            text += f" ({streams.per_wafer:,} for as many a wafer)"
-        needed = streams.equal if streams.per_wafer is None else streams.per_wafer
-        enough = "where" if needed <= streams.room else "but"
-        parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.room:,}")
+        text = f"a batch of {streams.break_even_users:,} {streams}"
+        if streams.break_even_users_per_wafer is not None and of_all.wafers != streams.one_user.wafers:
+            text += f" ({streams.break_even_users_per_wafer:,} for as many a wafer)"
+        needed = (
+            streams.break_even_users
+            if streams.break_even_users_per_wafer is None
+            else streams.break_even_users_per_wafer
+        )
+        enough = "where" if needed <= streams.users_with_room else "but"
+        parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.users_with_room:,}")
     total = f"{rate(of_all.tokens_per_s or 0.0)} for {plural(of_all.users or 0, 'user')}"
     return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
 

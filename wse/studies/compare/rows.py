@@ -86,7 +86,7 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
     )
 
 
-def without_doubles(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
+def without_duplicates(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The rows without those of a mapping that chose another one, where the row of that other one says the same."""
     rows = list(rows)
     named = {(row.mapping, row.wafers, row.link): row.tpot_s for row in rows if row.possible}

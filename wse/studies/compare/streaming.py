@@ -58,19 +58,19 @@ class StreamedRate:
     """Weights that come in at one rate to a number of wafers, against SRAM.
 
     Attributes:
-        alone: The row of one user.
-        equal: Users whose batch gets as many tokens as SRAM serves; None where no batch does.
-        per_wafer: Users whose batch gets as many tokens for a wafer.
-        room: Users whose caches all SRAM would hold.
+        one_user: The row of one user.
+        break_even_users: Users whose batch gets as many tokens as SRAM serves; None where no batch does.
+        break_even_users_per_wafer: Users whose batch gets as many tokens for a wafer.
+        users_with_room: Users whose caches all SRAM would hold.
     """
 
-    alone: ComparisonRow
-    equal: int | None
-    per_wafer: int | None
-    room: int
+    one_user: ComparisonRow
+    break_even_users: int | None
+    break_even_users_per_wafer: int | None
+    users_with_room: int
 
     def __str__(self) -> str:
-        return f"at {(self.alone.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {plural(self.alone.wafers, 'wafer')}"
+        return f"at {(self.one_user.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {plural(self.one_user.wafers, 'wafer')}"
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:

@@ -22,7 +22,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.report.progress import OnProgress, ignore_progress
-from wse.validation.agreement.layers import ON_MESH, Layers, both, layers, prefill_layers
+from wse.validation.agreement.layers import ON_MESH, Layers, layers, prefill_layers, time_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
@@ -166,7 +166,7 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore_progress) -
 
 def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
     """Time a decoded token, or a prefill, by both readers."""
-    cost, ran = both(wanted, wafer, software)
+    cost, ran = time_layers(wanted, wafer, software)
     return AgreementRow(
         pattern="prefill layers" if wanted.prefill else "decode layers",
         wafer=wafer.name,

@@ -110,7 +110,7 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
         )
 
 
-def compiled(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
+def compile_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
     machine = replace(mesh_on(wafer, wanted.rows, wanted.cols), name=wafer.name)
     alone = wanted.mapping == "region"
@@ -130,9 +130,9 @@ def compiled(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tup
     return compile_model(wanted.spec, machine, software, options), machine
 
 
-def both(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
+def time_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
     """A decoded token, or a prefill in one chunk, by the fast model and by the reference."""
-    program, machine = compiled(wanted, wafer, software)
+    program, machine = compile_layers(wanted, wafer, software)
     if wanted.prefill:
         (phase,) = program.prefill
         return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)

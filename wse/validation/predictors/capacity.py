@@ -14,13 +14,13 @@ from wse.hardware.load import load_software
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.validation.measured.measurements import Measurement
-from wse.validation.predictors.services import PROFILE, Asked, asked_of
+from wse.validation.predictors.services import PROFILE, ServiceRequest, service_request
 from wse.validation.result import ModelCapacity, WafersNeeded
 
 OTHERS: Final = ("tuned", "academic")
 
 
-def needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *OTHERS)) -> tuple[WafersNeeded, ...]:
+def wafers_needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *OTHERS)) -> tuple[WafersNeeded, ...]:
     """The fewest wafers for a request's model and lengths, by software profile."""
     wafers = []
     for name in profiles:
@@ -34,8 +34,8 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
     """Each model of which a row states the wafers, with those, and the fewest by software."""
     stated: dict[EstimateRequest, None] = {}
     for row in rows:
-        asked = asked_of(row)
-        if isinstance(asked, Asked) and asked.request.wafers is not None:
+        asked = service_request(row)
+        if isinstance(asked, ServiceRequest) and asked.request.wafers is not None:
             stated.setdefault(replace(asked.request, context=None))
     return tuple(
         ModelCapacity(
@@ -43,7 +43,7 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
             wafer=request.wafer,
             dtype=request.dtype,
             wafers=request.wafers,
-            needed=needed(request),
+            needed=wafers_needed(request),
         )
         for request in stated
     )

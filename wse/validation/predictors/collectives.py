@@ -17,9 +17,9 @@ from wse.validation.measured.platforms import wafer_of
 from wse.validation.measured.units import of_cycles
 from wse.validation.measured.versions import collective_software
 from wse.validation.measured.windows import clock_starts_apart, program_window
-from wse.validation.predictors.fast_model import in_turn, line_costs
+from wse.validation.predictors.fast_model import line_costs, sequence_cycles
 from wse.validation.predictors.harness import Grid
-from wse.validation.predictors.prediction import NO_GENERATION, NO_SIZE, Prediction, because
+from wse.validation.predictors.prediction import NO_GENERATION, NO_SIZE, Prediction, decline
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
@@ -51,22 +51,22 @@ def predict(m: Measurement) -> Prediction | None:
     if collective is None:
         return None
     if clock_starts_apart(m):
-        return because("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
+        return decline("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
     if of_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
-        return because("neither cycles nor a time of a whole collective, which is what the fast model gives")
+        return decline("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
     trouble = Grid(wafer=wafer, rows=m.rows, cols=m.cols).trouble()
     if trouble:
-        return because(trouble)
+        return decline(trouble)
     software = collective_software(m, wafer, same_descriptors=collective.algorithm in _SAME_DESCRIPTORS)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()
     if isinstance(cycles, str):
-        return because(cycles)
+        return decline(cycles)
     value = of_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
     return Prediction(value=value, method="fast model", software=software.name)
 
@@ -94,24 +94,24 @@ class _Run:
         if (what.kind == "broadcast") != (what.algorithm == "flooding"):
             return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
         if what.kind == "broadcast":
-            return in_turn(self.costs, self.words, self._flooding())
+            return sequence_cycles(self.costs, self.words, self._flooding())
         patterns = self._reduce()
         if patterns is None:
             return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
         words = self.words
         if what.algorithm == "star" and longest == self.rows * self.cols and words == 1:
             patterns, words = (_batched_star(longest),), min(STAR_BATCH_WORDS, longest - 1)
-        into = in_turn(self.costs, words, *patterns)
+        into = sequence_cycles(self.costs, words, *patterns)
         if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
             return into  # a K-tree of an all-reduce has its multicast in it
-        return into + self.costs.gap + in_turn(self.costs, self.words, self._flooding())
+        return into + self.costs.gap + sequence_cycles(self.costs, self.words, self._flooding())
 
     def _ring(self, length: int) -> float | str:
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
             return "a ring here is an all-reduce along one line of PEs"
         if length > LONGEST_RING:
             return f"a ring of more than {LONGEST_RING} PEs has more messages than are timed one by one"
-        return in_turn(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
+        return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flooding(self) -> LineSchedule:
         """A corner's words reach the farthest PE over as many hops as on a straight line."""

@@ -9,7 +9,7 @@ from wse.validation.measured.algorithms import collective_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
 from wse.validation.measured.units import is_cycles
-from wse.validation.predictors.prediction import NO_SIZE, Prediction, because
+from wse.validation.predictors.prediction import NO_SIZE, Prediction, decline
 from wse_mappings.patterns import two_phase
 
 METHOD: Final = "closed form"
@@ -24,19 +24,19 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     collective, wafer = collective_of(m), wafer_of(m)
     if collective is None or wafer is None or not is_cycles(m.text("metric")):
-        return because("a formula of something else than the cycles of a collective on one wafer generation")
+        return decline("a formula of something else than the cycles of a collective on one wafer generation")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
     name, rows, cols = collective.algorithm, m.rows, m.cols
     if min(rows, cols) > 1 and name not in ("snake", "flooding", "ring"):
         name = f"x_y_{name}"
     if name not in algorithms()[collective.kind] or (name == "ring" and min(rows, cols) > 1):
-        return because(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
+        return decline(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
     if name.endswith("auto_gen") and max(rows, cols) > LONGEST_SEARCH:
-        return because(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
+        return decline(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
     if collective.algorithm == "two_phase" and collective.group is not None:
         if collective.kind != "reduce" or min(rows, cols) > 1 or not 1 <= collective.group < rows * cols:
-            return because("two phases with a group size of their own have a closed form only as the reduce of a line")
+            return decline("two phases with a group size of their own have a closed form only as the reduce of a line")
         terms = two_phase.terms(rows * cols, m.words, collective.group)
         return Prediction(value=model_cycles(terms, wafer, Grouping.OVERLAPPED), method=METHOD)
     return Prediction(value=closed_form(collective.kind, name, rows, cols, m.words, wafer), method=METHOD)

@@ -16,7 +16,7 @@ from wse.validation.measured.platforms import wafer_of, words_per_cycle
 from wse.validation.measured.units import is_cycles
 from wse.validation.measured.versions import Profiles, software
 from wse.validation.predictors.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
-from wse.validation.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, because
+from wse.validation.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 
 _GROUPS: Final = re.compile(
     r"\b(?:g|groups?|group_?num(?:ber)?)\s*[=:]\s*(\d{1,4})\b|\b(\d{1,4}) groups\b", re.IGNORECASE
@@ -33,9 +33,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if kernel is None:
         return None
     if not is_cycles(m.text("metric")):
-        return because("not the cycles of a whole product, which is what the fast model gives")
+        return decline("not the cycles of a whole product, which is what the fast model gives")
     if _OTHER_LOOPS.search(f"{what} {m.text('note')}"):
-        return because("a variant of the kernel that is not modelled")
+        return decline("a variant of the kernel that is not modelled")
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
@@ -44,7 +44,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=m.rows, cols=m.cols)
     sizes = [m.sizes.get(name) for name in "MKN"]
     if grid.trouble() or None in sizes:
-        return because(grid.trouble() or "the row does not give M, N and K")
+        return decline(grid.trouble() or "the row does not give M, N and K")
     M, K, N = (int(size or 0) for size in sizes)
     if m.dtype is None:
         return NO_DTYPE
@@ -52,14 +52,14 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     costs = profiles(PROFILE, wafer.generation)
     if kernel == "meshgemv":
         if M != 1:
-            return because("MeshGEMV multiplies one vector")
+            return decline("MeshGEMV multiplies one vector")
         named = _GROUPS.search(m.text("note"))
         groups = int(named[1] or named[2]) if named else 0
         if (named and groups < 1) or groups > min(grid.rows, grid.cols):
-            return because("the groups that the row names do not fit its line of PEs")
+            return decline("the groups that the row names do not fit its line of PEs")
         return _prediction(gemv_cycles(grid, K, N, groups, dtype, costs))
     if grid.rows != grid.cols:
-        return because("MeshGEMM runs on squares")
+        return decline("MeshGEMM runs on squares")
     repeats = _REPEATS.search(m.text("note"))
     return _prediction(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
 
@@ -69,13 +69,13 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not m.text("system").lower().startswith("shift kernel"):
         return None
     if not is_cycles(m.text("metric")):
-        return because("not the cycles of a whole shift, which is what the fast model gives")
+        return decline("not the cycles of a whole shift, which is what the fast model gives")
     sizes, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
     if sizes is None or wafer is None or m.element_bytes is None:
-        return because("the row does not give the distance, the tile, its type and the wafer generation")
+        return decline("the row does not give the distance, the tile, its type and the wafer generation")
     distance, tile = int(sizes[1]), int(sizes[2]) * int(sizes[3])
     if not distance or not tile:
-        return because("a shift over no column, or of an empty tile")
+        return decline("a shift over no column, or of an empty tile")
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
     costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)

@@ -15,8 +15,8 @@ from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import on_simulator, wafer_of, words_per_cycle
 from wse.validation.measured.units import is_cycles
 from wse.validation.measured.versions import software
-from wse.validation.predictors.fast_model import in_turn, line_costs
-from wse.validation.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, because
+from wse.validation.predictors.fast_model import line_costs, sequence_cycles
+from wse.validation.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
 from wse_mappings.schedule import Arrival, uniform_schedule
 
 WINDOW: Final = "constant of the window"
@@ -76,7 +76,7 @@ class _Path:
             return None
         costs = line_costs(self.row, self.wafer, self.software)
         one = uniform_schedule("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
-        return self.software.vector_issue_cycles + in_turn(costs, self.row.words, one)
+        return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, one)
 
     def counted(self) -> float | None:
         """The message, between two reads of a counter."""
@@ -124,13 +124,13 @@ def predict(m: Measurement) -> Prediction | None:
         if on_simulator(m):
             return _answer(path, "fast model", _Path.message)
         return _answer(path, WINDOW, _Path.straight)
-    return because("a relay in software from PE to PE, which the fast model has no message for")
+    return decline("a relay in software from PE to PE, which the fast model has no message for")
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
     answer = value(path)
     if answer is None:
-        return because("the row does not give the grid of the path and the bytes of the message")
+        return decline("the row does not give the grid of the path and the bytes of the message")
     uses_software = method == "fast model"
     return Prediction(value=answer, method=method, software=path.software.name if uses_software else "")
 

@@ -15,7 +15,7 @@ from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import on_silicon, wafer_of
 from wse.validation.measured.units import of_cycles
 from wse.validation.measured.versions import software
-from wse.validation.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, because
+from wse.validation.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
 
 SETUP_CYCLES: Final = 16
 """One vector operation before its first element: 15 to 17 by operation, WSE-3 simulator,
@@ -56,7 +56,7 @@ def copy(wafer: WaferSpec, element_bytes: int) -> Operation:
     return Operation(width=width, element_bytes=element_bytes, sources=1)
 
 
-def fused(wafer: WaferSpec, element_bytes: int) -> Operation:
+def multiply_add(wafer: WaferSpec, element_bytes: int) -> Operation:
     """A multiply by a scalar that is added to a vector."""
     width = wafer.mac_fp16_per_cycle if element_bytes == 2 else wafer.mac_fp32_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=2)
@@ -81,7 +81,7 @@ def rate_in_same_banks(operation: Operation, wafer: WaferSpec, *, silicon: bool)
 
 
 _KIND: Final = re.compile(r"(copy|fma|fmacs?|add)\s+(fp16|f16|fp32|f32)|(fmacs)\b")
-_OPERATIONS: Final = {"copy": copy, "fma": fused, "fmac": fused, "fmacs": fused, "add": add}
+_OPERATIONS: Final = {"copy": copy, "fma": multiply_add, "fmac": multiply_add, "fmacs": multiply_add, "add": add}
 _N_ELEMENTS: Final = re.compile(r"cycles dsd ([0-9]{1,7})-element (int16|f16|f32) add")
 
 
@@ -113,7 +113,7 @@ def predict(m: Measurement) -> Prediction | None:
         return Prediction(value=SETUP_CYCLES + int(counted[1]) / rate, method=METHOD, software=COMPILED)
     if metric == "cycles loop back edge":
         return OWN_CONSTANT
-    return because("the scalar core's pipeline and the memory map of a program are not modelled")
+    return decline("the scalar core's pipeline and the memory map of a program are not modelled")
 
 
 def local_product(m: Measurement) -> Prediction | None:
@@ -122,13 +122,13 @@ def local_product(m: Measurement) -> Prediction | None:
         return None
     wafer, size = wafer_of(m), m.sizes
     if wafer is None or not {"M", "N", "K"} <= size.keys() or m.rows is None or m.cols is None:
-        return because("the row does not give generation, grid, M, N and K")
+        return decline("the row does not give generation, grid, M, N and K")
     if m.element_bytes is None:
-        return because("the row does not give an element type that is known")
+        return decline("the row does not give an element type that is known")
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
-    rate = rate_in_same_banks(fused(wafer, m.element_bytes), wafer, silicon=False)
+    rate = rate_in_same_banks(multiply_add(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
     value = of_cycles(m.text("metric"), cycles, wafer.clock_hz)
     if value is None:
-        return because("neither cycles nor a time of the product")
+        return decline("neither cycles nor a time of the product")
     return Prediction(value=value, method=METHOD, software=COMPILED)

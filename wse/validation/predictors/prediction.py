@@ -42,6 +42,6 @@ Predictor = Callable[[Measurement], Prediction | None]
 """Answers the rows that it knows; None for those of others."""
 
 
-def because(reason: str) -> Prediction:
+def decline(reason: str) -> Prediction:
     """The answer without a value, for a reason."""
     return Prediction(reason=reason)

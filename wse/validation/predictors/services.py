@@ -29,7 +29,7 @@ from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
 from wse.validation.measured.service_terms import count, element_type, lengths, with_drafts
 from wse.validation.measured.shapes import configuration_of
-from wse.validation.predictors.prediction import Prediction, because
+from wse.validation.predictors.prediction import Prediction, decline
 
 PROFILE: Final = "production"
 MAPPING: Final = "auto"
@@ -53,7 +53,7 @@ METRICS: Final = RATES | TIMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ServiceRequest:
     """The estimate that predicts a row: its request, and the model whose drafts are accepted; empty without drafts."""
 
     request: EstimateRequest
@@ -62,44 +62,44 @@ class Asked:
 
 def predict(m: Measurement) -> Prediction | None:
     """Tokens a second and times to the first token of services on wafers."""
-    asked = asked_of(m)
-    return answer(m, asked, estimated) if isinstance(asked, Asked) else asked
+    asked = service_request(m)
+    return answer(m, asked, estimate_service) if isinstance(asked, ServiceRequest) else asked
 
 
-def asked_of(m: Measurement) -> Asked | Prediction | None:
+def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     """The estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
     if _MODELLED.match(metric):
-        return because("what somebody's model gives, not a measurement")
+        return decline("what somebody's model gives, not a measurement")
     if _PRICE.search(metric):
-        return because("a price, which follows from no model of the machine")
+        return decline("a price, which follows from no model of the machine")
     if metric not in METRICS:
-        return because("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
+        return decline("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
     model = m.text("model")
     name = configuration_of(model)
     if name is None:
-        return because(f"no configuration is known for the model {model[:40] or '(none named)'}")
+        return decline(f"no configuration is known for the model {model[:40] or '(none named)'}")
     dtype = element_type(m, name)
     if dtype is None:
-        return because("the element type of the weights is none that wafers are known to use")
+        return decline("the element type of the weights is none that wafers are known to use")
     users = m.text("batch_or_concurrency")
     batch = count(users or "1")
     if batch is None:
-        return because("the row does not give one number of users")
+        return decline("the row does not give one number of users")
     chips = m.text("chips")
     wafers = count(chips)
     if chips.strip() and wafers is None:
-        return because("the row does not give one number of wafers")
+        return decline("the row does not give one number of wafers")
     request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
     request = replace(request, software=PROFILE, mapping=MAPPING, dtype=dtype, batch=batch)
     drafts = batch == 1 and with_drafts(m, name)
-    return Asked(request=request, drafts_of=name if drafts else "")
+    return ServiceRequest(request=request, drafts_of=name if drafts else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimated:
+class ServiceEstimate:
     """Numbers of an estimate: metrics in the order of `METRICS`, whether it fits, the gain of drafts (1 without)."""
 
     values: tuple[float, ...]
@@ -111,12 +111,12 @@ class Estimated:
         return self.values[list(METRICS).index(metric)]
 
 
-def answer(m: Measurement, asked: Asked, estimate: Callable[[Asked], Estimated]) -> Prediction:
+def answer(m: Measurement, asked: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]) -> Prediction:
     """The prediction of a row by the numbers of its estimate."""
     try:
         numbers = estimate(asked)
     except (BadInput, DoesNotFit) as error:
-        return because(f"wse estimate refuses it: {str(error).partition(';')[0]}")
+        return decline(f"wse estimate refuses it: {str(error).partition(';')[0]}")
     metric = m.text("metric").strip()
     plain = numbers.of(metric)
     gain = numbers.gain if metric in RATES else 1.0
@@ -130,7 +130,7 @@ def answer(m: Measurement, asked: Asked, estimate: Callable[[Asked], Estimated])
 
 
 @cache
-def estimated(asked: Asked) -> Estimated:
+def estimate_service(asked: ServiceRequest) -> ServiceEstimate:
     """The numbers of ``wse estimate`` for a request.
 
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
@@ -142,7 +142,7 @@ def estimated(asked: Asked) -> Estimated:
     if asked.drafts_of and result.decode is not None:
         gain = best_drafting(acceptance_of(asked.drafts_of), prepared, chosen, result.decode).gain
     values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
-    return Estimated(values=values, fits=result.sram.fits, gain=gain)
+    return ServiceEstimate(values=values, fits=result.sram.fits, gain=gain)
 
 
 @lru_cache(maxsize=1)

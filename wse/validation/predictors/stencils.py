@@ -12,8 +12,16 @@ from typing import Final
 from wse.hardware.spec import WaferSpec
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
-from wse.validation.predictors.pe_core import COMPILED, METHOD, SAME_BANKS_SHARE, SETUP_CYCLES, add, conflicts, fused
-from wse.validation.predictors.prediction import NO_GENERATION, Prediction, because
+from wse.validation.predictors.pe_core import (
+    COMPILED,
+    METHOD,
+    SAME_BANKS_SHARE,
+    SETUP_CYCLES,
+    add,
+    conflicts,
+    multiply_add,
+)
+from wse.validation.predictors.prediction import NO_GENERATION, Prediction, decline
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
@@ -34,15 +42,15 @@ def predict(m: Measurement) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     if m.text("metric").strip().lower() != "cycles per iteration":
-        return because("the time of a whole program; only one more step of a running one is modelled")
+        return decline("the time of a whole program; only one more step of a running one is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
-            return because("an empty tile, or a stencil of radius 0")
+            return decline("an empty tile, or a stencil of radius 0")
         return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)
-    return because("the row does not say what cells a PE has")
+    return decline("the row does not say what cells a PE has")
 
 
 def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
@@ -76,5 +84,5 @@ def tiled(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
     else:
         meet = 1 + SAME_BANKS_SHARE * (conflicts(wafer) - 1)
         operations = 4 * radius + 1
-        each_cell = operations * meet / fused(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
+        each_cell = operations * meet / multiply_add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
     return operations * SETUP_CYCLES + cells * each_cell + 2 * halo

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from wse.validation.measured.measurements import Measurement
-from wse.validation.predictors.prediction import Prediction, because
+from wse.validation.predictors.prediction import Prediction, decline
 
 SERVING: Final = "needs the serving model, which wse validate does not use yet"
 
@@ -21,24 +21,24 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 def serving(m: Measurement) -> Prediction | None:
     """GPUs, and services on other machines than wafers."""
     if m.table == "public":
-        return because("measured on no wafer of a generation that is known")
-    return because(SERVING) if m.table == "gpu" else None
+        return decline("measured on no wafer of a generation that is known")
+    return decline(SERVING) if m.table == "gpu" else None
 
 
 def not_one_number(m: Measurement) -> Prediction | None:
     """Ranges and formulas."""
-    return because("the value is a range or a formula, not one number") if m.measured is None else None
+    return decline("the value is a range or a formula, not one number") if m.measured is None else None
 
 
 def other_systems(m: Measurement) -> Prediction | None:
     """Systems beside the wafer, or software on it that this emulator has no model of."""
     system = m.text("system")
     if _OTHER_SYSTEMS.match(system):
-        return because(f"measures another system, {system.split()[0]}, which is not modelled")
+        return decline(f"measures another system, {system.split()[0]}, which is not modelled")
     if "simulated hardware" in m.platform.lower():
-        return because("measures another simulated machine, which is not modelled")
+        return decline("measures another simulated machine, which is not modelled")
     if m.evidence == "third-party-model":
-        return because("a constant of somebody's model, not a measurement")
+        return decline("a constant of somebody's model, not a measurement")
     return None
 
 
@@ -46,19 +46,19 @@ def not_a_time(m: Measurement) -> Prediction | None:
     """Ratios of systems, shares, specifications, rates of whole applications."""
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
-        return because("compares systems or states a share: no cycles of one run")
+        return decline("compares systems or states a share: no cycles of one run")
     if _SPECIFICATION.search(m.text("system")):
-        return because("a specification, not a measurement of a run")
+        return decline("a specification, not a measurement of a run")
     if _RATE.search(metric):
-        return because("the rate of a whole application, whose program is not modelled")
+        return decline("the rate of a whole application, whose program is not modelled")
     return None
 
 
 def sparse(m: Measurement) -> Prediction | None:
     """Products of sparse matrices."""
-    return because("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
+    return decline("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
 
 
 def any_other(m: Measurement) -> Prediction:
     """Any other row."""
-    return because(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")
+    return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

@@ -23,7 +23,7 @@ from wse.validation.predictors.harness import (
     prefill_fits,
     prefill_layer_cycles,
 )
-from wse.validation.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, because
+from wse.validation.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 
 CLOCK_HZ: Final = 1.1e9
 """The clock that the source converts cycles with, on both generations."""
@@ -54,15 +54,15 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not named.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
-        return because("not tokens a second, which is what the time of layers gives")
+        return decline("not tokens a second, which is what the time of layers gives")
     name = m.text("workload") or m.text("kernel")
     shape, wafer = shape_of(name), wafer_of(m)
     if shape is None:
-        return because(f"the shape of the model {name[:40] or '(none named)'} is not known")
+        return decline(f"the shape of the model {name[:40] or '(none named)'} is not known")
     if wafer is None:
         return NO_GENERATION
     if m.sizes.get("batch", 1) != 1:
-        return because("the released kernels run a batch of one")
+        return decline("the released kernels run a batch of one")
     if m.dtype is None:
         return NO_DTYPE
     dtype = m.dtype
@@ -76,7 +76,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return NO_GRID
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
     trouble = grid.trouble() or _not_square(phase, grid)
-    return because(trouble) if trouble else _best(phase, [grid], shape, tokens, dtype, costs)
+    return decline(trouble) if trouble else _best(phase, [grid], shape, tokens, dtype, costs)
 
 
 def best_rate(m: Measurement) -> Prediction | None:
@@ -84,10 +84,10 @@ def best_rate(m: Measurement) -> Prediction | None:
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
     if m.text("metric") != "output_tok_s_per_user":
-        return because("not tokens a second, which is what the time of layers gives")
+        return decline("not tokens a second, which is what the time of layers gives")
     shape, wafer = shape_of(m.text("model")), wafer_of(m)
     if shape is None:
-        return because(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
+        return decline(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
     if wafer is None:
         return NO_GENERATION
     costs = software(PROFILE, wafer.generation)
@@ -114,21 +114,21 @@ def _request(
     """Generated tokens over the time of a whole request."""
     prompt, generated = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or generated is None:
-        return because("the row does not give the tokens of the prompt and of the answer")
+        return decline("the row does not give the tokens of the prompt and of the answer")
     if m.rows is not None or m.cols is not None:
-        return because("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
+        return decline("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
     sides = _grids(m.text("note"), name)
     if sides is None:
-        return because("the grids of prefill and of decode are not stated")
+        return decline("the grids of prefill and of decode are not stated")
     first, second = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
     trouble = first.trouble() or second.trouble() or _not_square("prefill", first)
     if trouble:
-        return because(trouble)
+        return decline(trouble)
     # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
     rows = second.rows
     least, most = -(-prompt // rows), -(-(prompt + generated - 1) // rows)
     if most - least > MOST_CACHE_SIZES:
-        return because("the answer is longer than is timed, one number of cache slots after another")
+        return decline("the answer is longer than is timed, one number of cache slots after another")
     cycles = prefill_layer_cycles(first, shape, prompt, dtype, costs)
     for slots in range(least, most + 1):
         tokens = min(slots * rows, prompt + generated - 1) - max((slots - 1) * rows, prompt - 1)
