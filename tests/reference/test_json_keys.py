@@ -9,8 +9,22 @@ from typing import Any
 import pytest
 
 from wse.cli import main
-from wse.reference.json_keys import COMMANDS, Key, keys_of
+from wse.reference.json_keys import COMMANDS, VIEWS, Key, keys_of
+from wse.report.result import Result
 
+ROOT = Path(__file__).parents[2]
+TRACE = str(ROOT / "traces/golden/v2/story.h5")
+VIEWED = {
+    "inspect": [],
+    "inspect --steps": ["--steps"],
+    "inspect --by": ["--by", "cause"],
+    "inspect --tree": ["--tree"],
+    "inspect --links": ["--links"],
+    "inspect --pe": ["--pe", "0,3"],
+    "inspect --tokens": ["--tokens"],
+    "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
+    "inspect --check": ["--check"],
+}
 STORY = ["--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "8"]
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--trace", "none"],
@@ -28,9 +42,9 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS | VIEWS)
 def test_every_key_is_described(command: str) -> None:
-    keys = list(keys_of(COMMANDS[command]))
+    keys = list(keys_of((COMMANDS | VIEWS)[command]))
     assert len({key.path for key in keys}) == len(keys)
     for key in keys:
         assert key.doc.text or key.path.rpartition(".")[0].removesuffix("[]") in {other.path for other in keys}, (
@@ -45,12 +59,21 @@ def test_what_is_printed_is_in_the_reference(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([*PRINTED[name], "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    keys = {key.path: key for key in keys_of(COMMANDS[PRINTED[name][0]])}
+    hold(json.loads(capsys.readouterr().out), COMMANDS[PRINTED[name][0]])
+
+
+@pytest.mark.parametrize("command", VIEWED)
+def test_what_is_shown_of_a_trace_is_in_the_reference(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", TRACE, *VIEWED[command], "--json"]) == 0
+    hold(json.loads(capsys.readouterr().out), VIEWS[command])
+
+
+def hold(report: dict[str, Any], result: type[Result]) -> None:
+    """Hold what was printed to the keys of a result class: none is unknown, and none is missing at the top."""
+    keys = {key.path: key for key in keys_of(result)}
     seen: set[str] = set()
     walk(report, "", keys, seen)
-    wanted = {path for path, key in keys.items() if not key.optional and "." not in path}
-    assert wanted <= seen
+    assert {path for path, key in keys.items() if not key.optional and "." not in path} <= seen
 
 
 def walk(value: Any, path: str, keys: dict[str, Key], seen: set[str]) -> None:

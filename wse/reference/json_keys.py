@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from wse.inspect.query.check import CheckView
 from wse.inspect.query.compare import TracesResult
+from wse.inspect.query.diff import DiffView
+from wse.inspect.query.groups import GroupsView
+from wse.inspect.query.links import LinksView
+from wse.inspect.query.pe import PeView
+from wse.inspect.query.steps import StepsView
+from wse.inspect.query.summary import SummaryView
+from wse.inspect.query.tensors import TensorsView
+from wse.inspect.query.tokens import TokensView
+from wse.inspect.query.tree import TreeView
+from wse.inspect.query.view import View
+from wse.inspect.query.wavelets import CyclesView
 from wse.reference.docstring import GENERATED, first_line
 from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
@@ -29,7 +41,22 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "validate": Validation,
     "validate --against wavelet": Agreement,
 }
-"""The result class of what each command prints with ``--json``."""
+"""The result class of what each command prints with ``--json``, and its function returns in Python."""
+
+VIEWS: Final[dict[str, type[View]]] = {
+    "inspect": SummaryView,
+    "inspect --steps": StepsView,
+    "inspect --by": GroupsView,
+    "inspect --tree": TreeView,
+    "inspect --links": LinksView,
+    "inspect --pe": PeView,
+    "inspect --tokens": TokensView,
+    "inspect --tensors": TensorsView,
+    "inspect --cycles": CyclesView,
+    "inspect --diff": DiffView,
+    "inspect --check": CheckView,
+}
+"""The result class of each view of a trace."""
 
 _HEAD: Final = f"""\
 # JSON of the commands
@@ -110,7 +137,7 @@ def _kind(hint: Any) -> type:
 def page() -> str:
     """The whole page."""
     lines = [_HEAD]
-    for command, result in COMMANDS.items():
+    for command, result in (COMMANDS | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
         lines += [*markdown_table(("key", "kind", "unit", "meaning"), map(_row, keys_of(result))), ""]
     return "\n".join(lines)

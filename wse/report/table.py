@@ -97,6 +97,11 @@ def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, *
     return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
 
+def address(key: str, title: str = "") -> Column:
+    """A column of addresses in the SRAM of a PE, in hexadecimal digits."""
+    return number(key, title, "{:#06x}".format)
+
+
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
     """The line below a table that shows the first rows alone: how many others there are."""
     return (("...", f"and {len(rows) - shown_rows} more; --json has them all"),) if len(rows) > shown_rows else ()

@@ -53,7 +53,7 @@ def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     facts = facts_of(GOLDEN, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
     assert facts["stage"] == {
-        "index": 2, "row": 0, "col": 0, "rows": 4, "cols": 8, "first_layer": 2, "last_layer": 3
+        "index": 2, "row": 0, "col": 0, "rows": 4, "cols": 8, "layers": [2, 3], "first_layer": 2, "last_layer": 3
     }  # fmt: skip
     assert facts["sram"]["is_fullest"]
     assert [b["address"] for b in buffers] == sorted(b["address"] for b in buffers)

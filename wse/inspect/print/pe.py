@@ -11,7 +11,7 @@ from rich.console import Console
 from wse.inspect.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView, tile_name
 from wse.inspect.query.stages import layers_text
 from wse.report.shared_tables import sram_table
-from wse.report.table import Column, Table
+from wse.report.table import Column, Table, address
 from wse.report.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.report.terminal_table import print_table
 
@@ -83,7 +83,7 @@ def _link_table(links: Mapping[str, LinkWords]) -> Table:
 def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
     """Buffers by address, with what is free between; those that share bytes live at different times."""
     columns = (
-        Column(key="address", title="address", cell=lambda buffer: f"{buffer.address:#06x}", numeric=True),
+        address("address", "address"),
         Column(key="bytes", title="bytes", cell=lambda buffer: count(buffer.bytes), numeric=True),
         Column(key="use", title="for", cell=lambda buffer: USE_TEXTS.get(buffer.use, buffer.use)),
         Column(key="name", title="buffer", cell=lambda buffer: tile_name(printable(buffer.name)), wraps=True),

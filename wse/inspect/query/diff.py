@@ -22,8 +22,8 @@ class Setting(Result):
     """Something that two runs were given differently; a side without it is left out, and None is a value."""
 
     name: Annotated[str, Doc("name of the setting")]
-    first: Annotated[object, Doc("its value in the first run")] = NOT_SET
-    second: Annotated[object, Doc("its value in the second")] = NOT_SET
+    first: Annotated[Any, Doc("its value in the first run; absent where it has none")] = NOT_SET
+    second: Annotated[Any, Doc("its value in the second; absent where it has none")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
         """The setting as plain values."""

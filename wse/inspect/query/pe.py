@@ -11,7 +11,7 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.inspect.query.passes import run_cycles
-from wse.inspect.query.stages import RECTANGLE, covers
+from wse.inspect.query.stages import RECTANGLE, covers, layers_of
 from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.read import Array, Columns, Trace
@@ -31,8 +31,9 @@ class PeStage(Result):
     col: Annotated[int, Doc("first column of it")]
     rows: Annotated[int, Doc("rows of it")]
     cols: Annotated[int, Doc("columns of it")]
-    first_layer: Annotated[int, Doc("first layer that it holds, -1: none")]
-    last_layer: Annotated[int, Doc("last layer that it holds, -1: none")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +201,8 @@ def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict
 
 
 def _stage(stages: Columns, index: int) -> PeStage:
-    names = (*RECTANGLE, "first_layer", "last_layer")
-    return PeStage(index=index, **{name: int(stages[name][index]) for name in names})
+    row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
+    return PeStage.from_record(row, index=index, layers=layers_of(row))
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:

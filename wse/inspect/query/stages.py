@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -22,13 +23,20 @@ class Stage(Result):
     col: Annotated[int, Doc("first column of it")]
     rows: Annotated[int, Doc("rows of it")]
     cols: Annotated[int, Doc("columns of it")]
-    first_layer: Annotated[int, Doc("first layer that it holds, -1: none")]
-    last_layer: Annotated[int, Doc("last layer that it holds, -1: none")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
 
 
 def read_stages(trace: Trace) -> list[Stage]:
     """Read all stages, in the order of their indices."""
-    return [Stage.from_record(record) for record in trace.records("stage")]
+    return [Stage.from_record(record, layers=layers_of(record)) for record in trace.records("stage")]
+
+
+def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
+    """The first and the last layer of a row of stages; empty without layers."""
+    first, last = int(stage["first_layer"]), int(stage["last_layer"])
+    return (first, last) if first >= 0 else ()
 
 
 def layers_text(first: int, last: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from wse.inspect.expert_load import ExpertLoadResult, load_in
 from wse.inspect.query.links import Link, busiest_links
@@ -35,7 +35,7 @@ class SummaryView(TracedRun, View):
     experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of a model that has any")] = None
     tree: Annotated[tuple[LayerOps, ...], Doc("ops by layer")]
     steps: Annotated[tuple[Step, ...], Doc("costliest steps")]
-    report: Annotated[Mapping[str, object], Doc("report that the run ended with")]
+    report: Annotated[Mapping[str, Any], Doc("report that the run ended with")]
 
 
 def read_summary(trace: Trace, top: int) -> SummaryView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -74,13 +74,13 @@ class TracedRun(Result):
     """A run as a whole, as its trace describes it."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
-    versions: Annotated[Mapping[str, object], Doc("versions of what made it")]
+    versions: Annotated[Mapping[str, Any], Doc("versions of what made it")]
     seed: Annotated[int, Doc("seed of weights that are drawn and of sampling")]
     program_digest: Annotated[str, Doc("hexadecimal digest of the compiled Program")]
     model: Annotated[TracedModel, Doc("the model")]
     wafer: Annotated[TracedWafer, Doc("one of the wafers")]
     system: Annotated[TracedSystem, Doc("how the model is spread over wafers")]
-    options: Annotated[Mapping[str, object], Doc("options of the run")]
+    options: Annotated[Mapping[str, Any], Doc("options of the run")]
     prompt_tokens: Annotated[int, Doc("tokens of all prompts")]
     generated_tokens: Annotated[int, Doc("tokens that were generated for all users")]
     text: Annotated[str | None, Doc("text of prompt and answer; with one user")] = None

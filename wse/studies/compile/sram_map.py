@@ -9,10 +9,11 @@ from typing import Annotated
 
 from rich.text import Text
 
+from wse.inspect.query.pe import tile_name
 from wse.program.memory_use import fullest_stage
 from wse.program.program import Buffer, Program
 from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
+from wse.report.table import Column, Table, address, number
 from wse.report.terminal import COLOURS, INDENT, NARROW, count
 
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
@@ -137,7 +138,7 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
     end = max((row.end for row in buffers), default=0)
     rows.append({"address": end, "bytes": total - end, "use": "free", "name": "", "live": Text()})
     columns = (
-        number("address", "address"),
+        address("address", "address"),
         number("bytes", "bytes"),
         Column(key="use", title="use", cell=lambda row: Text(row["use"], style=COLOURS.get(row["use"], ""))),
         Column(key="name", title="what", wraps=True),
@@ -180,9 +181,9 @@ class _Row:
         """``q+k+v`` alone, or ``layers 0 to 4, each q+k+v 1,024, ...``."""
         layers = sorted({int(match[1]) for b in self.buffers if (match := OF_LAYER.search(b.name))})
         if not layers or len(self.buffers) == 1:
-            return OF_LAYER.sub("", self.buffers[0].name).replace("_", " ")
+            return OF_LAYER.sub("", tile_name(self.buffers[0].name)).replace("_", " ")
         first = [b for b in self.buffers if f"layers.{layers[0]}." in b.name]
-        names = ", ".join(f"{OF_LAYER.sub('', b.name).replace('_', ' ')} {count(b.bytes)}" for b in first)
+        names = ", ".join(f"{OF_LAYER.sub('', tile_name(b.name)).replace('_', ' ')} {count(b.bytes)}" for b in first)
         prefix = f"layer {layers[0]}:" if len(layers) == 1 else f"layers {layers[0]} to {layers[-1]}, each"
         return f"{prefix} {names}"
 
