@@ -142,7 +142,8 @@ def test_what_is_refused(wse: Wse, empty: Path, options: list[str], says: list[s
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two patterns instead of all."""
-    monkeypatch.setattr(against_wavelet, "samples", lambda: ("chain", "k_tree all-reduce"))
+    few_samples = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
+    monkeypatch.setattr(against_wavelet, "samples", lambda: few_samples)
     monkeypatch.setattr(against_wavelet, "EACH", 1)
 
 

@@ -40,7 +40,7 @@ def test_a_header_of_two_columns_is_enough_and_a_file_may_list_nothing(tmp_path:
     assert np.argwhere(read_defects(str(write_csv(tmp_path, "col,row\n7,5\n")), 0, WAFER).on(3).dead).tolist() == [
         [5, 7]
     ]
-    assert not read_defects(str(write_csv(tmp_path, "row,col\n")), 0, WAFER).on(0).gone.any()
+    assert not read_defects(str(write_csv(tmp_path, "row,col\n")), 0, WAFER).on(0).dead.any()
 
 
 def test_a_corner_has_the_defects_of_the_wafer_that_lie_on_it(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ def test_any_other_bytes_are_refused_or_read(data: bytes, tmp_path: Path) -> Non
     except BadDefects:
         refusal(BadDefects, read_defects, str(path), 0, WAFER)  # on one line
     else:
-        assert defects.on(0).gone.shape == (6, 8)
+        assert defects.on(0).dead.shape == (6, 8)

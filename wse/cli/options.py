@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from wse.report.result import Result
 from wse.request.option import Option
+
+if TYPE_CHECKING:
+    from wse.report.result import Result
 
 Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing else there.", panel="Output")]
 
