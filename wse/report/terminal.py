@@ -141,7 +141,7 @@ def count(number: float) -> str:
 def short_number(number: float) -> str:
     """Three figures that count, with k, M, G or T for thousands, millions and more.
 
-    >>> short(0), short(12.34), short(1508), short(2282548)
+    >>> short_number(0), short_number(12.34), short_number(1508), short_number(2282548)
     ('0', '12', '1.51k', '2.28M')
     """
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
