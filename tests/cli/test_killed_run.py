@@ -17,7 +17,7 @@ KILLER = """
 import json, os, random, signal, sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
-from wse.studies.compile.choose import compiled
+from wse.studies.compile.choose import compile_program
 from wse.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -26,7 +26,7 @@ from wse_traces import write
 
 folder = Path({folder!r})
 prepared = prepare(RunRequest(model={model!r}, prompt_ids=(3, 5, 7), mesh="4x4", new_tokens=24))
-program = compiled(prepared)
+program = compile_program(prepared)
 draw = random.Random(6)
 
 def start(name):
