@@ -44,8 +44,8 @@ class SettingTime:
 
 def time_sweep(grid: Grid, table: Path, jobs: int | None) -> SettingTime:
     began, processor_s = time.perf_counter(), processor_s_of_children()
-    report = sweep(grid, table, jobs=jobs)
-    assert report["settings_failed"] < report["settings"]
+    result = sweep(grid, table, jobs=jobs)
+    assert result.settings_failed < result.settings
     count = len(grid)
     return SettingTime((time.perf_counter() - began) / count, (processor_s_of_children() - processor_s) / count)
 
