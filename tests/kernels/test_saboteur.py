@@ -51,7 +51,7 @@ SABOTAGE = [
     (experts, "expert_out", "_index(f32, block, at, one, M)", "_index(f32, block, at, 0, M)"),
     (experts, "expert_in_quantised", "scale + expert * N", "scale"),
     (experts, "expert_out_quantised", "codes + k % rows * N", "codes"),
-    (experts, "expert_bias", "(token if by_token == 1 else i)", "i"),
+    (experts, "expert_bias", "(token if by_token == 1 else i)", "token"),
 ]
 
 
