@@ -12,7 +12,7 @@ from collections import Counter
 from wse_traces import open_trace
 
 cycles: Counter[str] = Counter()
-with open_trace(sys.argv[1]) as trace:
+with open_trace((sys.argv[1:] or ["wse-run.h5"])[0]) as trace:
     kinds = trace.texts("graph/ops/kind")
     first, count = trace["schedules/first_step"][:], trace["schedules/steps"][:]
     for schedule in trace["passes/schedule"][:]:
