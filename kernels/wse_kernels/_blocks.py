@@ -25,7 +25,7 @@ FIRST_OPERAND = 3
 """Words of the operands before the first with a name: first row, rows, blocks a row."""
 
 VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
-"""What kernels take before their operands, in this order, each what it touches."""
+"""Views of SRAM and counters that kernels take before their operands, in this order; each takes those it touches."""
 
 _PLACES = {"block": "block", "block_row": "block // a[2]", "block_col": "block % a[2] * {view}.shape[2]"}
 

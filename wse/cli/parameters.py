@@ -19,7 +19,7 @@ from wse.request.option import Option, RequestField, options_of, request_field, 
 
 REQUEST: Final = "request"
 OLD: Final = "old_spelling"
-"""What the names of parameters begin with that read an option's earlier spelling."""
+"""The prefix of parameters that read an option's earlier spelling."""
 
 Command = Callable[..., None]
 
@@ -107,7 +107,7 @@ def _info(field: RequestField) -> Any:
 
 
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
-    """What completes an option's value: its known names, or the words of its metavar."""
+    """The completer of an option's value: of its known names, or of the words of its metavar."""
     words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
     known = option.known or words
     if not known:

@@ -31,7 +31,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """By layer, bytes of weights and cache without its experts, and bytes of its experts."""
+    """The bytes of each layer: of weights and cache without its experts, and of its experts."""
     if options.scope == PRODUCT:
         return (1.0,), (0.0,)
     float_bytes = ELEMENT_BYTES[options.activation_type]

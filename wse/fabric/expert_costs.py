@@ -96,7 +96,7 @@ class RoutedCosts:
         )
 
     def _class(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _RoutedClass:
-        """What the steps of a class do, with so many pairs on each column."""
+        """The work and traffic of the steps of a class, with so many pairs on each column."""
         moves = phase.steps.kind[step] == Kind.TRANSFER
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
@@ -116,7 +116,7 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: int, chosen: frozenset[int], crossings: int
     ) -> LineTime:
-        """What a step between wafers costs, which follows from the number of its crossings."""
+        """The time of a step between wafers, which follows from the number of its crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = LineTime(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())

@@ -103,7 +103,7 @@ class Kernel:
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """Of each formula the indices of the operands that it takes. Raises KeyError for a name that is no operand."""
+        """The indices of the operands that each formula takes. Raises KeyError for a name that is no operand."""
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
         formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {
             self.cycles: 1,

@@ -174,6 +174,6 @@ def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
 
 
 def _leave(pe: Pe, scratch: int, weights: F32, rows: int) -> None:
-    """What unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
+    """Write what unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
     for k, row in enumerate(weights):
         pe.write("act", scratch + k % rows * len(row), row)

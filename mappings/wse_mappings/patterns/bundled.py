@@ -51,4 +51,4 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 )
 
 BUNDLED_PATTERNS: Final = MappingProxyType({pattern.name: pattern for pattern in PATTERNS})
-"""By name."""
+"""The patterns that come with wse, by name."""

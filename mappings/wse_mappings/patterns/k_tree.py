@@ -21,7 +21,7 @@ Groups = tuple[int, ...] | None
 """Groups in each level but the last; None for the two levels of ``group_count``."""
 
 FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
-"""How a line is cut into two levels where the number of groups is not given: `group_count`, `equal_group_count`."""
+"""Ways to cut a line into two levels where the number of groups is not given: `group_count`, `equal_group_count`."""
 
 COLOURS_PER_LEVEL = 4  # two directions, by turns of two
 COLOURS_OF_BROADCAST = 2

@@ -97,16 +97,16 @@ def without_duplicates(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
     """The rows, those marked that are the best of as many wafers and the same link for one user, and for all users."""
-    groups: dict[object, list[ComparisonRow]] = {}
-    for row in rows:
+    groups: dict[object, list[int]] = {}
+    for index, row in enumerate(rows):
         if row.possible:
-            groups.setdefault((row.wafers, row.link), []).append(row)
+            groups.setdefault((row.wafers, row.link), []).append(index)
     best: dict[int, tuple[str, ...]] = {}
     for group in groups.values():
         for users, key in _BEST.items():
-            row = max(group, key=key)
-            best[id(row)] = (*best.get(id(row), ()), users)
-    return tuple(replace(row, best=best.get(id(row))) for row in rows)
+            first = max(group, key=lambda index: key(rows[index]))
+            best[first] = (*best.get(first, ()), users)
+    return tuple(replace(row, best=best.get(index)) for index, row in enumerate(rows))
 
 
 _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
