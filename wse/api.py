@@ -121,15 +121,15 @@ def compare(
     from wse.studies.compare.grid import compare as study
     from wse.studies.compare.questions import answer
 
-    named = [str(path) for path in (model, other) if path is not None]
-    if len(named) > 1 or is_trace(named[0]):
-        first, second = check_traces(named)
+    paths = [str(path) for path in (model, other) if path is not None]
+    if len(paths) > 1 or is_trace(paths[0]):
+        first, second = check_traces(paths)
         economics = request.base.economics
         if question is not None or request != request_of(CompareRequest, {"economics": economics}):
-            message = f"{' and '.join(named)}: two traces are compared; leave out the options of models"
+            message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
         return compare_traces(first, second, economics)
-    request = replace(request, base=replace(request.base, model=named[0]))
+    request = replace(request, base=replace(request.base, model=paths[0]))
     if question is not None:
         return answer(question, request, on_progress or _ignore, jobs=jobs)
     return study(request, on_progress or _ignore, jobs=jobs)

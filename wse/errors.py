@@ -41,7 +41,7 @@ class UnknownName(BadInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        by_letters = {each.casefold(): each for each in reversed(self.known)}
+        by_letters = {known_name.casefold(): known_name for known_name in reversed(self.known)}
         close = difflib.get_close_matches(name.casefold(), by_letters, n=1)
         hint = f"did you mean {by_letters[close[0]]!r}? " if close else ""
         place = f"{where}: " if where else ""

@@ -17,7 +17,7 @@ DTYPES: Final = ("float32", "float16", "bfloat16")
 ELEMENT_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
 SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
-"""Of a number's mantissa, the leading one among them."""
+"""Bits of a number's mantissa, the leading one among them."""
 
 
 def rounded(value: float, element: str) -> float:

@@ -32,7 +32,7 @@ INT8, FP8, INT4 = range(3)
 
 WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0
-"""What a half is less than the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
+"""The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
 
 
 def _function(module: Any, name: str, pointers: list[Any], numbers: int, body: Callable[[Any, list[Any]], None]) -> Any:
@@ -254,9 +254,9 @@ def unpack_scaled(
                 act[block, e + i, lane] = narrow(np.float32(value * factor), act[block, e + i, lane])
     elif coding == INT4:
         low, high = G, np.int64(0)  # lanes without a PE may hold anything
-        for other in range(act.shape[2]):
-            low = min(low, np.int64(raw[block, groups + k, other]))
-            high = max(high, np.int64(raw[block, groups + k, other]))
+        for code_lane in range(act.shape[2]):
+            low = min(low, np.int64(raw[block, groups + k, code_lane]))
+            high = max(high, np.int64(raw[block, groups + k, code_lane]))
         for g in range(low, min(high + 1, G)):
             unpack_int4(act, raw, wgt, block, e, codes, n, k, g, groups + k, scale + g * stride)
     else:

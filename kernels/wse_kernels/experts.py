@@ -2,12 +2,13 @@
 
 A *pair* is a token and one of the experts chosen for it. The list ``pairs``, float32, is their count and then for each
 pair (token, expert counted from the column's first, weight); a PE takes tiles by the indices that it finds there, never
-more than P pairs and never beyond its M tokens or ``held`` experts, whatever the list says. ``w`` is ``[K, held, N]``,
-or the codes of that with their scales, of which a PE takes of each row the stretch of the expert. A token's sums go
-over experts with scales of their own, so codes are scaled as they are unpacked, ``rows`` rows at once into ``codes``.
+more than P pairs and never beyond its M tokens or its ``local_experts``, those of its column, whatever the list says.
+``w`` is ``[K, local_experts, N]``, or the codes of that with their scales, of which a PE takes of each row the stretch
+of the expert. A token's sums go over experts with scales of their own, so codes are scaled as they are unpacked,
+``rows`` rows at once into ``codes``.
 
 PEs with the same pair are worked on side by side; ``columns``, those of the mesh, tells them from lanes without a PE.
-With ``weighed`` of 1 a product is multiplied by the pairs' weights.
+With ``weighted`` of 1 a product is multiplied by the pairs' weights.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
             group = wide_groups + (col - wide_groups * (narrow_columns + 1)) // narrow_columns
         first = stretch * (experts // stretches) + min(stretch, experts % stretches)
         first += group * fewest + min(group, fuller_groups)
-        held = fewest + (1 if group < fuller_groups else 0)
+        local_experts = fewest + (1 if group < fuller_groups else 0)
         count = 0
         for p in range(M * A):
             local = np.int64(f32[block, ids + p, lane]) - first
-            if local >= 0 and local < held and count < P:
+            if local >= 0 and local < local_experts and count < P:
                 at = pairs + 1 + 3 * count
                 f32[block, at, lane] = np.float32(p // A)
                 f32[block, at + 1, lane] = np.float32(local)
@@ -50,77 +51,83 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
 
 
 def expert_in(
-    block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, held, k_stride, out_stride, weighed, columns
-):
+    block, block_col, act, wgt, acc, f32,
+    x, w, pairs, out,
+    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns,
+):  # fmt: skip
     """out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's weight where that is asked for.
 
     ``k_stride`` is the stride of ``w`` along K and ``out_stride`` that of ``out`` along pairs, in elements.
     """
-    used = min(acc.shape[2], columns - block_col)
+    lane_count = min(acc.shape[2], columns - block_col)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-    far += widen(wgt[block, w + (K - 1) * k_stride + held * N - 1, 0])
+    far += widen(wgt[block, w + (K - 1) * k_stride + local_experts * N - 1, 0])
     for i in range(P):
         at, row = pairs + 1 + 3 * i, out + i * out_stride
-        same = _same_pair(f32, block, pairs, at, used)
-        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
-            one = max(lane, 0)
-            if i < f32[block, pairs, one]:
-                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
+        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
+            list_lane = max(lane, 0)
+            if i < f32[block, pairs, list_lane]:
+                token = _index(f32, block, at, list_lane, M)
+                expert = _index(f32, block, at + 1, list_lane, local_experts)
                 _clear(acc, block, lane, row, N)
                 for k in range(K):
                     _multiply_add(acc, act, wgt, block, lane, row, x + token * K + k, w + k * k_stride + expert * N, N)
-        if weighed == 1:
-            _weigh(acc, f32, block, row, N, pairs, i, used)
+        if weighted == 1:
+            _weigh(acc, f32, block, row, N, pairs, i, lane_count)
 
 
-def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, held, weighed, columns):
+def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
     """out[token, N] = the sum over the token's pairs of x[pair, K] @ w[expert][K, N]; 0 for a token without any.
 
     Where that is asked for, x is first multiplied by the pairs' weights, in place.
     """
-    used = min(acc.shape[2], columns - block_col)
+    lane_count = min(acc.shape[2], columns - block_col)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + P * K - 1, 0])
-    far += widen(wgt[block, w + K * held * N - 1, 0])
+    far += widen(wgt[block, w + K * local_experts * N - 1, 0])
     clear_rows(acc, block, out, M * N)
     for i in range(P):
         at = pairs + 1 + 3 * i
-        if weighed == 1:
-            _weigh(act, f32, block, x + i * K, K, pairs, i, used)
-        same = _same_pair(f32, block, pairs, at, used)
-        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
-            one = max(lane, 0)
-            if i < f32[block, pairs, one]:
-                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+        if weighted == 1:
+            _weigh(act, f32, block, x + i * K, K, pairs, i, lane_count)
+        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
+        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
+            list_lane = max(lane, 0)
+            if i < f32[block, pairs, list_lane]:
+                token = _index(f32, block, at, list_lane, M)
+                expert = _index(f32, block, at + 1, list_lane, local_experts)
                 row = out + token * N
                 for k in range(K):
-                    _multiply_add(acc, act, wgt, block, lane, row, x + i * K + k, w + (k * held + expert) * N, N)
+                    w_row = w + (k * local_experts + expert) * N
+                    _multiply_add(acc, act, wgt, block, lane, row, x + i * K + k, w_row, N)
 
 
 def expert_in_quantised(
     block, block_col, act, wgt, acc, f32, raw,
     x, w, groups, scale, pairs, codes, out,
-    P, M, K, N, held, k_stride, out_stride, weighed, columns, coding, G, rows,
+    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, coding, G, rows,
 ):  # fmt: skip
     """out[pair, N] = x[token, K] @ (w x scale)[expert][K, N], times the pair's weight where that is asked for.
 
     ``k_stride`` is the stride of codes and scales along rows and ``out_stride`` that of ``out`` along pairs, in
     elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
     """
-    used = min(acc.shape[2], columns - block_col)
+    lane_count = min(acc.shape[2], columns - block_col)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * k_stride - k_stride + held * N - 1, 0]
+    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * k_stride - k_stride + local_experts * N - 1, 0]
     far += widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += widen(wgt[block, scale + (G - 1) * k_stride + held * N - 1, 0])
+    far += widen(wgt[block, scale + (G - 1) * k_stride + local_experts * N - 1, 0])
     for i in range(P):
         at, row = pairs + 1 + 3 * i, out + i * out_stride
-        same = _same_pair(f32, block, pairs, at, used)
-        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
-            one = max(lane, 0)
-            if i < f32[block, pairs, one]:
-                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
+        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
+            list_lane = max(lane, 0)
+            if i < f32[block, pairs, list_lane]:
+                token = _index(f32, block, at, list_lane, M)
+                expert = _index(f32, block, at + 1, list_lane, local_experts)
                 first, scales = w + expert * N, scale + expert * N
                 _clear(acc, block, lane, row, N)
                 for k in range(K):
@@ -131,21 +138,21 @@ def expert_in_quantised(
                                 act, raw, wgt, block, lane, e, first, groups, scales, N, row_k, k_stride, coding, G
                             )
                     _multiply_add(acc, act, act, block, lane, row, x + token * K + k, codes + k % rows * N, N)
-        if weighed == 1:
-            _weigh(acc, f32, block, row, N, pairs, i, used)
+        if weighted == 1:
+            _weigh(acc, f32, block, row, N, pairs, i, lane_count)
 
 
 def expert_out_quantised(
     block, block_col, act, wgt, acc, f32, raw,
     x, w, groups, scale, pairs, codes, out,
-    P, M, K, N, held, weighed, columns, coding, G, rows,
+    P, M, K, N, local_experts, weighted, columns, coding, G, rows,
 ):  # fmt: skip
     """out[token, N] = the sum over the token's pairs of x[pair, K] @ (w x scale)[expert][K, N]; 0 without any.
 
     Where that is asked for, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
     row, of G, and is read for int4 alone.
     """
-    used, stride = min(acc.shape[2], columns - block_col), held * N
+    lane_count, stride = min(acc.shape[2], columns - block_col), local_experts * N
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + P * K - 1, 0]) + widen(act[block, codes + min(rows, K) * N - 1, 0])
     far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * stride - 1, 0]
@@ -153,13 +160,14 @@ def expert_out_quantised(
     clear_rows(acc, block, out, M * N)
     for i in range(P):
         at = pairs + 1 + 3 * i
-        if weighed == 1:
-            _weigh(act, f32, block, x + i * K, K, pairs, i, used)
-        same = _same_pair(f32, block, pairs, at, used)
-        for lane in range(-1 if same else 0, 0 if same else used):  # -1: all of them
-            one = max(lane, 0)
-            if i < f32[block, pairs, one]:
-                token, expert = _index(f32, block, at, one, M), _index(f32, block, at + 1, one, held)
+        if weighted == 1:
+            _weigh(act, f32, block, x + i * K, K, pairs, i, lane_count)
+        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
+        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
+            list_lane = max(lane, 0)
+            if i < f32[block, pairs, list_lane]:
+                token = _index(f32, block, at, list_lane, M)
+                expert = _index(f32, block, at + 1, list_lane, local_experts)
                 first, scales, row = w + expert * N, scale + expert * N, out + token * N
                 for k in range(K):
                     if k % rows == 0:
@@ -171,7 +179,7 @@ def expert_out_quantised(
                     _multiply_add(acc, act, act, block, lane, row, x + i * K + k, codes + k % rows * N, N)
 
 
-def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, held, stride, by_token, weighed):
+def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted):
     """x[pair, N] += bias[expert, N]; by token instead x[token, N] += bias[expert, N], times the pair's weight if asked.
 
     ``stride`` is that of ``x`` along its rows in elements; ``by_token`` is 1 for rows by token.
@@ -180,9 +188,9 @@ def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, held, stride, by_
         at = pairs + 1 + 3 * i
         for lane in range(acc.shape[2]):
             if i < f32[block, pairs, lane]:
-                token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, held)
+                token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
                 row = x + (token if by_token == 1 else i) * stride
-                weight = f32[block, at + 2, lane] if weighed == 1 else np.float32(1.0)
+                weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
                 for n in range(N):
                     old = acc[block, row + n, lane]
                     added = widen(wgt[block, bias + expert * N + n, lane]) * weight
@@ -196,21 +204,21 @@ def _index(f32, block, at, lane, count):
 
 
 @inline_function
-def _same_pair(f32, block, pairs, at, used):
+def _same_pair(f32, block, pairs, at, lane_count):
     """Whether the lists of all lanes in use are as long and have the same token and expert at ``at``."""
-    same = True
-    for lane in range(1, used):
+    is_equal = True
+    for lane in range(1, lane_count):
         count, token = f32[block, pairs, lane] == f32[block, pairs, 0], f32[block, at, lane] == f32[block, at, 0]
-        same = same and count and token and f32[block, at + 1, lane] == f32[block, at + 1, 0]
-    return same
+        is_equal = is_equal and count and token and f32[block, at + 1, lane] == f32[block, at + 1, 0]
+    return is_equal
 
 
 @inline_function
 def _clear(acc, block, lane, row, N):
     """acc[row + n] = 0, n < N, in one lane or, where ``lane`` is negative, in all."""
     for e in range(row, row + N):
-        for other in range(max(lane, 0), lane + 1 if lane >= 0 else acc.shape[2]):
-            acc[block, e, other] = narrow(np.float32(0.0), acc[block, e, other])
+        for cleared_lane in range(max(lane, 0), lane + 1 if lane >= 0 else acc.shape[2]):
+            acc[block, e, cleared_lane] = narrow(np.float32(0.0), acc[block, e, cleared_lane])
 
 
 @inline_function

@@ -26,11 +26,11 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
                     acc[block, out + (m * H + h) * n + e, lane] = acc[block, x + (m * Hl + i) * n + e, lane]
 
 
-def place_rotated(block, acc, f32, x, heads, first, wanted, out, M, H, Hl, K, n, stride):
+def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
     """out[M, H, n] = the row's features x[M, Hl, K] that the column wants, zeros elsewhere.
 
     A row has neighbouring features, the first with ordinal ``first``; ``heads[Hl]`` are the ordinals of its heads,
-    ``wanted[n]`` those of the features that the column wants, and ``stride`` is that of ``x`` along M.
+    ``feature_ordinals[n]`` those of the features that the column wants, and ``stride`` is that of ``x`` along M.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
@@ -41,7 +41,7 @@ def place_rotated(block, acc, f32, x, heads, first, wanted, out, M, H, Hl, K, n,
             continue
         for j in range(n):
             for lane in range(lanes):
-                k = np.int64(f32[block, wanted + j, lane]) - start
+                k = np.int64(f32[block, feature_ordinals + j, lane]) - start
                 if k >= 0 and k < K:
                     for m in range(M):
                         source = acc[block, x + m * stride + i * K + k, lane]

@@ -60,10 +60,11 @@ def router_correct(block, f32, x, correction, out, M, E):
                 f32[block, out + m * E + e, lane] = f32[block, x + m * E + e, lane] + f32[block, correction + e, lane]
 
 
-def router_limit(block, f32, x, out, M, E, groups, kept, best):
-    """out[M, E] = x[M, E] in the ``kept`` best of a token's ``groups`` equal stretches, the lowest value in the others.
+def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
+    """out[M, E] = x[M, E] in ``chosen_groups`` of a token's ``groups`` equal stretches, the lowest value in the others.
 
-    A group counts as the sum of its two best, which stands in best[groups] then; on a tie the earlier one is better.
+    A group counts as the sum of its two best, which stands in group_scores[groups] then; the groups with the largest
+    sums are chosen, on a tie the earlier one.
     """
     size = E // groups
     lanes = f32.shape[2]
@@ -77,22 +78,22 @@ def router_limit(block, f32, x, out, M, E, groups, kept, best):
                         first, second = value, first
                     elif value > second:
                         second = value
-                f32[block, best + g, lane] = first + second if size > 1 else first
+                f32[block, group_scores + g, lane] = first + second if size > 1 else first
             for g in range(groups):
-                own = f32[block, best + g, lane]
+                score = f32[block, group_scores + g, lane]
                 better = 0
-                for other in range(groups):
-                    value = f32[block, best + other, lane]
-                    if value > own or (value == own and other < g):
+                for other_group in range(groups):
+                    value = f32[block, group_scores + other_group, lane]
+                    if value > score or (value == score and other_group < g):
                         better += 1
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
-                    f32[block, out + e, lane] = f32[block, x + e, lane] if better < kept else LOWEST
+                    f32[block, out + e, lane] = f32[block, x + e, lane] if better < chosen_groups else LOWEST
 
 
-def router_choose(block, f32, choice, scores, ids, weights, M, E, A, divided, scale_pico):
+def router_choose(block, f32, choice, scores, ids, weights, M, E, A, normalised, scale_pico):
     """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
 
-    The weights are divided by their sum where ``divided`` is 1, and multiplied by the scale in the end. Where fewer
+    The weights are divided by their sum where ``normalised`` is 1, and multiplied by the scale in the end. Where fewer
     than A values compare as numbers, the rest of the ids are -1 with weight 0.
     """
     scale = np.float32(scale_pico * 1e-12)
@@ -115,6 +116,6 @@ def router_choose(block, f32, choice, scores, ids, weights, M, E, A, divided, sc
                 f32[block, ids + m * A + i, lane] = np.float32(best_id)
                 f32[block, weights + m * A + i, lane] = weight
                 total += weight
-            divisor = total + LEAST_SUM if divided == 1 else np.float32(1.0)
+            divisor = total + LEAST_SUM if normalised == 1 else np.float32(1.0)
             for i in range(A):
                 f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale

@@ -106,15 +106,18 @@ def run_wavelets(
                         if ready > t:
                             wake = min(wake, ready)
                             continue
-                        wanted, free = False, True
+                        wants_link, free = False, True
                         for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
                             s = (state[q + k] & INDEX) * QUEUE_WORDS
-                            other = state[s + LINK] & INDEX
-                            wanted |= other == link
-                            if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[other, TAKEN] == t:
+                            output_link = state[s + LINK] & INDEX
+                            wants_link |= output_link == link
+                            if (
+                                state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY]
+                                or links[output_link, TAKEN] == t
+                            ):
                                 free = False
                                 break
-                        if wanted and free:
+                        if wants_link and free:
                             chosen[picked] = q
                             picked += 1
                             links[link, TURN], links[link, TAKEN] = m, t
@@ -135,9 +138,9 @@ def run_wavelets(
                     wake = min(wake, thread_state[h + NOT_BEFORE])
                     continue
                 o = (op & INDEX) * OP_WORDS
-                done, source, target = thread_state[h + DONE] & INDEX, op_list[o + RECEIVE], op_list[o + SEND]
+                done_words, source, target = thread_state[h + DONE] & INDEX, op_list[o + RECEIVE], op_list[o + SEND]
                 after = op_list[o + AFTER]
-                if done == 0 and after >= 0 and (times[after, 1] < 0 or times[after, 1] > t):
+                if done_words == 0 and after >= 0 and (times[after, 1] < 0 or times[after, 1] > t):
                     if times[after, 1] > t:
                         wake = min(wake, times[after, 1])
                     continue
@@ -151,7 +154,7 @@ def run_wavelets(
                         wake = min(wake, state[slot] >> 1)
                         continue
                     delay = op_list[o + DELAY]
-                    if done == 0 and delay > 0 and thread_state[h + DELAYED] <= op:
+                    if done_words == 0 and delay > 0 and thread_state[h + DELAYED] <= op:
                         thread_state[h + DELAYED] = op + 1
                         thread_state[h + NOT_BEFORE] = t + delay
                         wake = min(wake, t + delay)
@@ -162,7 +165,7 @@ def run_wavelets(
                     if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[ramp, TAKEN] == t:
                         continue
                     links[ramp, TAKEN] = t
-                arrival, address = op_list[o + ARRIVAL], (op_list[o + ADDRESS] & INDEX) + done
+                arrival, address = op_list[o + ARRIVAL], (op_list[o + ADDRESS] & INDEX) + done_words
                 value = memory[address] if arrival != DROP else np.float32(0)
                 if source >= 0:
                     new = payload[slot + 1]
@@ -172,7 +175,7 @@ def run_wavelets(
                     elif arrival == MAX:
                         value = new if new > value else value
                     elif arrival == ARGMAX:
-                        if done % 2 == 0:
+                        if done_words % 2 == 0:
                             thread_state[h + CHOICE] = 2 if new > value else 1 if new == value else 0
                             value = new if new > value else value
                         elif thread_state[h + CHOICE] == 2 or (thread_state[h + CHOICE] == 1 and new < value):
@@ -181,14 +184,14 @@ def run_wavelets(
                         value = new
                     if arrival != DROP:
                         memory[address] = value
-                last = done + 1 == op_list[o + WORDS]
+                last = done_words + 1 == op_list[o + WORDS]
                 if target >= 0:
                     place = s + SLOTS + 2 * (state[s + TAIL] & LAST_SLOT)
                     control = 1 if last and op_list[o + MARK] else 0
                     state[place] = 2 * (t + state[s + LATENCY]) + control
                     payload[place + 1] = value
                     state[s + TAIL] += 1
-                if done == 0:
+                if done_words == 0:
                     time_list[2 * op] = t
                 if last:
                     time_list[2 * op + 1] = t + 1
@@ -197,8 +200,8 @@ def run_wavelets(
                     gap = op_list[o + OP_WORDS + GAP] if op + 1 < thread_state[h + LAST] else 0
                     thread_state[h + NOT_BEFORE] = t + 1 + gap
                 else:
-                    thread_state[h + DONE] = done + 1
-                    if burst > 0 and (done + 1) % burst == 0:
+                    thread_state[h + DONE] = done_words + 1
+                    if burst > 0 and (done_words + 1) % burst == 0:
                         thread_state[h + NOT_BEFORE] = t + 2
                 worked = True
             # 3. Move the chosen wavelets; those with a control bit end the switch positions that they pass.

@@ -29,7 +29,7 @@ class Arrival(IntEnum):
 
 
 COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
-"""What makes one of the words that arrive and those that are there."""
+"""Arrivals that combine the words that arrive with those that are there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -135,7 +135,7 @@ def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
 def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_list() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     gemv = kernel_cycles("gemv", costs, K=10, N=7)
-    one, three = (kernel_cycles("expert_in", costs, P=P, K=10, N=7, weighed=0) for P in (1, 3))
+    one, three = (kernel_cycles("expert_in", costs, P=P, K=10, N=7, weighted=0) for P in (1, 3))
     look = 3 * (SOFTWARE.vector_issue_cycles + 1)
     assert one == gemv + look
     assert three == 3 * one
@@ -145,11 +145,11 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
 
     def out(**sizes: int) -> float:
-        return kernel_cycles("expert_out", costs, **({"K": 6, "N": 8, "weighed": 0} | sizes))
+        return kernel_cycles("expert_out", costs, **({"K": 6, "N": 8, "weighted": 0} | sizes))
 
     issue = SOFTWARE.vector_issue_cycles
     assert out(P=2, M=3) - out(P=2, M=2) == math.ceil(8 / WSE2.add_fp32_per_cycle)
-    assert out(P=2, M=2, weighed=1) - out(P=2, M=2) == 2 * (issue + math.ceil(6 / WSE2.add_fp32_per_cycle))
+    assert out(P=2, M=2, weighted=1) - out(P=2, M=2) == 2 * (issue + math.ceil(6 / WSE2.add_fp32_per_cycle))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_each_pair_unpacks_the_codes_of_its_expert_and_multiplies_them_with_scal
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(name: str, **sizes: int) -> float:
-        return kernel_cycles(name, costs, coding=coding, weighed=0, **sizes)
+        return kernel_cycles(name, costs, coding=coding, weighted=0, **sizes)
 
     coded, wide = f"{kernel}_quantised", 8000
     pair = cycles(coded, P=3, K=32, N=wide, rows=32) - cycles(coded, P=3, K=16, N=wide, rows=16)

@@ -19,11 +19,11 @@ SIZES: dict[str, tuple[str, ...]] = {
     "router_limit": ("M", "groups", "size"),
     "router_choose": ("M", "E", "A"),
     "expert_pairs": ("M", "A", "experts"),
-    "expert_in": ("M", "A", "K", "N", "held"),
-    "expert_out": ("M", "A", "K", "N", "held"),
-    "expert_in_quantised": ("M", "A", "K", "N", "held", "rows"),
-    "expert_out_quantised": ("M", "A", "K", "N", "held", "rows"),
-    "expert_bias": ("M", "A", "N", "held"),
+    "expert_in": ("M", "A", "K", "N", "local_experts"),
+    "expert_out": ("M", "A", "K", "N", "local_experts"),
+    "expert_in_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
+    "expert_out_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
+    "expert_bias": ("M", "A", "N", "local_experts"),
 }
 GROUPS = 3
 INT8, FP8, INT4 = range(3)
@@ -42,16 +42,16 @@ def drawn(
     stretches = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
     plain = {
         "sigmoid": int(rng.integers(0, 2)),
-        "kept": int(rng.integers(1, s.get("groups", 1) + 1)),
-        "divided": int(rng.integers(0, 2)),
+        "chosen_groups": int(rng.integers(1, s.get("groups", 1) + 1)),
+        "normalised": int(rng.integers(0, 2)),
         "scale_pico": SCALE_PICO,
         "groups": int(rng.integers(1, cols // stretches + 1)),
         "stretches": stretches,
         "columns": cols,
         "P": int(rng.integers(1, M * A + 1)),
-        "weighed": int(rng.integers(0, 2)),
+        "weighted": int(rng.integers(0, 2)),
         "by_token": int(rng.integers(0, 2)),
-        "k_stride": s.get("held", 1) * s.get("N", 1) + int(rng.integers(0, 3)),
+        "k_stride": s.get("local_experts", 1) * s.get("N", 1) + int(rng.integers(0, 3)),
         "out_stride": s.get("N", 1) + int(rng.integers(0, 3)),
         "stride": s.get("N", 1) + int(rng.integers(0, 3)),
         "coding": int(rng.integers(INT8, INT4 + 1)),
@@ -63,16 +63,17 @@ def drawn(
 
 def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
     """Contents of buffers that must not be just any numbers."""
-    pairs = {"pairs": _pairs(line, p, rng)} if "held" in p else {}
+    pairs = {"pairs": _pairs(line, p, rng)} if "local_experts" in p else {}
     match kernel:
         case "router_choose":
             return {"scores": rng.uniform(0, 1, (*line, p["M"] * p["E"]))}
         case "expert_pairs":
             return {"ids": rng.integers(-1, p["experts"], (*line, p["M"] * p["A"]))}
         case "expert_in_quantised":
-            return pairs | _codes(p, (-(-p["K"] // _per_byte(p)) - 1) * p["k_stride"] + p["held"] * p["N"], line, rng)
+            last_row = (-(-p["K"] // _per_byte(p)) - 1) * p["k_stride"]
+            return pairs | _codes(p, last_row + p["local_experts"] * p["N"], line, rng)
         case "expert_out_quantised":
-            return pairs | _codes(p, -(-p["K"] // _per_byte(p)) * p["held"] * p["N"], line, rng)
+            return pairs | _codes(p, -(-p["K"] // _per_byte(p)) * p["local_experts"] * p["N"], line, rng)
         case _:
             return pairs
 
@@ -93,7 +94,7 @@ def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -
     """A list of pairs on every PE: the same on all, or each its own; a count or an index may be out of bounds."""
     alike = bool(rng.integers(0, 2))
     shape = (1, 1) if alike else line
-    rows = [rng.integers(-1, p["M"] + 1, (*shape, p["P"])), rng.integers(-1, p["held"] + 1, (*shape, p["P"]))]
+    rows = [rng.integers(-1, p["M"] + 1, (*shape, p["P"])), rng.integers(-1, p["local_experts"] + 1, (*shape, p["P"]))]
     listed = np.stack([*rows, rng.uniform(0, 1, (*shape, p["P"]))], axis=-1).reshape(*shape, -1)
     count = rng.integers(0, p["P"] + 2, (*shape, 1))
     return np.broadcast_to(np.concatenate([count, listed], axis=-1), (*line, 1 + 3 * p["P"]))

@@ -187,7 +187,9 @@ def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.rand
     contents = {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
     if kernel == "place_rotated":
         contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
-        contents["wanted"] = np.stack([[rng.permutation(n + p["K"])[:n] for _ in range(cols)] for _ in range(rows)])
+        contents["feature_ordinals"] = np.stack(
+            [[rng.permutation(n + p["K"])[:n] for _ in range(cols)] for _ in range(rows)]
+        )
     return contents
 
 

@@ -65,11 +65,11 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
     cycles, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for moves in _moves(trace, ("cycle",), pass_index):
         moving, times = np.unique(moves["cycle"], return_counts=True)
-        both, place = np.unique(np.concatenate([cycles, moving]), return_inverse=True)
-        trace.check_size("wavelets", (schema.BY_PATH["wavelets/cycle"],), 2 * len(both))
-        merged = np.zeros(len(both), np.int64)
+        event_cycles, place = np.unique(np.concatenate([cycles, moving]), return_inverse=True)
+        trace.check_size("wavelets", (schema.BY_PATH["wavelets/cycle"],), 2 * len(event_cycles))
+        merged = np.zeros(len(event_cycles), np.int64)
         np.add.at(merged, place, np.concatenate([counts, times]))
-        cycles, counts = both, merged
+        cycles, counts = event_cycles, merged
     return cycles, counts
 
 
@@ -105,10 +105,10 @@ def _moves(
     """The moves of a pass in the cycles from ``first`` to ``last``, in the order of the file, a piece at a time."""
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE
-        wanted = trace.column("wavelets/pass", start, stop) == pass_index
+        selection = trace.column("wavelets/pass", start, stop) == pass_index
         if first is not None or last is not None:
             cycle = trace.column("wavelets/cycle", start, stop)
-            wanted &= True if first is None else cycle >= first
-            wanted &= True if last is None else cycle <= last
-        if wanted.any():
-            yield {name: trace.column(f"wavelets/{name}", start, stop)[wanted] for name in names}
+            selection &= True if first is None else cycle >= first
+            selection &= True if last is None else cycle <= last
+        if selection.any():
+            yield {name: trace.column(f"wavelets/{name}", start, stop)[selection] for name in names}

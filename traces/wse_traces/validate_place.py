@@ -85,7 +85,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """For each buffer in order of addresses, the furthest end of those before it."""
+    """The furthest end of the buffers before each one, in order of addresses."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 

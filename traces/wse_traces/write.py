@@ -73,11 +73,13 @@ class TraceWriter:
 
         Raises: ValueError if columns are missing, unknown, of different lengths or out of range.
         """
-        known = self._columns[table]
-        if {column.name for column in known} != columns.keys():
-            message = f"table {table!r} has the columns {sorted(c.name for c in known)}, given: {sorted(columns)}"
+        schema_columns = self._columns[table]
+        if {column.name for column in schema_columns} != columns.keys():
+            message = (
+                f"table {table!r} has the columns {sorted(c.name for c in schema_columns)}, given: {sorted(columns)}"
+            )
             raise ValueError(message)
-        arrays = {column.name: column.cast(columns[column.name]) for column in known}
+        arrays = {column.name: column.cast(columns[column.name]) for column in schema_columns}
         lengths = [len(array) for array in arrays.values()]
         if min(lengths) != max(lengths):
             message = f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"

@@ -15,7 +15,7 @@ from wse.request.compare_request import CompareRequest
 from wse.request.option import Option
 
 OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "json"))
-"""What may be said of traces; every other option is of models."""
+"""Options of a comparison of traces; every other option is of models."""
 
 
 def compare(
@@ -25,7 +25,7 @@ def compare(
         Option(
             doc="A model as for wse run, or two files that wse run wrote.",
             metavar="MODEL|TRACE TRACE",
-            known=known_names.models,
+            known_values=known_names.models,
             positional=True,
             repeats=True,
         ),
@@ -37,7 +37,7 @@ def compare(
             doc="one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: its verdict.",
             panel="Output",
             metavar="NAME",
-            known=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
+            known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
         ),
     ] = None,
     csv: Annotated[str | None, Option(doc="Write the rows as CSV too.", panel="Output", metavar="FILE")] = None,

@@ -28,25 +28,25 @@ def with_options(command: Command) -> Command:
     """``command`` with a parameter for each of its options, and of those of its request."""
     hints = get_type_hints(command, include_extras=True)
     request = hints.get(REQUEST)
-    asked = {} if request is None else options_of(request)
-    own: dict[str, RequestField] = {}
+    request_fields = {} if request is None else options_of(request)
+    command_fields: dict[str, RequestField] = {}
     signature: list[Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         option = request_field(parameter.name, hints[parameter.name], parameter.default)
         if parameter.name == REQUEST:
-            signature += [p for field in asked.values() for p in _parameters(field)]
+            signature += [p for field in request_fields.values() for p in _parameters(field)]
         elif option is not None:
-            own[parameter.name] = option
+            command_fields[parameter.name] = option
             signature += _parameters(option)
         else:
             signature.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
-        values = {name: _value(field, parsed) for name, field in (asked | own).items()}
-        arguments = parsed | {name: values[name] for name in own}
+        values = {name: _value(field, parsed) for name, field in (request_fields | command_fields).items()}
+        arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
-            arguments[REQUEST] = request_of(request, {name: values[name] for name in asked})
+            arguments[REQUEST] = request_of(request, {name: values[name] for name in request_fields})
         command(**arguments)
 
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -109,12 +109,12 @@ def _info(field: RequestField) -> Any:
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
     """The completer of an option's value: of its known names, or of the words of its metavar."""
     words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
-    known = option.known or words
-    if not known:
+    choices = option.known_values or words
+    if not choices:
         return None
 
     def complete(incomplete: str) -> list[str]:
-        names = known if isinstance(known, tuple) else known()
+        names = choices if isinstance(choices, tuple) else choices()
         return [name for name in names if name.startswith(incomplete)]
 
     return complete

@@ -100,8 +100,11 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """With several users what goes by one's counters is in a loop over them in decode, and in prefill the cache's
-    addresses, which tell users apart where there is no loop, are not in one."""
+    """The first step that takes one user for another, or None.
+
+    With several users, a step that goes by one user's counters is in a loop over them in decode. In prefill the
+    addresses in the cache tell users apart without a loop, and are in none.
+    """
     if state.options.batch == 1:
         return None
     for step in block.steps:

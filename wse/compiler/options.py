@@ -16,10 +16,10 @@ PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
 """The products that prefill may use: with the weight tiles of decode, with its own, with decode's where they stand."""
 
 REFUSE, REPORT = "refuse", "report"
-"""What happens to a Program that needs more SRAM than there is."""
+"""Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
 
 MODEL, LAYERS, PRODUCT = "model", "layers", "product"
-"""What is compiled: a whole model, a stack of layers alone, or one matrix product."""
+"""Scopes of a compilation: a whole model, a stack of layers alone, or one matrix product."""
 
 PREFILL, DECODE = "prefill", "decode"
 """The phases of a Program."""

@@ -127,7 +127,7 @@ class Moves:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: int, turn: int) -> None:
-        """Only the messages of wafers with experts that the layer's router has just chosen."""
+        """Carry out the messages of wafers with experts that the layer's router has just chosen, and no others."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

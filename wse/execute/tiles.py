@@ -144,9 +144,9 @@ def _pick(source: Tensor, outer: I32, inner: I32) -> Tensor:
     if min(outer.min(initial=0), inner.min(initial=0)) < 0:  # then it is a copy
         flat[outer.reshape(-1) < 0] = 0
         flat[:, inner.reshape(-1) < 0] = 0
-    both = flat.reshape(*outer.shape, *inner.shape).transpose(0, 3, 1, 4, 2, 5)
-    size = [one * other for one, other in zip(outer.shape[:2], inner.shape[:2], strict=True)]
-    return both.reshape(*size, outer.shape[2], inner.shape[2])  # of two factors one is 1: a view
+    product = flat.reshape(*outer.shape, *inner.shape).transpose(0, 3, 1, 4, 2, 5)
+    size = [outer_size * inner_size for outer_size, inner_size in zip(outer.shape[:2], inner.shape[:2], strict=True)]
+    return product.reshape(*size, outer.shape[2], inner.shape[2])  # of two factors one is 1: a view
 
 
 def _take(source: Tensor, index: I32, axis: int) -> Tensor:

@@ -111,7 +111,7 @@ def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _nonfinite(source: Source) -> int:
-    """How many values are infinite or no numbers."""
+    """The number of values that are infinite or no numbers."""
     step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
     stretches = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
     return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in stretches)

@@ -33,16 +33,16 @@ def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first:
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here.
     """
-    known: dict[tuple[int, ...], GroupCost] = {}
+    cost_by_key: dict[tuple[int, ...], GroupCost] = {}
     costs_by_group = []
     numbers = classes.tolist()
     for begin, end in pairwise([*first.tolist(), len(phase.steps)]):
         key = tuple(numbers[begin:end])
-        if key not in known:
-            known[key] = (
+        if key not in cost_by_key:
+            cost_by_key[key] = (
                 _no_cost(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
             )
-        costs_by_group.append(known[key])
+        costs_by_group.append(cost_by_key[key])
     return GroupCost(*map(np.concatenate, zip(*costs_by_group, strict=True)))
 
 

@@ -1,6 +1,6 @@
 """Products with the experts that tokens were routed to, pair by pair of a token and one of its experts.
 
-A column holds ``held`` experts and works on at most P pairs, whose list is a count and three values for each.
+A column holds ``local_experts`` and works on at most P pairs, whose list is a count and three values for each.
 """
 
 from __future__ import annotations
@@ -30,30 +30,34 @@ def _code_rows(K: int, coding: int) -> int:
     return (K + 1) // 2 if coding == _INT4 else K
 
 
+def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
+    return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
+
+
 def _list_cycles(c: PeCosts, count: int) -> float:
     """A turn of a loop over pairs, each with its token, expert and weight read one by one."""
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
-def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighed: int) -> float:
+def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
     """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
-    weighing = c.vector(N, c.acc) if weighed else 0.0
+    weighing = c.vector(N, c.acc) if weighted else 0.0
     return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
 
 
-def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighed: int) -> float:
+def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
     """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
-    weighing = c.vector(K, c.act) if weighed else 0.0
+    weighing = c.vector(K, c.act) if weighted else 0.0
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
-def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, held: int) -> int:
-    """One tile a pair, but no more than are held."""
-    return min(P, held) * K * N * b["wgt"]
+def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
+    """Bytes of the tiles that are read: one tile a pair, but no more than the column holds."""
+    return min(P, local_experts) * K * N * b["wgt"]
 
 
-def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, held: int, coding: int, G: int) -> int:
-    return min(P, held) * tile_bytes(tuple(CODINGS)[coding], b, K, N, G)
+def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
+    return min(P, local_experts) * tile_bytes(tuple(CODINGS)[coding], b, K, N, G)
 
 
 EXPERTS: Final = (
@@ -72,73 +76,73 @@ EXPERTS: Final = (
         name="expert_in",
         operands=(
             act("x", "M K"),
-            wgt("w", lambda K, N, held, k_stride: (K - 1) * k_stride + held * N),
+            wgt("w", lambda K, N, local_experts, k_stride: (K - 1) * k_stride + local_experts * N),
             f32("pairs", _pair_list),
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
-            *numbers("P M K N held k_stride out_stride weighed columns"),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns"),
         ),
         macs=_products,
         read_bytes=_tiles_bytes,
-        cycles=lambda c, P, K, N, weighed: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighed),
+        cycles=lambda c, P, K, N, weighted: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighted),
     ),
     Kernel(
         name="expert_out",
         operands=(
             act("x", "P K"),
-            wgt("w", "K held N"),
+            wgt("w", "K local_experts N"),
             f32("pairs", _pair_list),
             acc("out", "M N", output=True),
-            *numbers("P M K N held weighed columns"),
+            *numbers("P M K N local_experts weighted columns"),
         ),
         macs=_products,
         read_bytes=_tiles_bytes,
-        cycles=lambda c, P, M, K, N, weighed: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighed),
+        cycles=lambda c, P, M, K, N, weighted: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighted),
     ),
     Kernel(
         name="expert_in_quantised",
         operands=(
             act("x", "M K"),
-            raw("w", lambda K, N, held, k_stride, coding: (_code_rows(K, coding) - 1) * k_stride + held * N),
+            raw("w", _coded_tile_extent),
             raw("groups", "K"),
-            wgt("scale", lambda N, held, k_stride, G: (G - 1) * k_stride + held * N),
+            wgt("scale", lambda N, local_experts, k_stride, G: (G - 1) * k_stride + local_experts * N),
             f32("pairs", _pair_list),
             act("codes", "rows N", output=True),
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
-            *numbers("P M K N held k_stride out_stride weighed columns coding G rows"),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns coding G rows"),
         ),
         macs=_products,
         read_bytes=_coded_tiles_bytes,
-        cycles=lambda c, P, K, N, weighed, coding, rows: _in_cycles(
-            c, one_expert_cycles(c, coding, K, N, rows), P, N, weighed
+        cycles=lambda c, P, K, N, weighted, coding, rows: _in_cycles(
+            c, one_expert_cycles(c, coding, K, N, rows), P, N, weighted
         ),
     ),
     Kernel(
         name="expert_out_quantised",
         operands=(
             act("x", "P K"),
-            raw("w", lambda K, N, held, coding: _code_rows(K, coding) * held * N),
+            raw("w", lambda K, N, local_experts, coding: _code_rows(K, coding) * local_experts * N),
             raw("groups", "K"),
-            wgt("scale", "G held N"),
+            wgt("scale", "G local_experts N"),
             f32("pairs", _pair_list),
             act("codes", "rows N", output=True),
             acc("out", "M N", output=True),
-            *numbers("P M K N held weighed columns coding G rows"),
+            *numbers("P M K N local_experts weighted columns coding G rows"),
         ),
         macs=_products,
         read_bytes=_coded_tiles_bytes,
-        cycles=lambda c, P, M, K, N, weighed, coding, rows: _out_cycles(
-            c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighed
+        cycles=lambda c, P, M, K, N, weighted, coding, rows: _out_cycles(
+            c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighted
         ),
     ),
     Kernel(
         name="expert_bias",
         operands=(
             acc("x", lambda P, M, N, stride, by_token: ((M if by_token else P) - 1) * stride + N),
-            wgt("bias", "held N"),
+            wgt("bias", "local_experts N"),
             f32("pairs", _pair_list),
-            *numbers("P M N held stride by_token weighed"),
+            *numbers("P M N local_experts stride by_token weighted"),
         ),
         work=lambda P, N: P * N,
-        cycles=lambda c, P, N, weighed: _list_cycles(c, P) + P * (1 + weighed) * c.vector(N, c.acc),
+        cycles=lambda c, P, N, weighted: _list_cycles(c, P) + P * (1 + weighted) * c.vector(N, c.acc),
     ),
 )

@@ -1,6 +1,6 @@
 """Moves between vectors cut over rows and vectors cut over columns, for attention over a latent cache.
 
-A row has Hl of H heads; ``heads``, ``first`` and ``wanted`` are tables of ordinals, 0 for padding.
+A row has Hl of H heads; ``heads``, ``first`` and ``feature_ordinals`` are tables of ordinals, 0 for padding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LATENT: Final = (
             acc("x", lambda M, Hl, K, stride: (M - 1) * stride + Hl * K),
             f32("heads", "Hl"),
             f32("first", ""),
-            f32("wanted", "n"),
+            f32("feature_ordinals", "n"),
             acc("out", "M H n", output=True),
             *numbers("M H Hl K n stride"),
         ),

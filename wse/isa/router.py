@@ -22,16 +22,16 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
     return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
 
 
-def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, kept: int) -> float:
-    """Two maxima of each group; then a maximum over the groups for each one kept, and one pass that masks the rest."""
+def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
+    """Cycles of two maxima of each group, a maximum over the groups for each chosen one, and a pass that masks."""
     maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
-    return M * (maxima + kept * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
+    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
 
 
-def _choose_cycles(c: PeCosts, M: int, E: int, A: int, divided: int) -> float:
-    """For each choice the maximum and a pass that finds where it is; then the sum, its inverse and the scaling."""
+def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
+    """Cycles of a maximum and a pass that finds it for each choice; then of the sum, its inverse and the scaling."""
     one = c.loop + c.vector(E, c.largest) + c.vector(E, c.f32)
-    division = c.vector(A, c.f32) + c.function if divided else 0.0
+    division = c.vector(A, c.f32) + c.function if normalised else 0.0
     return M * (c.loop + A * one + division + c.vector(A, c.f32))
 
 
@@ -59,8 +59,8 @@ ROUTER: Final = (
         operands=(
             f32("x", "M E"),
             f32("out", "M E", output=True),
-            *numbers("M E groups kept"),
-            f32("best", "groups", output=True),
+            *numbers("M E groups chosen_groups"),
+            f32("group_scores", "groups", output=True),
         ),
         work=_scores,
         cycles=_limit_cycles,
@@ -72,7 +72,7 @@ ROUTER: Final = (
             f32("scores", "M E"),
             f32("ids", "M A", output=True),
             f32("weights", "M A", output=True),
-            *numbers("M E A divided scale_pico"),
+            *numbers("M E A normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,
         cycles=_choose_cycles,

@@ -40,10 +40,10 @@ class Piece:
         if not self.transposed and self.rows is not None and not self.index:
             return entry.rows(self.rows[stretch])
         if not self.transposed and self.rows is None:
-            lead, *rest = self.index or (slice(None),)
+            lead, *inner_index = self.index or (slice(None),)
             if isinstance(lead, slice):
-                taken = range(self.file_shape[0])[lead][stretch]
-                return entry.array((slice(taken.start, taken.stop, taken.step), *rest))
+                indices = range(self.file_shape[0])[lead][stretch]
+                return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
         return self._in_order(entry.array(self.index))[stretch]
 
     def _in_order(self, array: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from wse.program.program import Program
 
 USES: Final = ("code", "weights", "kv", "activations", "buffers")
-"""What SRAM is used for, as ``Buffer.use`` names it."""
+"""Uses of SRAM, as ``Buffer.use`` names them."""
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:

@@ -214,9 +214,9 @@ class Program:
         """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
-    def shares_pes(self, one: int, other: int) -> bool:
+    def shares_pes(self, first: int, second: int) -> bool:
         """Whether two stages are on the same PEs of some wafer."""
-        a, b = self.stages[one], self.stages[other]
+        a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def above(self, stage: int) -> tuple[int, ...]:

@@ -36,9 +36,9 @@ class ExpertRecord:
     def write(self, pass_index: int, pairs: Pairs) -> None:
         """Write the experts that the tokens of one pass chose."""
         for layer, tokens in pairs.items():
-            used = np.flatnonzero(tokens)
-            row = {"pass": np.full(len(used), pass_index), "layer": np.full(len(used), layer)}
-            self._writer.append("routed", {**row, "expert": used, "tokens": tokens[used]})
+            experts = np.flatnonzero(tokens)
+            row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
+            self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
 
     def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
         stage, counts = self._stage_of[layer], self.reached[phase_index]

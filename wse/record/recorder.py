@@ -68,14 +68,14 @@ class Recorder:
         What the steps ``apart`` send is left out, as it differs from pass to pass.
         """
         phase = self._program.phases[phase_index]
-        same = (phase.steps, phase.begins, slots, key)
-        if same not in self._sequences:
+        sequence_key = (phase.steps, phase.begins, slots, key)
+        if sequence_key not in self._sequences:
             steps = self.steps(phase_index).columns(cost, apart)
             name = "decode" if phase.name == "decode" else "prefill"
-            self._sequences[same] = self.writer.append_schedule(
+            self._sequences[sequence_key] = self.writer.append_schedule(
                 steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
             )
-        return self._sequences[same]
+        return self._sequences[sequence_key]
 
     def passes(
         self,

@@ -31,14 +31,14 @@ def page() -> str:
     return "\n".join([_HEAD, *sections])
 
 
-def _section(name: str, one: Any, parent: Any) -> str:
-    context = one.context_class(one, info_name=name, parent=parent)
-    usage = " ".join(["wse", name, *one.collect_usage_pieces(context)])
-    lines = [f"## wse {name}", "", f"    {usage}", "", _text(one.help), ""]
-    for title, rows in option_rows(one, context).items():
-        shown = [(given, doc) for given, doc in rows if "--help" not in given and given != "--json"]
+def _section(name: str, command: Any, parent: Any) -> str:
+    context = command.context_class(command, info_name=name, parent=parent)
+    usage = " ".join(["wse", name, *command.collect_usage_pieces(context)])
+    lines = [f"## wse {name}", "", f"    {usage}", "", _text(command.help), ""]
+    for title, rows in option_rows(command, context).items():
+        shown = [(option, doc) for option, doc in rows if "--help" not in option and option != "--json"]
         if shown:
-            lines += markdown_table((title, ""), ((f"`{given}`", doc.replace("  [", " [")) for given, doc in shown))
+            lines += markdown_table((title, ""), ((f"`{option}`", doc.replace("  [", " [")) for option, doc in shown))
             lines.append("")
     return "\n".join(lines)
 

@@ -49,9 +49,9 @@ PLOT_SERIES: Final = (*(colour.light for colour in SERIES), "#000000")
 
 def style_variables() -> str:
     """The colours as variables of a style sheet, ``--cause-hops`` and so on, for the light and the dark theme."""
-    named = {f"cause-{name}": colour for name, colour in CAUSES.items()}
-    named |= {f"use-{name}": colour for name, colour in USES.items()}
-    named |= {f"series-{number}": colour for number, colour in enumerate(SERIES)}
-    light = " ".join(f"--{name}: {colour.light};" for name, colour in named.items())
-    dark = " ".join(f"--{name}: {colour.dark};" for name, colour in named.items())
+    colours = {f"cause-{name}": colour for name, colour in CAUSES.items()}
+    colours |= {f"use-{name}": colour for name, colour in USES.items()}
+    colours |= {f"series-{number}": colour for number, colour in enumerate(SERIES)}
+    light = " ".join(f"--{name}: {colour.light};" for name, colour in colours.items())
+    dark = " ".join(f"--{name}: {colour.dark};" for name, colour in colours.items())
     return f':root {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'

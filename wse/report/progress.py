@@ -85,24 +85,24 @@ class _Lines:
         self._start_s, self._done_before = 0.0, -1
         self._last_line_s: float | None = None
 
-    def update(self, done: int, total: int, name: str) -> None:
+    def update(self, count: int, total: int, name: str) -> None:
         """Write a line where it is time for one."""
         work, now = self._work, time.perf_counter()
         if self._done_before < 0:
-            self._start_s, self._done_before = now, done
-            if done:
-                self._write(f"{work.name}: going on after {done:,} of {total:,}{work.unit}", now)
+            self._start_s, self._done_before = now, count
+            if count:
+                self._write(f"{work.name}: going on after {count:,} of {total:,}{work.unit}", now)
             elif not work.start:
                 self._last_line_s = now
-        elif done >= total:
+        elif count >= total:
             return
         elif self._last_line_s is None:
             if now - self._start_s > PATIENCE_S:
                 self._write(work.start, now)
-        elif done > self._done_before and now - self._last_line_s >= EVERY_S:
-            left_s = (now - self._start_s) / (done - self._done_before) * (total - done)
+        elif count > self._done_before and now - self._last_line_s >= EVERY_S:
+            left_s = (now - self._start_s) / (count - self._done_before) * (total - count)
             piece = f", {name}" if work.says_name and name else ""
-            self._write(f"{work.name}: {done:,} of {total:,}{work.unit}{piece}, {duration(left_s)} left", now)
+            self._write(f"{work.name}: {count:,} of {total:,}{work.unit}{piece}, {duration(left_s)} left", now)
 
     def _write(self, line: str, now: float) -> None:
         self._last_line_s = now

@@ -52,12 +52,14 @@ def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[...
     fields = {argument_name(field): field for field in options_of(request).values()}
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        own = inspect.signature(function)
-        signature = own.replace(parameters=_parameters(fields, list(own.parameters.values())[1:]))
+        function_signature = inspect.signature(function)
+        signature = function_signature.replace(
+            parameters=_parameters(fields, list(function_signature.parameters.values())[1:])
+        )
 
         @wraps(function)
-        def call(*arguments: Any, **named: Any) -> R:
-            bound = _bound(function.__name__, signature, arguments, named)
+        def call(*arguments: Any, **keywords: Any) -> R:
+            bound = _bound(function.__name__, signature, arguments, keywords)
             options = {name: bound.pop(name) for name in fields if name in bound}
             values = {fields[name].name: argument_value(fields[name], value) for name, value in options.items()}
             return function(request_of(request, values), **bound)
@@ -82,7 +84,7 @@ def argument_type(field: RequestField) -> Any:
     return reduce(or_, sorted(parts, key=lambda part: part is NoneType))
 
 
-def argument_value(field: RequestField, given: Any) -> Any:
+def argument_value(field: RequestField, value: Any) -> Any:
     """The field's value of what was given from Python.
 
     A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="0.5,5"``.
@@ -90,38 +92,40 @@ def argument_value(field: RequestField, given: Any) -> Any:
     Raises:
         BadInput: the value is of another type, or a text that cannot be read.
     """
-    if isinstance(given, str) and field.is_text:
-        return field.value((given,) if field.option.repeats else given)
+    if isinstance(value, str) and field.is_text:
+        return field.value((value,) if field.option.repeats else value)
     try:
-        return _as(field.hint, given)
+        return _as(field.hint, value)
     except TypeError as error:
-        message = f"{argument_name(field)}={given!r}: give {' or '.join(_kinds(field.hint))}{_form(field)}"
+        message = f"{argument_name(field)}={value!r}: give {' or '.join(_kinds(field.hint))}{_form(field)}"
         raise BadInput(message) from error
 
 
-def _bound(function: str, signature: Signature, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """What a function was called with, by name. Raises TypeError, as Python does, where that does not fit it."""
-    for name in named:
+def _bound(
+    function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call, by name. Raises TypeError, as Python does, where they do not fit the function."""
+    for name in keywords:
         if name not in signature.parameters:
             raise TypeError(str(UnknownName("argument", name, signature.parameters, where=f"wse.{function}")))
     try:
-        return dict(signature.bind(*arguments, **named).arguments)
+        return dict(signature.bind(*arguments, **keywords).arguments)
     except TypeError as error:
         message = f"wse.{function}: {error}"
         raise TypeError(message) from None
 
 
-def _as(hint: Any, given: Any) -> Any:
+def _as(hint: Any, value: Any) -> Any:
     """A value as a type that a request holds. Raises TypeError where it is none."""
     for part in _union(hint):
         if get_origin(part) in (tuple, Sequence):
-            if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+            if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
                 with suppress(TypeError):
-                    return tuple(_as(get_args(part)[0], item) for item in given)
+                    return tuple(_as(get_args(part)[0], item) for item in value)
             continue
         accepted, convert = _ACCEPTED.get(part, (part, None))
-        if isinstance(given, accepted) and isinstance(given, bool) == (part is bool):
-            return convert(given) if convert else given
+        if isinstance(value, accepted) and isinstance(value, bool) == (part is bool):
+            return convert(value) if convert else value
     raise TypeError
 
 
@@ -138,19 +142,20 @@ def _union(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _parameters(fields: Mapping[str, RequestField], own: Sequence[Parameter]) -> list[Parameter]:
+def _parameters(fields: Mapping[str, RequestField], function_parameters: Sequence[Parameter]) -> list[Parameter]:
     """The options as parameters, and a function's own beside its request: those without a name first, the rest last."""
-    named = Parameter.KEYWORD_ONLY
+    keyword_only = Parameter.KEYWORD_ONLY
     options = [
         Parameter(
             name,
-            Parameter.POSITIONAL_OR_KEYWORD if field.option.positional else named,
+            Parameter.POSITIONAL_OR_KEYWORD if field.option.positional else keyword_only,
             default=Parameter.empty if field.option.required else field.default,
             annotation=argument_type(field),
         )
         for name, field in fields.items()
     ]
-    first, last = [p for p in own if p.kind is not named], [p for p in own if p.kind is named]
+    first = [p for p in function_parameters if p.kind is not keyword_only]
+    last = [p for p in function_parameters if p.kind is keyword_only]
     return sorted([*first, *options, *last], key=lambda parameter: parameter.kind)
 
 
@@ -174,7 +179,7 @@ def _docstring(own: str, fields: Mapping[str, RequestField], names: Iterable[str
 
 
 def _documented(field: RequestField) -> str:
-    """What an argument is, with the form of its values where they have one of their own."""
+    """The text on an argument, with the form of its values where they have one of their own."""
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
     none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""

@@ -138,7 +138,7 @@ def check_context(context: int | None, spec: ModelSpec) -> None:
 
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """How weights are held, and the type of activations where that is another: by default the checkpoint's own."""
+    """The type of weights, by default the checkpoint's own, and that of activations where it is another."""
     dtype = spec.dtype if request.dtype is None else request.dtype
     activations = request.activations or (spec.dtype if dtype in CODINGS else None)
     check_types(dtype, activations)

@@ -74,7 +74,7 @@ class CompareRequest:
             metavar="NAME,NAME",
             flag="--mapping",
             read=partial(_parts, "--mapping"),
-            known=known_names.mappings,
+            known_values=known_names.mappings,
         ),
     ] = None
     candidates: tuple[str, ...] | None = None
@@ -112,11 +112,13 @@ class CompareRequest:
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""
-        own = WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
+        wafer_link = WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
         if self.link_gb_per_s is None and self.link_latency_us is None:
-            return (own,) if self.own_link else tuple(dict.fromkeys((own, SLOWEST, FASTEST)))
-        rates = [own.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
-        waits = [own.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
+            return (wafer_link,) if self.own_link else tuple(dict.fromkeys((wafer_link, SLOWEST, FASTEST)))
+        rates = [wafer_link.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
+        waits = (
+            [wafer_link.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
+        )
         return tuple(dict.fromkeys(WaferLink(rate, wait) for rate in rates for wait in waits))
 
 

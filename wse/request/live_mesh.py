@@ -37,14 +37,14 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
     return tuple(LogicalMesh.on(fabric, rows, cols) for fabric in fabrics)
 
 
-def corner_meshes(defects: Defects, whole: WaferSpec, wanted: WaferSpec, wafers: int) -> Meshes | None:
-    """A mesh of live PEs as large as a ``wanted`` one, on the smallest corner of each wafer that has it.
+def corner_meshes(defects: Defects, whole: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
+    """A mesh of live PEs as large as ``mesh``, on the smallest corner of each wafer that has it.
 
     The corner grows by a row and a column at a time, as far as the ``whole`` wafer goes; None where that is too small.
     """
-    fabrics, rows, cols = [defects.on(index) for index in range(wafers)], wanted.mesh_rows, wanted.mesh_cols
-    for more in range(max(whole.mesh_rows - rows, whole.mesh_cols - cols) + 1):
-        corners = [f.corner(min(rows + more, whole.mesh_rows), min(cols + more, whole.mesh_cols)) for f in fabrics]
+    fabrics, rows, cols = [defects.on(index) for index in range(wafers)], mesh.mesh_rows, mesh.mesh_cols
+    for growth in range(max(whole.mesh_rows - rows, whole.mesh_cols - cols) + 1):
+        corners = [f.corner(min(rows + growth, whole.mesh_rows), min(cols + growth, whole.mesh_cols)) for f in fabrics]
         if all(_holds(corner, rows, cols) for corner in corners):
             return tuple(LogicalMesh.on(corner, rows, cols) for corner in corners)
     return None

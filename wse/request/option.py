@@ -38,8 +38,8 @@ class Option:
         none: The word that stands for None on the command line, such as ``auto``; the option is left out where empty.
         repeats: Whether it may be given several times; the field then holds a tuple of what was given.
         read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
-        known: The names that can be completed, or a function that gives them; those of ``metavar`` where it lists them,
-            as ``refuse|report``.
+        known_values: The names that can be completed, or a function that gives them; those of ``metavar`` where it
+            lists them, as ``refuse|report``.
         short: A spelling of one letter, such as ``-o``.
         old: Earlier spellings, such as ``--max-new-tokens``: still read, and shown nowhere.
         positional: Whether it stands without a name before it.
@@ -53,7 +53,7 @@ class Option:
     none: str = ""
     repeats: bool = False
     read: Callable[[str], Any] | None = None
-    known: Callable[[], Iterable[str]] | tuple[str, ...] = ()
+    known_values: Callable[[], Iterable[str]] | tuple[str, ...] = ()
     short: str = ""
     flag: str = ""
     old: tuple[str, ...] = ()
@@ -98,15 +98,15 @@ class RequestField:
         """Whether the command line hands on a text, which `value` reads."""
         return bool(self.option.none or self.option.read)
 
-    def value(self, given: Any) -> Any:
+    def value(self, argument: Any) -> Any:
         """The field's value of what was given on the command line.
 
         Raises:
             BadInput: the text is none that the option takes.
         """
         if self.option.repeats:
-            return tuple(map(self._read, given)) if given else self.default
-        return self._read(given) if self.is_text and given is not None else given
+            return tuple(map(self._read, argument)) if argument else self.default
+        return self._read(argument) if self.is_text and argument is not None else argument
 
     def _read(self, text: str) -> Any:
         if self.option.none and text == self.option.none:

@@ -17,7 +17,7 @@ WaferName = Annotated[
         doc="A name of `wse wafers`, or a TOML file.",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
-        known=known_names.wafers,
+        known_values=known_names.wafers,
     ),
 ]
 WaferCount = Annotated[
@@ -35,7 +35,7 @@ SoftwareName = Annotated[
         doc="The set of software costs: tuned, academic, ...",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
-        known=known_names.software,
+        known_values=known_names.software,
     ),
 ]
 
@@ -53,7 +53,7 @@ class PlacementRequest:
             doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
             panel="Model",
             metavar="MODEL",
-            known=known_names.models,
+            known_values=known_names.models,
             positional=True,
             required=True,
         ),
@@ -70,7 +70,12 @@ class PlacementRequest:
     wafers: WaferCount = 1
     mapping: Annotated[
         str,
-        Option(doc="A name of `wse mappings`.", panel="Wafer and mapping", metavar="NAME", known=known_names.mappings),
+        Option(
+            doc="A name of `wse mappings`.",
+            panel="Wafer and mapping",
+            metavar="NAME",
+            known_values=known_names.mappings,
+        ),
     ] = "region"
     region: Annotated[
         str | None,
@@ -92,7 +97,7 @@ class PlacementRequest:
             "scale an output, or as int4 with a scale every 32 inputs. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
-            known=(*DTYPES, *CODINGS),
+            known_values=(*DTYPES, *CODINGS),
         ),
     ] = None
     activations: Annotated[
@@ -101,7 +106,7 @@ class PlacementRequest:
             doc="All but quantised weights: float32, float16, bfloat16. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
-            known=DTYPES,
+            known_values=DTYPES,
         ),
     ] = None
     accumulate: Annotated[

@@ -71,13 +71,13 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
 def _context(request: EstimateRequest, spec: ModelSpec) -> int:
     """Tokens of a user's cache."""
     check_context(request.context, spec)
-    wanted = request.prompt_len + request.new_tokens
+    tokens = request.prompt_len + request.new_tokens
     limit = request.context or spec.context_limit
-    if wanted > limit:
+    if tokens > limit:
         whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = (
-            f"--prompt-len {request.prompt_len} --new-tokens {request.new_tokens}: {wanted} tokens are more than "
+            f"--prompt-len {request.prompt_len} --new-tokens {request.new_tokens}: {tokens} tokens are more than "
             f"{whose}; give at most {limit} together"
         )
         raise BadInput(message)
-    return request.context or wanted
+    return request.context or tokens

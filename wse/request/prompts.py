@@ -35,9 +35,9 @@ def prompts_of(request: CompileRequest) -> list[Prompt]:
         "--prompt-ids": request.prompt_ids is not None,
         "--prompts": request.prompts is not None,
     }
-    named = [name for name, present in kinds.items() if present]
-    if len(named) > 1:
-        message = f"{' and '.join(named)}: give one of the {'two' if len(named) == 2 else 'three'}"
+    options = [name for name, present in kinds.items() if present]
+    if len(options) > 1:
+        message = f"{' and '.join(options)}: give one of the {'two' if len(options) == 2 else 'three'}"
         raise BadInput(message)
     if request.prompts is not None:
         return list(read_prompts(Path(request.prompts)))
@@ -45,18 +45,18 @@ def prompts_of(request: CompileRequest) -> list[Prompt]:
     return [*_texts(request.prompt), *lists] or [None]
 
 
-def _texts(given: str | Sequence[str] | None) -> list[str]:
+def _texts(prompt: str | Sequence[str] | None) -> list[str]:
     """The texts of one user or of several, as a list with one for each."""
-    if given is None:
+    if prompt is None:
         return []
-    return [given] if isinstance(given, str) else list(given)
+    return [prompt] if isinstance(prompt, str) else list(prompt)
 
 
-def _id_lists(given: Any) -> list[Sequence[SupportsIndex]]:
+def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
     """The ids of one user or of several, as a list with one for each."""
-    if given is None:
+    if prompt_ids is None:
         return []
-    return [given] if all(isinstance(item, SupportsIndex) for item in given) else list(given)
+    return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
 
 
 def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tuple[int, ...]:
@@ -148,11 +148,11 @@ def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
     Raises:
         BadModel: generation_config.json is damaged.
     """
-    own = loaded.spec.eos_token_ids
+    model_ids = loaded.spec.eos_token_ids
     if not chat or loaded.tokenizer is None or loaded.tokenizer.chat is None:
-        return own
-    more = generation_end_ids(loaded.path, loaded.spec.vocab_size)
-    return tuple(dict.fromkeys((*own, *loaded.tokenizer.chat.end_ids, *more)))
+        return model_ids
+    generation_ids = generation_end_ids(loaded.path, loaded.spec.vocab_size)
+    return tuple(dict.fromkeys((*model_ids, *loaded.tokenizer.chat.end_ids, *generation_ids)))
 
 
 LARGEST_BYTES: Final = 16 << 20
@@ -191,7 +191,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """What stands between line feeds, each perhaps after a carriage return; the last may end without one."""
+    """The lines of a text. A line feed ends each, perhaps after a carriage return; the last may end without one."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 

@@ -94,7 +94,7 @@ class RunRequest(CompileRequest):
             doc="A model folder, or a name of `wse models`.",
             panel="Model",
             metavar="MODEL",
-            known=known_names.models,
+            known_values=known_names.models,
             positional=True,
         ),
     ] = "story"

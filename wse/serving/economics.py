@@ -76,23 +76,23 @@ def _at_end(economics: Economics, numbers: Mapping[str, SourcedNumber], end: int
 
 def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, SourcedNumber]:
     """The numbers of one file that hold for a wafer."""
-    wanted, numbers = numeric_fields(Economics), {}
+    fields, numbers = numeric_fields(Economics), {}
     for key, stated in read_toml(path).items():
-        if key not in wanted:
-            raise UnknownName("key", key, wanted, where=str(path))
+        if key not in fields:
+            raise UnknownName("key", key, fields, where=str(path))
         name, chosen = _chosen(path, key, stated, wafer)
         if chosen is not None:
-            numbers[key] = read_number(path, name, chosen, wanted[key], default_source)
+            numbers[key] = read_number(path, name, chosen, fields[key], default_source)
     return numbers
 
 
-def _chosen(path: Path, key: str, given: Any, wafer: WaferSpec) -> tuple[str, Any]:
+def _chosen(path: Path, key: str, value: Any, wafer: WaferSpec) -> tuple[str, Any]:
     """The name of the number that holds for a wafer, and what the file gives for it; None where it gives nothing."""
     machines = {*known_wafers(), *GENERATIONS, wafer.name}
-    if not isinstance(given, dict) or "value" in given or given.keys().isdisjoint(machines):
-        return key, given
-    for machine in given:
+    if not isinstance(value, dict) or "value" in value or value.keys().isdisjoint(machines):
+        return key, value
+    for machine in value:
         if machine not in machines:
             raise UnknownName("wafer", machine, machines, where=f"{path}: {key}")
-    machine = wafer.name if wafer.name in given else wafer.generation
-    return f"{key}.{machine}", given.get(machine)
+    machine = wafer.name if wafer.name in value else wafer.generation
+    return f"{key}.{machine}", value.get(machine)

@@ -97,10 +97,10 @@ class _Run:
         return self._progress[behind].visit <= visit < len(self._route(behind))
 
     def _release(self, now: float, progress: _Progress) -> None:
-        for other in progress.behind_it:
-            if self._progress[other].waits:
-                self._progress[other].waits = False
-                self._push(now, COMES, other)
+        for job in progress.behind_it:
+            if self._progress[job].waits:
+                self._progress[job].waits = False
+                self._push(now, COMES, job)
 
     def _route(self, number: int) -> Route:
         return self.jobs[number].route

@@ -121,7 +121,7 @@ def _errors(form: str, group: Errors) -> str:
 
 
 def _rows(rows: Sequence[ValidationRow]) -> list[str]:
-    """One folded table a source and kernel."""
+    """Folded tables of rows, one for each source and kernel."""
     groups: dict[tuple[str, str, str], list[ValidationRow]] = {}
     for row in rows:
         if row.reason is None:

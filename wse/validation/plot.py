@@ -41,19 +41,21 @@ def figure_of(validation: Validation) -> Figure:
     groups = [g for g in validation.summary.by_source_and_kernel if g.predicted]
     groups.sort(key=lambda g: -g.predicted)
     figure = NotebookFigure(figsize=(12, 7.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    ratio_axes, error_axes = figure.subplots(1, 2)
     for number, group in enumerate(groups[:MOST_GROUPS]):
         rows = [row for row in placed if _is_of(row, group)]
         label = f"{group_name(group)} ({group.predicted}, median {group.median_abs_error_pct or 0:.1f} %)"
-        _scatter((left, right), rows, label, number)
-    rest = [row for row in placed if any(_is_of(row, group) for group in groups[MOST_GROUPS:])]
-    if rest:
-        _scatter((left, right), rest, f"others ({len(rest)})", MOST_GROUPS)
+        _scatter((ratio_axes, error_axes), rows, label, number)
+    remaining_rows = [row for row in placed if any(_is_of(row, group) for group in groups[MOST_GROUPS:])]
+    if remaining_rows:
+        _scatter((ratio_axes, error_axes), remaining_rows, f"others ({len(remaining_rows)})", MOST_GROUPS)
     values = [value for row in placed for value in (row.measured or 0, row.predicted or 0)]
     ends = (min(values, default=1.0) / 2, max(values, default=10.0) * 2)
-    _against(left, ends)
-    _errors(right, ends)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False)
+    _against(ratio_axes, ends)
+    _errors(error_axes, ends)
+    figure.legend(
+        *ratio_axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False
+    )
     return figure
 
 

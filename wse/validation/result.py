@@ -189,7 +189,7 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
     """The predicted rows of a source, and those that are not predicted with the reason."""
     predicted = [row for row in rows if row.reason is None]
-    others = [row for row in rows if row.reason is not None]
+    unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
     tables = []
     if predicted:
@@ -199,11 +199,11 @@ def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: 
             columns.append(_number("error_plain_pct", "error", signed))
         free = room - (len(columns) - 2) * (NUMBER_WIDTH + PADDING)
         tables.append(Table(columns=(*_row_columns(free), *columns), rows=predicted))
-    if others:
+    if unpredicted_rows:
         reason = Column(key="reason", title="not predicted", style="bright_black", wraps=True)
-        tables.append(Table(columns=(*_row_columns(room), reason), rows=others))
-    first, *rest = tables
-    return [replace(first, title=printable(source), note=printable(file)), *rest]
+        tables.append(Table(columns=(*_row_columns(room), reason), rows=unpredicted_rows))
+    first, *further_tables = tables
+    return [replace(first, title=printable(source), note=printable(file)), *further_tables]
 
 
 def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
@@ -224,14 +224,14 @@ def _measured(row: ValidationRow) -> str:
     return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
-def description(given: Mapping[str, str]) -> str:
+def description(row: Mapping[str, str]) -> str:
     """The description of a row in few words: grid as rows x columns, size, model, algorithm."""
-    name = (given.get("algorithm") or given.get("system") or given.get("kernel") or "").split(" (")[0]
-    grid = f"{given['grid_h']}x{given['grid_w']}" if given.get("grid_w") and given.get("grid_h") else ""
-    product = "x".join(part for part in (given.get("M,N,K") or "").split(",") if part)
-    product = product or "x".join(given[c] for c in "MKN" if given.get(c))
-    size = f"{given['vector_len_bytes']} B" if given.get("vector_len_bytes") else product
-    model = given.get("workload") or given.get("model") or ""
+    name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
+    grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
+    product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
+    product = product or "x".join(row[c] for c in "MKN" if row.get(c))
+    size = f"{row['vector_len_bytes']} B" if row.get("vector_len_bytes") else product
+    model = row.get("workload") or row.get("model") or ""
     return ", ".join(part for part in (grid, size, model, name) if part)
 
 

@@ -21,13 +21,13 @@ def components(count: int, pairs: I32) -> I32:
     [0, 1, 2, 1, 1]
     """
     root = np.arange(count, dtype=np.int32)
-    one, other = pairs[:, 0], pairs[:, 1]
+    sources, targets = pairs[:, 0], pairs[:, 1]
     while True:
-        low, high = root[one], root[other]
+        low, high = root[sources], root[targets]
         joined = low != high
         if not joined.any():
             return root
-        one, other, low, high = one[joined], other[joined], low[joined], high[joined]
+        sources, targets, low, high = sources[joined], targets[joined], low[joined], high[joined]
         np.minimum.at(root, np.maximum(low, high), np.minimum(low, high))
         while True:
             above = root[root]

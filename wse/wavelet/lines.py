@@ -74,7 +74,7 @@ class Lines:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """No PE has anything to add yet."""
+        """Start with no PE that has anything to add."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def memory_after_copies(self, memory: F32) -> F32:
@@ -171,15 +171,15 @@ class Lines:
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
             messages, colours, part = schedule.of_variant(variant)
-            plan, same = (
+            plan, lines_of_plan = (
                 plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward),
                 numbers[variants == variant],
             )
             if source != target:
                 copied = messages[messages[:, 2] == Arrival.COPY, 0]
-                self.copies += [(same[:, place], source, target, words) for place in copied.tolist()]
-            self._routes(plan, same, colour, partial(self._port, same[0]))
-            self._operations(plan, same, _Cut(words, schedule.parts, source, target), colour)
+                self.copies += [(lines_of_plan[:, place], source, target, words) for place in copied.tolist()]
+            self._routes(plan, lines_of_plan, colour, partial(self._port, lines_of_plan[0]))
+            self._operations(plan, lines_of_plan, _Cut(words, schedule.parts, source, target), colour)
             free = max(free, colour + plan.colours)
         return free
 
@@ -187,8 +187,8 @@ class Lines:
         """The port of a place that a step along its line goes through."""
         if step == 0:
             return Port.RAMP
-        cols, one, other = self.machine.cols, int(line[place]), int(line[place + step])
-        way = (other // cols - one // cols, other % cols - one % cols)
+        cols, source, target = self.machine.cols, int(line[place]), int(line[place + step])
+        way = (target // cols - source // cols, target % cols - source % cols)
         return next(side for side, step in STEP.items() if step == way)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:

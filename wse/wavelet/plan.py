@@ -14,7 +14,8 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream
 from wse_mappings.schedule import COMBINING, Arrival
 
 Config = tuple[int, tuple[int, ...]]
-"""From and to. On a line: -1 toward index 0, 1 toward the end, 0 the PE itself; on a plane: Ports."""
+"""A switch position: the side that words come from, and those that they go to. On a line a side is -1 toward index 0, 1
+toward the end, 0 the PE itself; on a plane it is a Port."""
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """What each PE does, in order; where they ``fuse``, a receive that combines and the next send are one."""
+    """The operations of all PEs, in order; where they ``fuse``, a receive that combines and the next send are one."""
     steps: list[PlannedOperation] = []
     waiting: dict[int, Flow] = {}
     for flow in flows:
@@ -126,7 +127,7 @@ def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
 
 
 def _hold(plan: Plan) -> None:
-    """Where a PE's receive is fused with its send, its receive colour moves on behind the last word sent."""
+    """Hold a PE's receive colour, where its receive is fused with its send, until the last word is sent."""
     for step in plan.operations:
         if step.receive is None or step.send is None:
             continue
@@ -156,7 +157,7 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
 
 
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
-    """How each place routes words from ``source`` to ``targets``; whether those between take them too."""
+    """The switch positions of places for words from ``source`` to ``targets``; with ``tap`` all between take them."""
     sides = tuple(sorted(1 if target > source else -1 for target in targets))
     way: dict[int, Config] = {source: (0, sides)}
     for target in targets:

@@ -56,8 +56,9 @@ def check_fixed(phase: Phase) -> None:
         raise BadInput(message)
 
 
-def bounding_rect(one: Rect, other: Rect) -> Rect:
+def bounding_rect(first: Rect, second: Rect) -> Rect:
     """The smallest rectangle that holds both."""
-    row, col = min(one.row, other.row), min(one.col, other.col)
-    bottom, right = max(one.row + one.rows, other.row + other.rows), max(one.col + one.cols, other.col + other.cols)
+    row, col = min(first.row, second.row), min(first.col, second.col)
+    bottom = max(first.row + first.rows, second.row + second.rows)
+    right = max(first.col + first.cols, second.col + second.cols)
     return Rect(row, col, bottom - row, right - col)

@@ -47,7 +47,7 @@ class StepRuns:
         pe: What operations cost on one PE.
         workers: Cores.
         log: Whether moves are noted.
-        known: Results by what they depend on.
+        runs_by_key: Results by what they depend on.
     """
 
     program: Program
@@ -56,7 +56,7 @@ class StepRuns:
     pe: PeCosts
     workers: int = 1
     log: bool = False
-    known: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
+    runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
     def lines(self, transfers: Sequence[Transfer], start: I32) -> StepRun:
         """Patterns on lines of one region that run at the same time, each with colours and threads of its own."""
@@ -66,7 +66,7 @@ class StepRuns:
             add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
             patterns.append((transfer.messages.in_one_turn, transfer.words, add))
         key = ("lines", start.shape, start.tobytes(), *patterns)
-        if key not in self.known:
+        if key not in self.runs_by_key:
             machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in patterns)))
             colour, address, adding = 0, 0, np.zeros(start.shape, np.int32)
             for i, (messages, words, add) in enumerate(patterns):
@@ -86,46 +86,46 @@ class StepRuns:
                 address += 2 * words
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
             ran = self._run(machine)
-            self.known[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
-        return self.known[key]
+            self.runs_by_key[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
+        return self.runs_by_key[key]
 
     def cache_shift(self, passing: int, words: int, start: I32) -> StepRun:
         """The last ``passing`` rows of a region pass ``words`` words up."""
         key = ("cache shift", passing, words, start.shape, start.tobytes())
-        if key not in self.known:
+        if key not in self.runs_by_key:
             rows, cols = start.shape
             machine = self._machine(start, 2 * words)
             schedule = cache_shift(rows, cols, passing)
             self._lines(machine).columns(schedule, words, target=words)
-            self.known[key] = self._run(machine)
-        return self.known[key]
+            self.runs_by_key[key] = self._run(machine)
+        return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, words: int, start: I32) -> StepRun:
         """Every PE of ``source`` sends ``words`` words to its place in ``target``."""
         key = ("translation", source, target, words, start.shape, start.tobytes())
-        if key not in self.known:
+        if key not in self.runs_by_key:
             machine = self._machine(start, 2 * words)
             schedule = translation(machine.rows, machine.cols, source, target)
             self._lines(machine).plane(schedule, words, target=words)
-            self.known[key] = self._run(machine)
-        return self.known[key]
+            self.runs_by_key[key] = self._run(machine)
+        return self.runs_by_key[key]
 
     def to_edge(self, words: int, start: I32) -> StepRun:
         """Every PE sends ``words`` words to the last of its row, which stands for the edge."""
         key = ("edge", words, start.shape, start.tobytes())
-        if key not in self.known:
+        if key not in self.runs_by_key:
             machine = self._machine(start, words)
             schedule = edge_stream(machine.cols - 1, machine.rows)
             self._lines(machine).rows(schedule, words)
-            self.known[key] = self._run(machine)
-        return self.known[key]
+            self.runs_by_key[key] = self._run(machine)
+        return self.runs_by_key[key]
 
     def _machine(self, start: I32, memory_words: int) -> Machine:
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
 
     def _lines(self, machine: Machine, *, main: int = 0, add: int | None = None) -> Lines:
-        """Where messages are stored, each is a transfer, started and awaited, and then added in ``add`` cycles."""
+        """Runs of messages along lines; with ``add``, transfers store them, are awaited and added in so many cycles."""
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)

@@ -22,7 +22,7 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """One value of every block, for each of its PEs."""
+    """The value of every block, repeated for each of its PEs."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 

@@ -195,9 +195,9 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
     pe.write("acc", out, placed[:, 1:])
 
 
-def place_rotated(pe, x, heads, first, wanted, out, M, H, Hl, K, n, stride):
+def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
     """acc[M, H, n] = the row's features acc[M, Hl, K] that the column wants, zeros elsewhere."""
-    start, columns = pe.read("f32", first, 1), pe.read("f32", wanted, n)
+    start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
     placed = np.zeros((M, H + 1, n), np.float32)
     for i, head in enumerate(pe.read("f32", heads, Hl).astype(np.int64)):

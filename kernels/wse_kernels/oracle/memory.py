@@ -31,9 +31,9 @@ def narrow(values: F32, element: str) -> Bytes:
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     if element == "bfloat16":
         bits = flat.view(np.uint32)
-        upper, rest = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
-        up = (rest > 0x8000) | ((rest == 0x8000) & (upper % 2 == 1))
-        return np.where(np.isnan(flat), upper | np.uint32(0x40), upper + up).astype(np.uint16).view(np.uint8)
+        upper, lower = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
+        rounds_up = (lower > 0x8000) | ((lower == 0x8000) & (upper % 2 == 1))
+        return np.where(np.isnan(flat), upper | np.uint32(0x40), upper + rounds_up).astype(np.uint16).view(np.uint8)
     with np.errstate(over="ignore"):
         return flat.astype(element).view(np.uint8)
 

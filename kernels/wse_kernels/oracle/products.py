@@ -65,30 +65,30 @@ def _one_scale(pe: Pe, values: F32, x: int, scale: int, codes: int, out: int, M:
     _leave(pe, codes, values, rows)
 
 
-def expert_in(pe, x, w, pairs, out, P, M, K, N, held, k_stride, out_stride, weighed, columns):
+def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted, columns):
     """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where asked for."""
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         total = _sums(pe, x + token * K, _rows(pe, w + expert * N, k_stride, K, N), np.zeros(N, np.float32))
-        if weighed:
+        if weighted:
             total = pe.round_to("acc", total * weight)
         pe.write("acc", out + i * out_stride, total)
 
 
-def expert_out(pe, x, w, pairs, out, P, M, K, N, held, weighed, columns):
+def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
     """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where asked for."""
     pe.write("acc", out, np.zeros(M * N, np.float32))
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
-        if weighed:
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
+        if weighted:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
-        weights = _rows(pe, w + expert * N, held * N, K, N)
+        weights = _rows(pe, w + expert * N, local_experts * N, K, N)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
 
 
-def expert_bias(pe, x, bias, pairs, P, M, N, held, stride, by_token, weighed):
+def expert_bias(pe, x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted):
     """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight."""
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         row = x + (token if by_token else i) * stride
-        added = pe.read("wgt", bias + expert * N, N) * (weight if weighed else np.float32(1.0))
+        added = pe.read("wgt", bias + expert * N, N) * (weight if weighted else np.float32(1.0))
         pe.write("acc", row, pe.read("acc", row, N) + added)
 
 
@@ -105,43 +105,43 @@ def expert_in_quantised(
     M,
     K,
     N,
-    held,
+    local_experts,
     k_stride,
     out_stride,
-    weighed,
+    weighted,
     columns,
     coding,
     G,
     rows,
 ):
     """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where asked for."""
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
         _leave(pe, codes, weights, rows)
-        if weighed:
+        if weighted:
             total = pe.round_to("acc", total * weight)
         pe.write("acc", out + i * out_stride, total)
 
 
 def expert_out_quantised(
-    pe, x, w, groups, scale, pairs, codes, out, P, M, K, N, held, weighed, columns, coding, G, rows
+    pe, x, w, groups, scale, pairs, codes, out, P, M, K, N, local_experts, weighted, columns, coding, G, rows
 ):
     """acc[token, N] = the sum over its pairs of x[pair, K] @ (code x scale)[expert][K, N]; x is weighed in place."""
     pe.write("acc", out, np.zeros(M * N, np.float32))
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, held)):
-        if weighed:
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
+        if weighted:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
-        weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, held * N, coding, G)
+        weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, local_experts * N, coding, G)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
         _leave(pe, codes, weights, rows)
 
 
-def _pair_list(pe: Pe, pairs: int, P: int, M: int, held: int) -> list[tuple[int, int, np.float32]]:
+def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[tuple[int, int, np.float32]]:
     """(token, expert, weight) of the pairs in the list, each index at most the last that there is."""
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)
-    return [(min(max(int(t), 0), M - 1), min(max(int(e), 0), held - 1), weight) for t, e, weight in rows]
+    return [(min(max(int(t), 0), M - 1), min(max(int(e), 0), local_experts - 1), weight) for t, e, weight in rows]
 
 
 def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:

@@ -34,32 +34,32 @@ def router_correct(pe, x, correction, out, M, E):
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
-def router_limit(pe, x, out, M, E, groups, kept, best):
+def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """f32[M, E] = f32[M, E] in the best groups, elsewhere the lowest value."""
     for m in range(M):
         values = pe.read("f32", x + m * E, E)
         grouped = values.reshape(groups, -1)
         top = np.take_along_axis(grouped, np.argsort(-grouped, axis=1, kind="stable")[:, :2], axis=1)
         counts = top[:, 0] if E // groups == 1 else top[:, 0] + top[:, 1]
-        pe.write("f32", best, counts)
-        grouped[np.argsort(-counts, kind="stable")[kept:]] = LOWEST
+        pe.write("f32", group_scores, counts)
+        grouped[np.argsort(-counts, kind="stable")[chosen_groups:]] = LOWEST
         pe.write("f32", out + m * E, values)
 
 
-def router_choose(pe, choice, scores, ids, weights, M, E, A, divided, scale_pico):
+def router_choose(pe, choice, scores, ids, weights, M, E, A, normalised, scale_pico):
     """Ids of the largest values, the largest and of equal ones the lowest first, and their weights."""
     scale = np.float32(scale_pico * PICO)
     order = np.argsort(-pe.read("f32", choice, M, E), axis=1, kind="stable")[:, :A]
     chosen_scores = np.take_along_axis(pe.read("f32", scores, M, E), order, axis=1)
-    chosen, weighed = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
-    chosen[:, : order.shape[1]], weighed[:, : order.shape[1]] = order, chosen_scores
+    chosen, weighted = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
+    chosen[:, : order.shape[1]], weighted[:, : order.shape[1]] = order, chosen_scores
     total = np.zeros(M, np.float32)
-    for column in weighed.T:
+    for column in weighted.T:
         total += column
-    if divided:
-        weighed = weighed / (total + LEAST_SUM)[:, None]
+    if normalised:
+        weighted = weighted / (total + LEAST_SUM)[:, None]
     pe.write("f32", ids, chosen)
-    pe.write("f32", weights, weighed * scale)
+    pe.write("f32", weights, weighted * scale)
 
 
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
@@ -76,6 +76,6 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, str
 
 
 def _starts(total: int, parts: int) -> I64:
-    """Where each of the parts starts, the larger ones first, and where the last one ends."""
+    """The starts of the parts, the larger ones first, and the end of the last one."""
     sizes = [total // parts + (part < total % parts) for part in range(parts)]
     return np.concatenate([[0], np.cumsum(sizes)])

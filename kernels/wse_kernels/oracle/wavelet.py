@@ -123,9 +123,10 @@ class _Machine:
         _, turn, first, end = self.links[link].tolist()
         for m in [*range(turn, end), *range(first, turn)]:
             q = int(self.members[m])
-            wanted = [self.queues[s].link for s in self.targets(q)]
-            if link in wanted and self.can_move(q, t) and all(self.links[other, 0] != t for other in wanted):
-                self.links[wanted, 0] = t
+            output_links = [self.queues[s].link for s in self.targets(q)]
+            all_free = all(self.links[output_link, 0] != t for output_link in output_links)
+            if link in output_links and all_free and self.can_move(q, t):
+                self.links[output_links, 0] = t
                 self.links[link, 1] = m + 1 if m + 1 < end else first
                 return [q]
         return []
@@ -133,40 +134,40 @@ class _Machine:
     def work(self, thread: int, t: int) -> None:
         """The next word of a thread's operation, if it can be done."""
         h = self.threads[thread]
-        op, done = int(h[0]), int(h[3])
+        op, done_words = int(h[0]), int(h[3])
         receive, send, arrival, address, words, after, mark, _, delay = self.ops[op].tolist()
-        if h[2] > t or (done == 0 and after >= 0 and not 0 <= self.times[after, 1] <= t):
+        if h[2] > t or (done_words == 0 and after >= 0 and not 0 <= self.times[after, 1] <= t):
             return
         source = self.queues[receive] if receive >= 0 else None
         target = self.queues[send] if send >= 0 else None
         if source and not source.ready(t):
             return
-        if source and done == 0 and delay and h[5] <= op:
+        if source and done_words == 0 and delay and h[5] <= op:
             h[2], h[5] = t + delay, op + 1
             return
         if target and (len(target.waiting) >= target.capacity or self.links[target.link, 0] == t):
             return
         if source:
-            self.combine(h, arrival, address + done, source.take()[1], done)
-        last = done + 1 == words
+            self.combine(h, arrival, address + done_words, source.take()[1], done_words)
+        last = done_words + 1 == words
         if target:
             self.links[target.link, 0] = t
-            target.put(t, int(last and mark), self.memory[address + done])
-        if done == 0:
+            target.put(t, int(last and mark), self.memory[address + done_words])
+        if done_words == 0:
             self.times[op, 0] = t
-        if self.burst and (done + 1) % self.burst == 0:
+        if self.burst and (done_words + 1) % self.burst == 0:
             h[2] = t + 2
-        h[3] = done + 1
+        h[3] = done_words + 1
         if last:
             self.times[op, 1] = t + 1
             h[0], h[3] = op + 1, 0
             h[2] = t + 1 + (self.ops[op + 1, 7] if op + 1 < h[1] else 0)
 
-    def combine(self, h: I32, arrival: int, at: int, new: np.float32, done: int) -> None:
+    def combine(self, h: I32, arrival: int, at: int, new: np.float32, done_words: int) -> None:
         old = self.memory[at]
         if arrival == 1:
             self.memory[at] = old + new
-        elif arrival == 2 or (arrival == 3 and done % 2 == 0):
+        elif arrival == 2 or (arrival == 3 and done_words % 2 == 0):
             if arrival == 3:
                 h[4] = 2 if new > old else int(new == old)
             self.memory[at] = new if new > old else old

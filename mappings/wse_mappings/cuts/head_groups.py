@@ -179,9 +179,11 @@ def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, i
 def _paired_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
     """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places."""
     half = rotary_size // 2
-    pairs, rest = _balanced_shares(half, segments), _balanced_shares(head_size - rotary_size, segments)
-    partners, others = (np.where(index < 0, index, index + first) for index, first in ((pairs, half), (rest, 2 * half)))
-    return np.concatenate([pairs, partners, others], axis=1, dtype=np.int32), 2 * pairs.shape[1]
+    pairs, plain_features = _balanced_shares(half, segments), _balanced_shares(head_size - rotary_size, segments)
+    partners, plain_places = (
+        np.where(index < 0, index, index + first) for index, first in ((pairs, half), (plain_features, 2 * half))
+    )
+    return np.concatenate([pairs, partners, plain_places], axis=1, dtype=np.int32), 2 * pairs.shape[1]
 
 
 def _balanced_shares(extent: int, segments: list[tuple[int, int]]) -> I32:

@@ -135,8 +135,8 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
     raise ValueError(message)
 
 
-def _distance(one: Place, other: Place) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def _distance(start: Place, end: Place) -> int:
+    return abs(start[0] - end[0]) + abs(start[1] - end[1])
 
 
 def _traced_back(previous: dict[Place, Place | None], end: Place) -> list[Place]:

@@ -191,8 +191,8 @@ class LogicalMesh:
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))
             start, end = ((int(self.row_of[i]), int(self.col_of[i, j])) for i, j in ends)
-            for one, other in pairwise(shortest_route(self.fabric, start, end)):
-                stretches.append((row * self.links(axis)[1] + col, *one, other[0] - one[0], other[1] - one[1]))
+            for begin, stop in pairwise(shortest_route(self.fabric, start, end)):
+                stretches.append((row * self.links(axis)[1] + col, *begin, stop[0] - begin[0], stop[1] - begin[1]))
         return Stretches(*np.array(stretches, np.int64).reshape(-1, 5).T)
 
 

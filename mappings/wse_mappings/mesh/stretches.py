@@ -59,8 +59,8 @@ class LinkLoads:
         for away, back, begin, hops in ((EAST, WEST, runs.col, runs.right), (SOUTH, NORTH, runs.row, runs.down)):
             for sign, (out, home) in ((1, (forward, backward)), (-1, (backward, forward))):
                 chosen = np.flatnonzero(hops * sign > 0)
-                one, other = begin[chosen], begin[chosen] + hops[chosen]
-                low, high = (one, other) if sign > 0 else (other, one)
+                start, end = begin[chosen], begin[chosen] + hops[chosen]
+                low, high = (start, end) if sign > 0 else (end, start)
                 self._stretch(away, runs, chosen, low, high, out)
                 self._stretch(back, runs, chosen, low + 1, high + 1, home)
 

@@ -91,7 +91,7 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """How many of the last PEs form the farthest subtree; the fewest of several that are as good."""
+    """The number of last PEs that form the farthest subtree; the fewest of several that are as good."""
     split = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
     return 1 + int(split.argmin())
 

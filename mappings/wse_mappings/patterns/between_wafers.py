@@ -29,17 +29,22 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
     return uniform_schedule("all_to_all", cols, lines, messages, colours=0)
 
 
-def wafer_multicast(cols: int, lines: int, wafers: int, one: int, leave: int, enter: int) -> LineSchedule:
-    """Multicast of one wafer: column ``enter`` of every other gets the words of column ``leave`` of wafer ``one``."""
+def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: int, enter: int) -> LineSchedule:
+    """Multicast of one wafer: column ``enter`` of every other gets the words of column ``leave`` of ``root_wafer``."""
     cols_of_wafer = cols // wafers
-    others = [wafer for wafer in range(wafers) if wafer != one]
-    messages = [(one * cols_of_wafer + leave, wafer * cols_of_wafer + enter, Arrival.REPLACE) for wafer in others]
+    targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
+    messages = [
+        (root_wafer * cols_of_wafer + leave, wafer * cols_of_wafer + enter, Arrival.REPLACE) for wafer in targets
+    ]
     return uniform_schedule("from_one_wafer", cols, lines, messages, colours=0)
 
 
-def wafer_reduce(cols: int, lines: int, wafers: int, one: int, place: int) -> LineSchedule:
-    """Reduce between wafers: column ``place`` of wafer ``one`` adds the words of all others to its own, in order."""
+def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
+    """Reduce between wafers: column ``place`` of ``root_wafer`` adds the words of all others to its own, in order."""
     cols_of_wafer = cols // wafers
-    own, others = one * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != one]
-    messages = [(own, own, Arrival.COPY), *((wafer * cols_of_wafer + place, own, Arrival.ADD) for wafer in others)]
+    root_col, sources = root_wafer * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != root_wafer]
+    messages = [
+        (root_col, root_col, Arrival.COPY),
+        *((wafer * cols_of_wafer + place, root_col, Arrival.ADD) for wafer in sources),
+    ]
     return uniform_schedule("to_one_wafer", cols, lines, messages, colours=0)

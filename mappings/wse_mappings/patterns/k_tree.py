@@ -127,9 +127,9 @@ def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
 
 def _check(length: int, groups: Groups, *, whole: bool) -> None:
     """Whether every level has a group, and on a whole line no more than places."""
-    for level, (places, wanted) in enumerate(pairwise((length, *(groups or ()))), start=1):
-        if wanted < 1 or (whole and wanted > places):
-            msg = f"k_tree: {wanted} groups in level {level} of a line of {length} PEs: give 1 to {places}"
+    for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
+        if group_count < 1 or (whole and group_count > places):
+            msg = f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
             raise ValueError(msg)
 
 

@@ -28,14 +28,14 @@ def multicast(length: int, lines: int, root: int, stretches: int = 1) -> LineSch
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """On a square: line i gets the words of its PE i. A vector split over one axis becomes split over the other."""
+    """Multicast on a square: line i gets the words of its PE i. A vector cut on one axis is then cut on the other."""
     groups = [_from(root, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
     return varied_schedule("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """On a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
+    """Messages on a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]

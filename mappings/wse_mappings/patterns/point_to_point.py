@@ -25,9 +25,10 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
         if not (0 <= source < length and 0 <= target < length) or source == target:
             msg = f"point_to_point: a stream from PE {source} to {target} on a line of {length}; give two PEs of it"
             raise ValueError(msg)
-    for (_, one), (_, other) in pairwise(sorted(streams, key=lambda stream: stream[1])):
-        if one == other:
-            msg = f"point_to_point: two streams end at PE {one}; its words would be either's"
+    ends = sorted(target for _, target in streams)
+    for end, next_end in pairwise(ends):
+        if end == next_end:
+            msg = f"point_to_point: two streams end at PE {end}; its words would be either's"
             raise ValueError(msg)
     message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]

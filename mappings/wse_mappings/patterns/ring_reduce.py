@@ -36,7 +36,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """At the root of each round, put the sum where the result is kept; nothing travels."""
+    """A copy of the sum to where the result is kept, at the root of each round; nothing travels."""
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

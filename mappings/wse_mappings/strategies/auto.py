@@ -26,9 +26,11 @@ class Auto(Strategy):
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """The layouts of all other strategies that differ, and every cut that none of them has."""
-        of_others = [layout for other in others if other.differs(demand) for layout in other.layouts(demand, ())]
-        known = {layout._replace(mapping=self.name) for layout in of_others}
-        return [*of_others, *(layout for layout in self._cuts(demand) if layout not in known)]
+        of_others = [
+            layout for strategy in others if strategy.differs(demand) for layout in strategy.layouts(demand, ())
+        ]
+        known_layouts = {layout._replace(mapping=self.name) for layout in of_others}
+        return [*of_others, *(layout for layout in self._cuts(demand) if layout not in known_layouts)]
 
     def _cuts(self, demand: Demand) -> Iterator[Layout]:
         """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape."""

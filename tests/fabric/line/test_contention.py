@@ -29,9 +29,9 @@ class Outcome(NamedTuple):
 def shared(
     mine: Window, *theirs: Window, resource: Resource = Resource.UP, offsets: Offsets = ((HERE, HERE),)
 ) -> Outcome:
-    conflict = Conflict(other=0, resource=resource, low=0, high=0, offsets=offsets, in_order=False)
+    conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, offsets=offsets, in_order=False)
     delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs], PACE)
-    return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.others])
+    return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.effects_on_others])
 
 
 def taken_in_turn(streams: list[list[int]], *, in_order: bool) -> list[int]:

@@ -34,7 +34,7 @@ def qkv(c: Context, op: Op) -> None:
     project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
-    rotary, both, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
     if rotary and c.spec.head_norm != "rms":
         with c.over_users() as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
@@ -42,12 +42,12 @@ def qkv(c: Context, op: Op) -> None:
     else:
         b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
     if c.spec.head_norm == "rms":
-        normalise_heads(c, both, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
-        for x, count in both if rotary else []:
+        normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
+        for x, count in queries_and_keys if rotary else []:
             with c.over_users() as user:
                 b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
-        normalise_heads(c, both, [])
+        normalise_heads(c, queries_and_keys, [])
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
@@ -216,7 +216,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """One kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
+    """Lower one kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
     T, block, tile = SymNumber(per_slot=1), SymNumber(per_slot=F), SymNumber(per_slot=rows)

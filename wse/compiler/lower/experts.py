@@ -41,9 +41,16 @@ def router(c: Context, op: Op) -> None:
         choice = c.temp("router_choice", M * E, "f32")
         b.compute("router_correct", x=scores, correction=c.tile(op.vectors[-1][0]), out=choice, M=M, E=E)
     if spec.groups > 1:
-        limited, best = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
+        limited, group_scores = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
         b.compute(
-            "router_limit", x=choice, out=limited, M=M, E=E, groups=spec.groups, kept=spec.chosen_groups, best=best
+            "router_limit",
+            x=choice,
+            out=limited,
+            M=M,
+            E=E,
+            groups=spec.groups,
+            chosen_groups=spec.chosen_groups,
+            group_scores=group_scores,
         )
         choice = limited
     ids, weights = _chosen(c, spec)
@@ -56,7 +63,7 @@ def router(c: Context, op: Op) -> None:
         M=M,
         E=E,
         A=spec.active,
-        divided=int(spec.normalised),
+        normalised=int(spec.normalised),
         scale_pico=round(PICO * spec.scale),
     )
 
@@ -90,7 +97,7 @@ def _inward(c: Context, op: Op) -> None:
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
-    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "held": per_col}
+    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
     for half in range(2):
         out, w = SymAddress(buffer=gate_up, offset=half * F), SymAddress(buffer=tile, offset=half * per_col * F)
         expert_product(
@@ -103,7 +110,7 @@ def _inward(c: Context, op: Op) -> None:
             out=out,
             k_stride=2 * per_col * F,
             out_stride=2 * F,
-            weighed=int(spec.weighs_input),
+            weighted=int(spec.weighs_input),
             columns=c.cut.cols,
             **listed,
         )
@@ -114,7 +121,7 @@ def _inward(c: Context, op: Op) -> None:
                 SymAddress(buffer=gate_up, offset=half * F),
                 SymAddress(buffer=c.tile("+".join(group)), offset=half * per_col * F),
             )
-            b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighed=0, **listed)
+            b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighted=0, **listed)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
 
@@ -128,12 +135,13 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _outward(c: Context, op: Op) -> SymBuffer:
-    """What each column adds to the tokens."""
+    """Lower the experts' product back to hidden width; the buffer returned is what each column adds to the tokens."""
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     P = _most_pairs(c)
-    out, weighed = c.temp("projected_back", M * d, "acc"), int(not spec.weighs_input)
-    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "held": per_col, "weighed": weighed}
+    out = c.temp("projected_back", M * d, "acc")
+    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
+    listed["weighted"] = int(not spec.weighs_input)
     hidden = c.temp("expert_hidden", P * F, "act")
     expert_product(
         c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed

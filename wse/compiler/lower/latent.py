@@ -96,7 +96,7 @@ def query(c: Context, op: Op) -> None:
         x=SymAddress(buffer=of_row, offset=per_row * nope),
         heads=heads,
         first=c.tile(FIRST),
-        wanted=c.tile(WANTED),
+        feature_ordinals=c.tile(WANTED),
         out=queries,
         M=M,
         H=H,

@@ -82,7 +82,7 @@ def _stationary(
 
 
 def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
-    """One alignment of x, then a whole turn of the rings for each weight."""
+    """Lower products with prefill's own weights: one alignment of x, then a whole turn of the rings for each weight."""
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):

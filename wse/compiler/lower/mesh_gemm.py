@@ -30,7 +30,9 @@ class MovingOperand:
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
     """An operand that stands in ``here``."""
     return MovingOperand(
-        current=SymAddress(buffer=buffer, other=spare), next=SymAddress(buffer=spare, other=buffer), elements=elements
+        current=SymAddress(buffer=buffer, other=spare),
+        next=SymAddress(buffer=spare, other=buffer),
+        elements=elements,
     )
 
 

@@ -143,10 +143,10 @@ def aligned_bytes(size: int) -> int:
 def _lowest(intervals: list[_Interval], during: int, size: int, start: int) -> int:
     """The lowest address at which ``size`` bytes clash with nothing that is live in any of the steps ``during``."""
     address = start
-    for other in sorted((o for o in intervals if o.during & during), key=lambda o: o.address):
-        if address + size <= other.address:
+    for interval in sorted((o for o in intervals if o.during & during), key=lambda o: o.address):
+        if address + size <= interval.address:
             break
-        address = max(address, other.address + other.size)
+        address = max(address, interval.address + interval.size)
     return address
 
 

@@ -60,16 +60,16 @@ def lower_ops(state: State) -> State:
             cached=cached,
             last=demand.last,
         )
-        known = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
-        by_demand[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, known)
+        lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
+        by_demand[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, lowered_layers)
         phases.append(by_demand[demand])
-    named = {(b.stage, b.name): b for b in buffers.all()}
+    buffer_by_name = {(b.stage, b.name): b for b in buffers.all()}
     return replace(
         state,
         phases=tuple(phases),
         patterns=tuple(patterns.schedules),
         sym_buffers=buffers.all(),
-        ids=named[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
+        ids=buffer_by_name[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )
 
 
@@ -94,7 +94,7 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
 
 
 _Layers = dict[tuple[Layer, int], tuple[Block, dict[SymBuffer, int]]]
-"""By kind of layer and columns of its region: its steps, the buffers that they ask for, and elements of each."""
+"""Steps by kind of layer and columns of its region, with the buffers that they ask for and the elements of each."""
 
 
 def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
@@ -125,7 +125,7 @@ def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
     return c.builder.phase(name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
 
 
-def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
+def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     kind = (c.spec.layers[layer], c.cut.cols)
@@ -134,17 +134,17 @@ def _layer(c: Context, ops: list[Op], known: _Layers) -> None:
             LOWER[op.kind](c, op)
         return
     builder.close()
-    if kind in known:
-        block, asked = known[kind]
-        builder.run(block, builder.stage, first, c.buffers.of_layer(asked, builder.stage, layer))
+    if kind in lowered_layers:
+        block, requests = lowered_layers[kind]
+        builder.run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
         return
     c.buffers.take_requests()
     for index, op in enumerate(ops, first):
         builder.op = index
         LOWER[op.kind](c, op)
-    asked = c.buffers.take_requests()
-    block = builder.close(asked)
-    known[kind] = block, dict.fromkeys(block.buffers, 0) | asked
+    requests = c.buffers.take_requests()
+    block = builder.close(requests)
+    lowered_layers[kind] = block, dict.fromkeys(block.buffers, 0) | requests
 
 
 def _embedding_stage(state: State) -> int:

@@ -37,7 +37,7 @@ class _Stage:
     uses: Counter[Key] = field(default_factory=Counter)
     overlaps: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
     ranges: dict[Key, range] = field(default_factory=dict)
-    own: set[Key] = field(default_factory=set)
+    own_routes: set[Key] = field(default_factory=set)
 
 
 def route(state: State) -> State:
@@ -57,7 +57,7 @@ def route(state: State) -> State:
                     axis=axis,
                     first=colours.start,
                     colours=len(colours),
-                    repainted=key not in stage.own,
+                    repainted=key not in stage.own_routes,
                 )
             )
     repaints = {steps: _repaints(state, steps, stages, same) for steps in {phase.steps for phase in state.phases}}
@@ -65,7 +65,7 @@ def route(state: State) -> State:
 
 
 def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """For each pattern the first one with the same routes: what arrives is added or compared on the same links."""
+    """The first pattern with the same routes, for each pattern: what arrives is added or compared on the same links."""
     first: dict[tuple[object, ...], int] = {}
     same = []
     for code, pattern in enumerate(patterns):
@@ -127,9 +127,9 @@ def _assign(stage: _Stage, available: int, number: int) -> None:
     for key, _ in stage.uses.most_common():
         if start + stage.colours[key] <= available - pool:
             stage.ranges[key] = range(start, start + stage.colours[key])
-            stage.own.add(key)
+            stage.own_routes.add(key)
             start += stage.colours[key]
-    pooled = stage.overlaps.subgraph(set(stage.colours) - stage.own)
+    pooled = stage.overlaps.subgraph(set(stage.colours) - stage.own_routes)
     for group in sorted(nx.connected_components(pooled), key=lambda keys: -sum(stage.uses[k] for k in keys)):
         width = needed(group)
         place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
@@ -141,7 +141,9 @@ def _assign(stage: _Stage, available: int, number: int) -> None:
 def _contention(stage: _Stage, candidate: range) -> int:
     """Uses of the routes that a range of the pool would have to take turns with."""
     return sum(
-        stage.uses[k] for k, colours in stage.ranges.items() if k not in stage.own and _overlap(colours, candidate)
+        stage.uses[k]
+        for k, colours in stage.ranges.items()
+        if k not in stage.own_routes and _overlap(colours, candidate)
     )
 
 
@@ -150,13 +152,13 @@ def _overlap(a: range, b: range) -> bool:
 
 
 def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[int]) -> I32:
-    """How often the routes of each step are rewritten in one run of the phase, over all turns of its loop."""
+    """The number of rewrites of the routes of each step in one run of the phase, over all turns of its loop."""
     counts = np.zeros(len(phase), np.int32)
     painted: list[set[Key]] = [set() for _ in stages]
 
     def visit(number: int, step: SymStep) -> int:
         stage, need = stages[number], _key(state, step, same)
-        if need is None or need[0] in stage.own or need[0] in painted[number]:
+        if need is None or need[0] in stage.own_routes or need[0] in painted[number]:
             return 0
         key = need[0]
         painted[number] -= {k for k in painted[number] if _overlap(stage.ranges[k], stage.ranges[key])}
@@ -164,7 +166,7 @@ def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[in
         return 1
 
     for run in phase.runs:
-        if len(stages[run.stage].own) == len(stages[run.stage].colours):
+        if len(stages[run.stage].own_routes) == len(stages[run.stage].colours):
             continue
         steps, index = run.block.steps, 0
         while index < len(steps):

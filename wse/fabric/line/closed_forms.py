@@ -110,12 +110,12 @@ def closed_form(
         UnknownName: no such collective, or no such algorithm of it.
         BadInput: a rectangle for an algorithm of lines, or a size below 1.
     """
-    known = algorithms()
-    if collective not in known:
-        raise UnknownName("collective", collective, known)
-    if algorithm not in known[collective]:
+    known_algorithms = algorithms()
+    if collective not in known_algorithms:
+        raise UnknownName("collective", collective, known_algorithms)
+    if algorithm not in known_algorithms[collective]:
         kind = f"algorithm of {collective}"
-        raise UnknownName(kind, algorithm, known[collective])
+        raise UnknownName(kind, algorithm, known_algorithms[collective])
     if min(rows, cols, words) < 1:
         msg = f"closed form of {collective}: {words} words on {rows}x{cols} PEs; give at least 1 of each"
         raise BadInput(msg)

@@ -24,13 +24,13 @@ class Offset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A resource that a piece shares with an ``other`` one: places ``low`` to ``high``, and the words' offsets there.
+    """A resource that a piece and another one share: places ``low`` to ``high``, and the words' offsets there.
 
-    ``offsets``: (its own, the other's); along a stretch of the line those at its two ends. ``in_order``: both come on
-    one colour, whose switches let the other pass first.
+    ``other_piece``: the other one's index in its plan. ``offsets``: (its own, the other's); along a stretch of the
+    line those at its two ends. ``in_order``: both come on one colour, whose switches let the other pass first.
     """
 
-    other: int
+    other_piece: int
     resource: Resource
     low: int
     high: int
@@ -39,13 +39,13 @@ class Conflict:
 
 
 def find_conflicts(
-    pieces: Sequence[Piece], other: Sequence[Piece], *, same: bool, links: bool = True
+    pieces: Sequence[Piece], other_pieces: Sequence[Piece], *, same: bool, links: bool = True
 ) -> list[list[Conflict]]:
-    """Find the conflicts of each piece of ``pieces`` with those of ``other``; with earlier ones in the ``same`` plan.
+    """Find the conflicts of each piece of ``pieces`` with ``other_pieces``; with earlier ones in the ``same`` plan.
 
     Args:
         pieces: The pieces of a plan.
-        other: Those of another one, or the same.
+        other_pieces: Those of another one, or the same.
         same: Whether they are the same: then main threads keep their words apart.
         links: Whether both lie on the same line, or cross it at each of its PEs.
     """
@@ -55,12 +55,12 @@ def find_conflicts(
     for resource in Resource:
         if (resource in (Resource.UP, Resource.DOWN) and not links) or (same and resource == Resource.OUT_OF_PE):
             continue
-        (low, high), (start, end) = _spans(pieces, resource).T, _spans(other, resource).T
+        (low, high), (start, end) = _spans(pieces, resource).T, _spans(other_pieces, resource).T
         touch = (low[:, None] <= end) & (start <= high[:, None]) & (low <= high)[:, None] & (start <= end)
         if same:
             touch &= np.tri(len(low), k=-1, dtype=bool) & ~_serial(pieces, resource)
         for i, j in np.argwhere(touch).tolist():
-            a, b = pieces[i], other[j]
+            a, b = pieces[i], other_pieces[j]
             in_order = same and a.colour >= 0 and a.colour == b.colour
             conflict = _conflict(a, b, j, resource, in_order=in_order)
             if conflict:
@@ -82,20 +82,21 @@ def _serial(pieces: Sequence[Piece], resource: Resource) -> Bools:
     return both
 
 
-def _conflict(one: Piece, other: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:
-    (a, b), (c, d) = one.spans[resource], other.spans[resource]
+def _conflict(piece: Piece, other_piece: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:
+    (a, b), (c, d) = piece.spans[resource], other_piece.spans[resource]
     low, high = max(a, c), min(b, d)
-    if len(one.sources) == len(other.sources) == 1:
+    if len(piece.sources) == len(other_piece.sources) == 1:
         ends = (low, high) if low < high else (low,)
         offsets = tuple(
-            (_at(one, one.sources[0], p, resource), _at(other, other.sources[0], p, resource)) for p in ends
+            (_at(piece, piece.sources[0], p, resource), _at(other_piece, other_piece.sources[0], p, resource))
+            for p in ends
         )
         return Conflict(number, resource, low, high, offsets, in_order)
-    both = np.concatenate([_offsets(one, resource, low, high), _offsets(other, resource, low, high)])
-    places = np.flatnonzero((both[0] >= 0) & (both[2] >= 0))
+    offsets_at = np.concatenate([_offsets(piece, resource, low, high), _offsets(other_piece, resource, low, high)])
+    places = np.flatnonzero((offsets_at[0] >= 0) & (offsets_at[2] >= 0))
     if not len(places):
         return None
-    pairs = np.unique(both[:, places], axis=1).T.tolist()
+    pairs = np.unique(offsets_at[:, places], axis=1).T.tolist()
     offsets = tuple((Offset(*pair[:2]), Offset(*pair[2:])) for pair in pairs)
     return Conflict(number, resource, low + int(places[0]), low + int(places[-1]), offsets, in_order)
 
@@ -109,12 +110,12 @@ def _offsets(piece: Piece, resource: Resource, low: int, high: int) -> I64:
     offsets = np.full((2, high - low + 1), -1, np.int64)
     for source, target in zip(piece.sources, piece.targets, strict=True):
         if resource == Resource.OUT_OF_PE:
-            used = range(source, source + 1)
+            link_places = range(source, source + 1)
         elif resource == Resource.INTO_PE:
-            used = range(target, target + 1)
+            link_places = range(target, target + 1)
         else:
-            used = range(source, target) if resource == Resource.UP else range(source, target, -1)
-        for place in used:
+            link_places = range(source, target) if resource == Resource.UP else range(source, target, -1)
+        for place in link_places:
             if low <= place <= high:
                 offsets[:, place - low] = _at(piece, source, place, resource)
     return offsets

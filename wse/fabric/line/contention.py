@@ -49,14 +49,14 @@ Shares = dict[Resource, list[Share]]
 class Window(NamedTuple):
     """The times at which a piece's first and last word leave its source's router, and how many words there are.
 
-    They go as an operation takes them at the end of their way. Where they have stood before it, ``gone`` words at most
-    have left the source until then, and no more than find ``room`` on the way.
+    They go as an operation takes them at the end of their way. Where they have stood before it, at most
+    ``departed_words`` have left the source until then, and no more than find ``room`` on the way.
     """
 
     first: float
     last: float
     words: int
-    gone: float = 0.0
+    departed_words: float = 0.0
     room: int = 0
 
     @property
@@ -67,7 +67,7 @@ class Window(NamedTuple):
     def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
         """Return when words begin to pass a place as the operation takes them, and when the last one does."""
         shift = pace.at(offset)
-        filled = max(0.0, min(self.gone - shift, self.room - pace.room(offset)))
+        filled = max(0.0, min(self.departed_words - shift, self.room - pace.room(offset)))
         return self.first + shift + filled / self.rate, self.last + shift
 
 
@@ -87,7 +87,7 @@ class Delays(NamedTuple, Generic[Owner]):
     """Delays of a stream by contention: the stretches that it shares, and its effect on the other streams there."""
 
     shares: Shares
-    others: list[tuple[Contender[Owner], Interleaving]]
+    effects_on_others: list[tuple[Contender[Owner], Interleaving]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,21 +108,21 @@ class Pace:
         return offset.hops * self.hop_room + offset.relays * self.relay_room
 
 
-def delays_of(own: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> Delays[Owner]:
-    """Compute the delays of a stream by contention; alone it would be at its source's router as ``own`` says."""
+def delays_of(window: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> Delays[Owner]:
+    """Compute the delays of a stream by contention; alone it would be at its source's router as ``window`` says."""
     shares: Shares = {}
-    others: list[tuple[Contender[Owner], Interleaving]] = []
-    first_out = {(c.owner, c.conflict.other) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
+    effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
+    first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
     for contender in contenders:
         conflict = contender.conflict
         if conflict.in_order:  # 1, in wait_on_colour
             continue
-        effect, effect_on_other = _worst(own, contender, pace)  # 2 to 4
+        effect, effect_on_other = _worst(window, contender, pace)  # 2 to 4
         if effect.cycles > 0:
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
-        if effect_on_other.cycles > 0 and (contender.owner, conflict.other) not in first_out:
-            others.append((contender, effect_on_other))
-    return Delays(shares, others)
+        if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in first_out:
+            effects_on_others.append((contender, effect_on_other))
+    return Delays(shares, effects_on_others)
 
 
 def delay_cycles(shares: Shares) -> tuple[float, int]:
@@ -140,13 +140,13 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
     return worst
 
 
-def wait_on_colour(own: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> float:
+def wait_on_colour(window: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> float:
     """Cycles that a stream waits for those before it on its own colour to pass."""
     behind = [
-        contender.window.last + pace.at(theirs) + 1 - own.first - pace.at(ours)
+        contender.window.last + pace.at(other_offset) + 1 - window.first - pace.at(offset)
         for contender in contenders
         if contender.conflict.in_order
-        for ours, theirs in contender.conflict.offsets
+        for offset, other_offset in contender.conflict.offsets
     ]
     return max([0.0, *behind])
 
@@ -161,22 +161,24 @@ class _Place(NamedTuple):
     lag: float
 
 
-def _worst(own: Window, contender: Contender[Owner], pace: Pace) -> tuple[Interleaving, Interleaving]:
-    """What two streams do to each other where that is worst.
+def _worst(window: Window, contender: Contender[Owner], pace: Pace) -> tuple[Interleaving, Interleaving]:
+    """The effects of two streams on each other at the place where they are worst.
 
     A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
     in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
     are on their way; those still come at half the rate when the other has ended.
     """
     worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
-    other = contender.window
+    other_window = contender.window
     in_order = contender.conflict.resource == Resource.OUT_OF_PE
-    for place in _places(own, contender, pace):
-        both = max(place.first, place.other_first)
-        if both > min(place.last, place.other_last):
+    for place in _places(window, contender, pace):
+        overlap_start = max(place.first, place.other_first)
+        if overlap_start > min(place.last, place.other_last):
             continue
-        words, other_words = own.rate * (place.last - both + 1), other.rate * (place.other_last - both + 1)
-        effect, effect_on_other = _interleave(own.rate, words, other.rate, other_words, in_order=in_order)  # 2, 3
+        words = window.rate * (place.last - overlap_start + 1)
+        other_words = other_window.rate * (place.other_last - overlap_start + 1)
+        # 2, 3
+        effect, effect_on_other = _interleave(window.rate, words, other_window.rate, other_words, in_order=in_order)
         if contender.feeds:  # 4
             behind = min(effect.cycles, place.lag / 2)
             effect = Interleaving(effect.cycles + behind, effect.words + behind)
@@ -184,32 +186,32 @@ def _worst(own: Window, contender: Contender[Owner], pace: Pace) -> tuple[Interl
     return worst
 
 
-def _places(own: Window, contender: Contender[Owner], pace: Pace) -> list[_Place]:
+def _places(window: Window, contender: Contender[Owner], pace: Pace) -> list[_Place]:
     """The ends of the stretch that both streams use, and the place between them where both come at once."""
-    other, ends = contender.window, list[_Place]()
-    for ours, theirs in contender.conflict.offsets:
-        lag = own.first + pace.at(ours) - other.first - pace.at(theirs)
-        ends.append(_Place(*own.left_after(ours, pace), *other.left_after(theirs, pace), lag))
+    other_window, ends = contender.window, list[_Place]()
+    for offset, other_offset in contender.conflict.offsets:
+        lag = window.first + pace.at(offset) - other_window.first - pace.at(other_offset)
+        ends.append(_Place(*window.left_after(offset, pace), *other_window.left_after(other_offset, pace), lag))
     between = []
-    for one, two in pairwise(ends):
-        before, behind = one.first - one.other_first, two.first - two.other_first
+    for start, end in pairwise(ends):
+        before, behind = start.first - start.other_first, end.first - end.other_first
         if before * behind < 0:
             part = before / (before - behind)
-            between.append(_Place(*(a + part * (b - a) for a, b in zip(one, two, strict=True))))
+            between.append(_Place(*(a + part * (b - a) for a, b in zip(start, end, strict=True))))
     return ends + between
 
 
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """What two streams do to each other that have so many words left, and bring so many a cycle where they are alone.
+    """The effects on each other of two streams with so many words left, and so many a cycle where they are alone.
 
     While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
     """
     share = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
     other_share = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
-    both = other_words / other_share
+    overlap_cycles = other_words / other_share
     if share > 0:
-        both = min(both, words / share)
-    effect = Interleaving(both * (1 - share / rate), both * other_share)
-    return effect, Interleaving(both * (1 - other_share / other_rate), both * share)
+        overlap_cycles = min(overlap_cycles, words / share)
+    effect = Interleaving(overlap_cycles * (1 - share / rate), overlap_cycles * other_share)
+    return effect, Interleaving(overlap_cycles * (1 - other_share / other_rate), overlap_cycles * share)

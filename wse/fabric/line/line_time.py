@@ -86,8 +86,8 @@ def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conf
     """
     lines: list[_LineState] = []
     for i, (plan, words) in enumerate(transfers):
-        others = [(line, conflicts[i, j]) for j, line in enumerate(lines) if (i, j) in conflicts]
-        line = _LineState(plan, words, costs, others)
+        other_lines = [(line, conflicts[i, j]) for j, line in enumerate(lines) if (i, j) in conflicts]
+        line = _LineState(plan, words, costs, other_lines)
         for segment in plan.segments:
             line.carry_out(segment)
         line.finish()
@@ -100,9 +100,9 @@ def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conf
 
 class _LineState:
     def __init__(
-        self, plan: LinePlan, words: int, costs: LineCosts, others: list[tuple[_LineState, list[list[Conflict]]]]
+        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, list[list[Conflict]]]]
     ) -> None:
-        self.plan, self.words, self.costs, self.others = plan, words, costs, others
+        self.plan, self.words, self.costs, self.other_lines = plan, words, costs, other_lines
         self.tail = costs.tail(words)
         self.pace = Pace(hop=costs.hop, relay=costs.relay_latency, hop_room=costs.hop_room, relay_room=costs.relay_room)
         self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
@@ -198,34 +198,34 @@ class _LineState:
         """
         ramp = self.costs.ramp
         for piece, ago, room in stream.way:
-            first, gone = begin - ramp - ago, ago + ramp + stall if stall > 0 else 0.0
-            window = Window(first, last - ramp - ago, self.words, gone, room + self.costs.waiting_words)
+            first, departed_words = begin - ramp - ago, ago + ramp + stall if stall > 0 else 0.0
+            window = Window(first, last - ramp - ago, self.words, departed_words, room + self.costs.waiting_words)
             self.windows[piece] = window
 
     def _words_taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
         ramp = self.costs.ramp
         end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
-        queues, others = {self._colour(stream)} - {-1}, 0
-        for other in later:
-            colour = self._colour(other)
+        queues, waiting_streams = {self._colour(stream)} - {-1}, 0
+        for later_stream in later:
+            colour = self._colour(later_stream)
             if colour in queues:
                 continue  # behind words on the same colour, outside of the PE
             queues |= {colour} - {-1}
-            others += begin.total - ramp <= other.first.total <= end
-        self.streams = max(self.streams, 1 + others)
-        return others * min(self.costs.waiting_words, self.words)
+            waiting_streams += begin.total - ramp <= later_stream.first.total <= end
+        self.streams = max(self.streams, 1 + waiting_streams)
+        return waiting_streams * min(self.costs.waiting_words, self.words)
 
     def _colour(self, stream: Stream) -> int:
         return self.plan.pieces[stream.way[-1].piece].colour
 
     def _free(self, pe: int) -> EventTime:
-        """When the PE can start another operation."""
+        """The time at which the PE can start another operation."""
         free = self.free.get(pe)
         return START if free is None else free.after(launch=self.costs.gap)
 
     def _through(self, pieces: tuple[int, ...], stream: Stream) -> Stream:
-        """The same words, still at the start of pieces which they take in step, when they share what those use."""
+        """The stream, still at the start of pieces that it takes in step, with the delays of what it shares there."""
         alone = Window(stream.first.total, stream.last.total, self.words)
         behind = max(self._behind(piece, alone) for piece in pieces)
         if behind > 0:
@@ -237,36 +237,36 @@ class _LineState:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
         return stream._replace(last=last)
 
-    def _behind(self, piece: int, own: Window) -> float:
+    def _behind(self, piece: int, window: Window) -> float:
         """Cycles for which words on the same colour are still before these."""
-        return wait_on_colour(own, self._contenders(self.plan.conflicts[piece], ()), self.pace)
+        return wait_on_colour(window, self._contenders(self.plan.conflicts[piece], ()), self.pace)
 
-    def _delay(self, way: tuple[PassedPiece, ...], piece: int, own: Window) -> float:
+    def _delay(self, way: tuple[PassedPiece, ...], piece: int, window: Window) -> float:
         """Cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
         contenders = self._contenders(self.plan.conflicts[piece], way)
-        for line, conflicts in self.others:
+        for line, conflicts in self.other_lines:
             contenders += line._contenders(conflicts[piece], ())
         if not contenders:
             return 0.0
-        delays = delays_of(own, contenders, self.pace)
+        delays = delays_of(window, contenders, self.pace)
         self.shares[piece] = delays.shares
         cycles, streams = delay_cycles(delays.shares)
         self.streams = max(self.streams, streams)
-        for other, effect in delays.others:
-            other.owner.delay(other.conflict, effect)
+        for contender, effect in delays.effects_on_others:
+            contender.owner.delay(contender.conflict, effect)
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
         """Hold up a stored piece, which was worked out without those that it meets there."""
-        if conflict.other in self.stored:
-            shares = self.later.setdefault(conflict.other, {})
+        if conflict.other_piece in self.stored:
+            shares = self.later.setdefault(conflict.other_piece, {})
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
 
     def _contenders(self, conflicts: list[Conflict], way: tuple[PassedPiece, ...]) -> list[Contender[_LineState]]:
         feeding = {passed.piece for passed in way}
-        known = ((conflict, self.windows[conflict.other]) for conflict in conflicts)
+        known = ((conflict, self.windows[conflict.other_piece]) for conflict in conflicts)
         return [
-            Contender(conflict, window, conflict.other in feeding, self)
+            Contender(conflict, window, conflict.other_piece in feeding, self)
             for conflict, window in known
             if window is not None
         ]

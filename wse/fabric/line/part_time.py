@@ -102,5 +102,5 @@ def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
     return spent
 
 
-def _later(one: F64, other: F64) -> F64:
-    return np.where(one[TOTAL] >= other[TOTAL], one, other)
+def _later(first: F64, second: F64) -> F64:
+    return np.where(first[TOTAL] >= second[TOTAL], first, second)

@@ -52,9 +52,9 @@ class Piece:
     spans: tuple[Span, Span, Span, Span]
 
 
-def hops_between(places: Places, one: int, other: int) -> int:
+def hops_between(places: Places, source: int, target: int) -> int:
     """Links between two PEs of a line."""
-    return abs(other - one) if places is None else abs(int(places[other]) - int(places[one]))
+    return abs(target - source) if places is None else abs(int(places[target]) - int(places[source]))
 
 
 def one_message(
@@ -87,9 +87,9 @@ def one_message(
 
 def side_by_side(sources: list[int], targets: list[int], places: Places = None) -> Piece:
     """A piece of messages that are all stored, and use no link or PE twice."""
-    both = list(zip(sources, targets, strict=True))
-    up = [(a, b - 1) for a, b in both if b > a]
-    down = [(b + 1, a) for a, b in both if b < a]
+    messages = list(zip(sources, targets, strict=True))
+    up = [(a, b - 1) for a, b in messages if b > a]
+    down = [(b + 1, a) for a, b in messages if b < a]
     spans = (_hull(up), _hull(down), (min(targets), max(targets)), (min(sources), max(sources)))
     return Piece(
         sources=tuple(sources),
@@ -98,7 +98,7 @@ def side_by_side(sources: list[int], targets: list[int], places: Places = None) 
         main=False,
         colour=-1,
         places=places,
-        hops=max(hops_between(places, a, b) for a, b in both),
+        hops=max(hops_between(places, a, b) for a, b in messages),
         relays=0,
         spans=spans,
     )

@@ -26,7 +26,7 @@ from wse.fabric.line.pieces import Places, hops_between
 from wse_mappings.schedule import I32, LineSchedule
 
 MOST_ROUNDS: Final = 64
-"""That are all worked out; of more, some in either half, as soon as those before them make no more difference."""
+"""Most rounds that are all worked out; of more, some in either half, once those before them make no more difference."""
 
 SETTLING_ROUNDS: Final = 8
 COUNTED_ROUNDS: Final = 16
@@ -106,7 +106,7 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """One message, when both its PEs are free."""
+        """Send a message as soon as both its PEs are free."""
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
         farther = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
         self.free[source] = begin + self.costs.sync + farther + self.tail

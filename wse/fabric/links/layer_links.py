@@ -22,15 +22,15 @@ from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
-"""How often a phase ran, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
+"""Runs of a phase, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
 
 Chosen = Mapping[int, Pairs]
-"""By index of a phase and layer, int64 ``[experts]``: how many tokens chose each expert over all runs of the phase; or
-int64 ``[wafers]``: how many runs chose experts of each wafer."""
+"""Choices over all runs of a phase, by its index and layer: tokens that chose each expert, int64 ``[experts]``; or runs
+that chose experts of each wafer, int64 ``[wafers]``."""
 
 
 _Uses = dict[int, tuple[int, list[int]]]
-"""By cache slots in use: how many runs use so many, and the rows that pass an entry up in all of them."""
+"""Runs that use so many cache slots, by that number, and the rows that pass an entry up in all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,14 +190,16 @@ def _real(rectangles: I64) -> I64:
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
-        own, placed = (part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions))
+        wafer_rectangles, wafer_regions = (
+            part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
+        )
         if not routes.whole:
-            yield _on_fabric(layers, wafer, routes.words_on(wafer, own))
+            yield _on_fabric(layers, wafer, routes.words_on(wafer, wafer_rectangles))
             continue
-        around = np.concatenate([own, placed])
+        around = np.concatenate([wafer_rectangles, wafer_regions])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))
         rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
-        moved = own - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
+        moved = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
         words = link_map(moved, DIRECTIONS, rows, cols)
         yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
 

@@ -106,7 +106,7 @@ def translation(source: Rect, target: Rect, source_col: int, target_col: int, co
 
 
 def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
-    """One rectangle a stream from ``start`` to ``end``, along columns, its rows not yet set."""
+    """Rectangles of streams from ``start`` to ``end`` along columns, one each, their rows not yet set."""
     rectangles = np.zeros((len(start), 6), np.int64)
     rises = end > start
     rectangles[:, PLANE] = np.where(rises, up, down)

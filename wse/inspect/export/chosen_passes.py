@@ -50,8 +50,8 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         passes = np.argsort(start, kind="stable")
     else:
         _check_tokens(trace, tokens, len(token_pass))
-        wanted = token_pass[tokens[0] : tokens[1] + 1]
-        passes = np.unique(wanted[(wanted >= 0) & (wanted < len(start))])
+        passes_of_tokens = token_pass[tokens[0] : tokens[1] + 1]
+        passes = np.unique(passes_of_tokens[(passes_of_tokens >= 0) & (passes_of_tokens < len(start))])
         passes = passes[np.argsort(start[passes], kind="stable")]
     slices = np.cumsum(counts[schedule[passes]])
     shown_passes = int(np.searchsorted(slices, MOST_SLICES, side="right"))

@@ -67,16 +67,16 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
     Raises:
         BadTrace: what a map shows was not recorded: links and busy times are known when a run is complete.
     """
-    wanted: list[str] = [kind for kind in KINDS if kind in kinds] or [
+    map_names: list[str] = [kind for kind in KINDS if kind in kinds] or [
         kind for kind in KINDS if trace.rows(_plane_of(kind))
     ]
-    missing = [kind for kind in wanted if not trace.rows(_plane_of(kind))]
-    if missing or not wanted:
+    missing = [kind for kind in map_names if not trace.rows(_plane_of(kind))]
+    if missing or not map_names:
         what, state = ", ".join(missing) or "nothing to draw", "" if trace.complete else ", whose run was not completed"
         reason = f"--what {what}: not recorded" if missing else what
         message = f"{reason} in {trace.path}{state}; choose another, or run again to the end"
         raise BadTrace(message)
-    return wanted
+    return map_names
 
 
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:

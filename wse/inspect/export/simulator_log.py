@@ -176,10 +176,12 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
     match = np.full(len(departed), WAITED)
     inside = at < size
     match[inside] = order[at[inside]]
-    same = inside.copy()
-    same[inside] &= (queue[:size][match[inside]] == queue[size:][inside]) & (arrived[match[inside]] == departed[inside])
-    same[same] &= arriving["cycle"][match[same]] < departing["cycle"][same]
-    return np.where(same, match, WAITED)
+    matches = inside.copy()
+    matches[inside] &= (queue[:size][match[inside]] == queue[size:][inside]) & (
+        arrived[match[inside]] == departed[inside]
+    )
+    matches[matches] &= arriving["cycle"][match[matches]] < departing["cycle"][matches]
+    return np.where(matches, match, WAITED)
 
 
 def _queue_numbers(queue: Array) -> Array:

@@ -77,14 +77,20 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
         title = f"user {user}: {kind} (at once: {lane + 1})" if lane else f"user {user}: {kind}"
         track = Track(RUN, title, (2 * (1 + user) + (not prompt)) * _LANES_A_USER + lane)
         text = b"".join(texts[row] for row in rows).decode(errors="replace")
-        one = len(rows) == 1
-        facts: Report = {"token": rows[0]} if one else {"first_token": rows[0], "last_token": rows[-1]}
+        is_single = len(rows) == 1
+        facts: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}
         facts |= {"position": int(tokens["position"][rows[0]]), "text": text}
-        if one and tokens["id"][rows[0]] >= 0:
+        if is_single and tokens["id"][rows[0]] >= 0:
             facts["id"] = int(tokens["id"][rows[0]])
         if not prompt:
             facts |= {"cycles": int(tokens["cycles"][rows[0]]), "wall_s": float(tokens["wall_s"][rows[0]])}
-        name = repr(text[:LONGEST_NAME]) if text else f"token {rows[0]}" if one else f"tokens {rows[0]} to {rows[-1]}"
+        name = (
+            repr(text[:LONGEST_NAME])
+            if text
+            else f"token {rows[0]}"
+            if is_single
+            else f"tokens {rows[0]} to {rows[-1]}"
+        )
         yield Slice(track, name, "prompt" if prompt else "token", start, end - start, facts)
 
 
@@ -110,10 +116,10 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
     for name in ("src_wafer", "dst_wafer"):
         check_range(trace, f"crossings/{name}", table[name], trace.header.wafers, start=HOST)
     check_range(trace, "crossings/bytes", table["bytes"], LATEST_CYCLE)
-    known = np.isin(table["pass"], passes)
-    routes = np.unique(np.stack([table["src_wafer"][known], table["dst_wafer"][known]], axis=1), axis=0)
+    in_passes = np.isin(table["pass"], passes)
+    routes = np.unique(np.stack([table["src_wafer"][in_passes], table["dst_wafer"][in_passes]], axis=1), axis=0)
     for source, target in routes.tolist():
-        chosen = known & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
+        chosen = in_passes & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
         start = of_pass["start_cycle"][table["pass"][chosen]]
         end = start + np.maximum(length[of_pass["schedule"][table["pass"][chosen]]], 1)
         sent = table["bytes"][chosen].astype(float)

@@ -37,7 +37,7 @@ SCRIPTS: Final = (
     "experts.js",
     "page.js",
 )
-"""In this order they are one module; each uses only what stands before it."""
+"""Scripts of the page, in the order in which they are one module; each uses only what stands before it."""
 COLOUR_MAP: Final = "viridis"
 
 

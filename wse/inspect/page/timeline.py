@@ -125,18 +125,18 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
     """Cache shifts by pass, where their steps are on the page, and the rows between which those of each pass are.
 
-    ``kept`` has the schedules that are, each with the row of its first step there and how many it has.
+    ``shown`` has the schedules that are, each with the row of its first step there and how many it has.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
     for schedule, place in shown.items():
         first[schedule], rows[schedule] = place
     of = schedule_of[shifts["pass"]]
-    own = np.flatnonzero(shifts["step"] < rows[of])
-    own = own[np.argsort(shifts["pass"][own], kind="stable")]
-    ends = np.searchsorted(shifts["pass"][own], np.arange(len(schedule_of) + 1))
+    shift_rows = np.flatnonzero(shifts["step"] < rows[of])
+    shift_rows = shift_rows[np.argsort(shifts["pass"][shift_rows], kind="stable")]
+    ends = np.searchsorted(shifts["pass"][shift_rows], np.arange(len(schedule_of) + 1))
     return {
-        "step": first[of[own]] + shifts["step"][own],
-        "words": shifts["words"][own],
-        "hops": shifts["hops"][own],
+        "step": first[of[shift_rows]] + shifts["step"][shift_rows],
+        "words": shifts["words"][shift_rows],
+        "hops": shifts["hops"][shift_rows],
     }, ends

@@ -121,11 +121,11 @@ def _needed_while(buffer: Buffer) -> str:
         return "" if buffer.use == "free" else "always"
     if first == last:
         return first
-    (_, first_layer, op), (_, last_layer, other) = (_parts(name) for name in (first, last))
-    if not op or not other:
+    (_, first_layer, op), (_, last_layer, last_op) = (_parts(name) for name in (first, last))
+    if not op or not last_op:
         return f"{first} to {last}"
     layers = f"layer {first_layer}" if first_layer == last_layer else f"layers {first_layer} to {last_layer}"
-    return f"{op if op == other else f'{op} to {other}'} of {layers}"
+    return f"{op if op == last_op else f'{op} to {last_op}'} of {layers}"
 
 
 def _parts(name: str) -> tuple[str, str, str]:

@@ -122,6 +122,6 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
     note = f"cycles {mean}, all layers together"
     print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MOST_KINDS]))
     if len(kinds) > MOST_KINDS:
-        rest = sum(kind.cycles for kind in kinds[MOST_KINDS:])
-        more = plural(len(kinds) - MOST_KINDS, "kind")
-        lines(console, [(f"and {more} more", f"{percent(rest / total)}, {count(rest)} cycles")])
+        other_cycles = sum(kind.cycles for kind in kinds[MOST_KINDS:])
+        other_kinds = plural(len(kinds) - MOST_KINDS, "kind")
+        lines(console, [(f"and {other_kinds} more", f"{percent(other_cycles / total)}, {count(other_cycles)} cycles")])

@@ -45,7 +45,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
 
 
 def _print_check(console: Console, view: CheckView) -> None:
-    """One line on a sound trace, a line for each problem of another."""
+    """Print one line on a sound trace, and a line for each problem of another."""
     trace = printable(view.trace)
     if view.sound:
         ended = "" if view.complete else ", incomplete: its run goes on or was stopped"

@@ -82,9 +82,9 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
         for kind, name, unit, amount in side:
             amounts.setdefault((kind, name, unit), {})[number] = amount
     changed = []
-    for (kind, name, unit), both in amounts.items():
-        first, second = (both.get(number, 0.0) for number in (0, 1))
-        if first == second and len(both) == 2 and kind != "all":
+    for (kind, name, unit), by_side in amounts.items():
+        first, second = (by_side.get(number, 0.0) for number in (0, 1))
+        if first == second and len(by_side) == 2 and kind != "all":
             continue
         change = Change(
             kind=kind,
@@ -94,7 +94,7 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
             second=second,
             change=second - first,
             fraction=(second - first) / first if first else None,
-            only_in=("second" if 1 in both else "first") if len(both) == 1 else None,
+            only_in=("second" if 1 in by_side else "first") if len(by_side) == 1 else None,
         )
         changed.append(change)
     kinds = list(dict.fromkeys(kind for kind, *_ in amounts))

@@ -45,12 +45,12 @@ def compare_traces(first: Path, second: Path, economics: str | None = None) -> T
         BadTrace: one is missing, no trace or damaged, or holds no generated token.
         BadInput and its kinds: the assumptions cannot be used.
     """
-    one, other = (_Run(path, economics) for path in (first, second))
+    first_run, second_run = (_Run(path, economics) for path in (first, second))
     return TracesResult(
         traces=(str(first), str(second)),
-        same_program=one.run.program_digest == other.run.program_digest,
-        rows=(one.row(), other.row()),
-        changes=changes_by_phase(one.totals, other.totals, {"op": "kind"}),
+        same_program=first_run.run.program_digest == second_run.run.program_digest,
+        rows=(first_run.row(), second_run.row()),
+        changes=changes_by_phase(first_run.totals, second_run.totals, {"op": "kind"}),
     )
 
 

@@ -60,20 +60,21 @@ class DiffView(View):
 
 def read_diff(first: Trace, second: Trace) -> DiffView:
     """The differences between two traces. Raises: TraceError if one of them is damaged."""
-    one, other = (read_totals(trace) for trace in (first, second))
-    names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (one, other)]
+    first_totals, second_totals = (read_totals(trace) for trace in (first, second))
+    names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (first_totals, second_totals)]
     sram = [
         [Amount("sram", use, "B", float(size)) for use, size in totals.run.sram.fullest.items()]
-        for totals in (one, other)
+        for totals in (first_totals, second_totals)
     ]
-    settings = _settings(one.run, complete=first.complete), _settings(other.run, complete=second.complete)
+    first_settings = _settings(first_totals.run, complete=first.complete)
+    second_settings = _settings(second_totals.run, complete=second.complete)
     return DiffView(
         view="diff",
         complete=first.complete and second.complete,
         traces=(str(first.path), str(second.path)),
-        same_program=one.run.program_digest == other.run.program_digest,
-        settings=tuple(_differences(*settings)),
-        changes=changes_by_phase(one, other, GROUPS),
+        same_program=first_totals.run.program_digest == second_totals.run.program_digest,
+        settings=tuple(_differences(first_settings, second_settings)),
+        changes=changes_by_phase(first_totals, second_totals, GROUPS),
         sram=tuple(changes(sram)),
         only=UnsharedOps(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
     )

@@ -130,7 +130,7 @@ def _busiest_places(trace: Trace, top: int) -> list[_Place]:
 
 
 def _layers_on(trace: Trace, links: list[_Place]) -> list[list[LayerWords]]:
-    """For each link the layers with words on it, the most first."""
+    """The layers with words on each link, those with the most words first."""
     layers: list[list[LayerWords]] = [[] for _ in links]
     if not links or not trace.rows("placed_layer"):
         return layers

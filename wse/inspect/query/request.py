@@ -58,11 +58,11 @@ class InspectRequest:
         Raises:
             BadInput: there are several.
         """
-        asked = [view for view in VIEWS if getattr(self, view) not in (False, None)]
-        if len(asked) > 1:
-            message = f"{' and '.join(f'--{view}' for view in asked)}: are views of their own; give one of them"
+        views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
+        if len(views) > 1:
+            message = f"{' and '.join(f'--{view}' for view in views)}: are views of their own; give one of them"
             raise BadInput(message)
-        return asked[0] if asked else "summary"
+        return views[0] if views else "summary"
 
     @property
     def rows(self) -> int | None:

@@ -60,11 +60,11 @@ class StepSums:
     def by_group(self, group: Array, groups: int) -> Sums:
         """Totals of groups of the steps by phase; steps whose group is none of 0 to ``groups`` are left out."""
         phase = self.steps["phase"]
-        known = (phase < len(PHASES)) & (group >= 0) & (group < groups)
-        cell = phase[known] * groups + group[known]
+        is_grouped = (phase < len(PHASES)) & (group >= 0) & (group < groups)
+        cell = phase[is_grouped] * groups + group[is_grouped]
 
         def total(name: str) -> Array:
-            return group_sums(self.steps[name][known], cell, len(PHASES) * groups).reshape(len(PHASES), groups)
+            return group_sums(self.steps[name][is_grouped], cell, len(PHASES) * groups).reshape(len(PHASES), groups)
 
         by_cause = np.stack([total(f"{cause}_cycles") for cause in CAUSES], axis=-1)
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)

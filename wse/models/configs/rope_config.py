@@ -30,7 +30,7 @@ LARGEST_BASE: Final = 1e15
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6
 ORIGINAL_BASE: Final = 10_000.0
-"""What configs mean that were written before the key existed."""
+"""The base of configs that were written before the key existed."""
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
 KINDS: Final[Mapping[str, str]] = MappingProxyType(

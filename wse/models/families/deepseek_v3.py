@@ -74,7 +74,7 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """What the config may say too, but not otherwise."""
+    """Check keys that the config may have, with values that follow from others."""
     config.require("num_key_value_heads", (heads,), f"all {heads} heads share the latent vector; give {heads}")
     size = latent.nope_size + latent.rope_size
     config.require("qk_head_dim", (size,), f"is qk_nope_head_dim + qk_rope_head_dim = {size}")

@@ -46,10 +46,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """The window, where used, is that of every layer: max_window_layers has had no effect in this family."""
     window = read_window(config)
-    used = config.flag("use_sliding_window", default=False)
-    if used and not config.is_stated("sliding_window"):
-        config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
-    return equal_layers(config, count, window if used else None)
+    has_window = config.flag("use_sliding_window", default=False)
+    if has_window and not config.is_stated("sliding_window"):
+        config.refuse("use_sliding_window", has_window, "add sliding_window, or set it to false")
+    return equal_layers(config, count, window if has_window else None)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:

@@ -272,7 +272,7 @@ ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
     "glm4moe": _glm4_moe,
     "deepseek2": _deepseek,
 }
-"""By general.architecture."""
+"""The config that a header stands for, by general.architecture."""
 
 HARMLESS: Final = (
     *("rope.scaling.finetuned", "rope.scaling.yarn_log_multiplier", "rope.dimension_count", "tensor_data_layout"),

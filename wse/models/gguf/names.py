@@ -32,7 +32,7 @@ from wse.models.tensors.tensor_entry import TensorEntry
 
 BLOCK: Final = re.compile(r"blk\.(0|[1-9]\d{0,5})\.(.+)\.(weight|bias)")
 ROPE_FACTORS: Final = "rope_freqs.weight"
-"""What rotary frequencies are divided by, one factor a pair: how llama.cpp stores the scaling of Llama 3."""
+"""The tensor of divisors of rotary frequencies, one a pair: how llama.cpp stores the scaling of Llama 3."""
 
 
 TABLES: Final[dict[str, Rule]] = {
@@ -141,7 +141,7 @@ NAMES: Final[dict[str, Names]] = {
     "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": rename("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
 }
-"""By general.architecture."""
+"""Names of the tensors in a file, by general.architecture."""
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:

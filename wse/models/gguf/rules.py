@@ -152,7 +152,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """No entry: the rule of a neighbour takes the tensor too."""
+    """A rule without an entry: the rule of a neighbour takes the tensor too."""
     return ()
 
 
@@ -191,12 +191,12 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
     )
 
 
-def _join(one: TensorEntry, other: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
+def _join(first: TensorEntry, second: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
     """Two stacks of the same shape as one, whose second axis takes from both ``in_turn`` or one after the other."""
-    shape = (one.shape[0], 2 * one.shape[1], *one.shape[2:])
+    shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: Stretch) -> Array:
-        both = np.stack([one.rows(rows), other.rows(rows)], axis=2 if in_turn else 1)
-        return both.reshape(both.shape[0], *shape[1:])
+        stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if in_turn else 1)
+        return stack.reshape(stack.shape[0], *shape[1:])
 
-    return replace(one, name=name, shape=shape, stored_bytes=one.stored_bytes + other.stored_bytes, rows=read)
+    return replace(first, name=name, shape=shape, stored_bytes=first.stored_bytes + second.stored_bytes, rows=read)

@@ -132,11 +132,11 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
         BadModel: its parts do not make a tokenizer, or it is of another size than ``spec``'s.
         UnknownName: it is of another model than pieces and byte-level pairs, or text is split in an unknown way.
     """
-    split = SPLITS.get(v.pre or UNSTATED_SPLIT)
+    splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
-        if split is None:
+        if splitting is None:
             raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=where)
-        begins = split.begins
+        begins = splitting.begins
         library = build(lambda: _byte_level(v, where), where)
     elif v.model == PIECES:
         begins = True
@@ -144,7 +144,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
     else:
         raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=where)
     wants = (("bos", v.flags.get("add_bos_token", begins)), ("eos", v.flags.get("add_eos_token", False)))
-    before, behind = ([v.special_ids[name]] if wanted and name in v.special_ids else [] for name, wanted in wants)
+    before, behind = ([v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in wants)
     return LibraryTokenizer(library, spec, where, before=before, behind=behind, chat=_chat(v, where))
 
 

@@ -40,14 +40,14 @@ class Checkpoint:
         """
         self.spec = spec
         family = family_of(spec.family)
-        self._wanted = {wanted.name: wanted for wanted in family.tensors(spec, entries.keys())}
+        self._wanted = {tensor.name: tensor for tensor in family.tensors(spec, entries.keys())}
         self._used: dict[str, TensorEntry] = {}
         fault_of: dict[str, _Fault] = {}  # by name in the file
-        for wanted in self._wanted.values():
-            for piece in wanted.pieces:
+        for tensor in self._wanted.values():
+            for piece in tensor.pieces:
                 if piece.file_name in entries:
                     self._used[piece.file_name] = entries[piece.file_name]
-                fault = _fault(wanted, piece, entries)
+                fault = _fault(tensor, piece, entries)
                 if fault is not None:
                     fault_of.setdefault(piece.file_name, fault)
         faults = [*fault_of.values(), *self._unexpected(entries, family, sound=not fault_of)]
@@ -127,23 +127,23 @@ def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry
 
 
 def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
-    """One line about all of them. ``somewhere`` is a file of the checkpoint."""
+    """The error, in one line, for all faults of a checkpoint. ``somewhere`` is one of its files."""
     folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
     if len(faults) == 1:
         fault = faults[0]
         return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.what}; {fault.remedy}")
-    named = "; ".join(f"{fault.tensor!r} {fault.what}" for fault in faults[:MOST_NAMED])
-    more = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
+    fault_texts = "; ".join(f"{fault.tensor!r} {fault.what}" for fault in faults[:MOST_NAMED])
+    count_text = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
     remedies = {fault.remedy for fault in faults}
     remedy = remedies.pop() if len(remedies) == 1 else "fetch the weights again, or " + OTHER_CONFIG
-    return BadModel(f"{folder}: {len(faults)} tensors disagree with the config: {named}{more}; {remedy}")
+    return BadModel(f"{folder}: {len(faults)} tensors disagree with the config: {fault_texts}{count_text}; {remedy}")
 
 
-def _equal(one: TensorEntry, other: TensorEntry) -> bool:
-    if one.shape != other.shape or one.kind != other.kind:
+def _equal(first: TensorEntry, second: TensorEntry) -> bool:
+    if first.shape != second.shape or first.kind != second.kind:
         return False
-    stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, one.shape[0], COMPARED_ROWS))
-    return all(np.array_equal(one.rows(rows), other.rows(rows)) for rows in stretches)
+    stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, first.shape[0], COMPARED_ROWS))
+    return all(np.array_equal(first.rows(rows), second.rows(rows)) for rows in stretches)
 
 
 class TensorRows:

@@ -126,16 +126,16 @@ def stacked_pieces(
     count, width, hidden_size = spec.experts.count, spec.experts.ffn_size, spec.hidden_size
     file_name = f"{at}.{'down' if matrix == DOWN else 'gate_up'}_proj"
     outputs, inputs = (hidden_size, width) if matrix == DOWN else (2 * width, hidden_size)
-    taken = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
+    output_slice = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
     if bias:
         return tuple(
-            Piece(file_name=f"{file_name}_bias", file_shape=(count, outputs), index=(expert, taken))
+            Piece(file_name=f"{file_name}_bias", file_shape=(count, outputs), index=(expert, output_slice))
             for expert in range(count)
         )
     shape = (count, inputs, outputs) if transposed else (count, outputs, inputs)
-    rest: Index = (slice(None), taken) if transposed else (taken, slice(None))
+    inner_index: Index = (slice(None), output_slice) if transposed else (output_slice, slice(None))
     return tuple(
-        Piece(file_name=file_name, file_shape=shape, index=(expert, *rest), transposed=transposed)
+        Piece(file_name=file_name, file_shape=shape, index=(expert, *inner_index), transposed=transposed)
         for expert in range(count)
     )
 

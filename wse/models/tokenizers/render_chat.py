@@ -80,10 +80,10 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
     return "".join(pieces)
 
 
-def answer(asked: dict[str, Any]) -> dict[str, str]:
+def answer(question: dict[str, Any]) -> dict[str, str]:
     """``text``, or what is wrong: kind ``refused`` where the template says so, else ``broken``."""
     try:
-        return {"text": render(asked["template"], asked["messages"], asked["marks"])}
+        return {"text": render(question["template"], question["messages"], question["marks"])}
     except RefusedTurnsError as error:
         return {"kind": "refused", "error": str(error)}
     except jinja2.TemplateSyntaxError as error:

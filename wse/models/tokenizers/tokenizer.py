@@ -97,7 +97,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> 
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """What is done to a text before it is cut."""
+    """The library's normalizer: what is done to a text before it is cut."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []

@@ -35,7 +35,7 @@ class LineMessages:
 
     @property
     def in_one_turn(self) -> LineMessages:
-        """The same messages with their round counted modulo the rounds of the schedule."""
+        """These messages with their round counted modulo the rounds of the schedule."""
         return replace(self, round=self.round % len(self.schedule.variants))
 
 

@@ -13,7 +13,7 @@ from wse_mappings.patterns.cache_shift import COLOURS
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
-"""What ``BetweenWafers.by_choice`` says: which end of a message must be a wafer with chosen experts."""
+"""Values of ``BetweenWafers.by_choice``: which end of a message must be a wafer with chosen experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

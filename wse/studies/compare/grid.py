@@ -77,14 +77,14 @@ def _all_rows(
     request: CompareRequest, cells: Sequence[Cell], on_progress: OnProgress, jobs: int
 ) -> dict[Cell, CellRows]:
     """The rows of all cells."""
-    done: dict[Cell, CellRows] = {}
+    rows_by_cell: dict[Cell, CellRows] = {}
     for cell, rows in _in_processes(request, cells, jobs) if jobs > 1 else _in_this_process(request, cells):
         if rows.bug:
             message = f"{cell} ended in a bug\n{rows.bug}"
             raise WseBug(message)
-        done[cell] = rows
-        on_progress(len(done), len(cells), str(cell))
-    return done
+        rows_by_cell[cell] = rows
+        on_progress(len(rows_by_cell), len(cells), str(cell))
+    return rows_by_cell
 
 
 def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellRows]]:
@@ -139,7 +139,7 @@ def _inputs(request: CompareRequest, first: PreparedEstimate, names: Sequence[st
     """``inputs``: what was asked for, with defaults filled in."""
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
-    given = request.link_gb_per_s is not None or request.link_latency_us is not None
+    links_are_given = request.link_gb_per_s is not None or request.link_latency_us is not None
     streams = {} if request.streams is None else {"streams": request.streams}
-    asked = {"links_given": True} if given else {}
-    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **asked, **streams}
+    link_inputs = {"links_given": True} if links_are_given else {}
+    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs, **streams}

@@ -72,10 +72,10 @@ def _ranked(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callabl
     parts = []
     winners = [max(group, key=key) for group in groups]
     for name in dict.fromkeys(row.mapping for row in winners):
-        won = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
-        where = "" if len(won) == len(groups) else f" on {_machines([row for row, _ in won], groups)}"
+        wins = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
+        where = "" if len(wins) == len(groups) else f" on {_machines([row for row, _ in wins], groups)}"
         times: dict[str, list[float]] = {}
-        for row, group in won:
+        for row, group in wins:
             for other in group:
                 if other is not row:
                     times.setdefault(other.mapping, []).append(key(row) / key(other))
@@ -108,13 +108,15 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
 
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
     """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
-    wanted = replace(request, mappings=request.mappings or RESIDENT)
+    resident_request = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
-        wanted = replace(wanted, wafers=(fewest_wafers(wanted)[0],))
-    result = compare(replace(wanted, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress, jobs=jobs)
+        resident_request = replace(resident_request, wafers=(fewest_wafers(resident_request)[0],))
+    result = compare(
+        replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress, jobs=jobs
+    )
     of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     user = max(result.possible, key=speed)
-    prepared = prepare_estimate(replace(request.base, mapping=wanted.names()[0], wafers=of_all.wafers))
+    prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=of_all.wafers))
     weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
     pass_s = (user.tpot_s or 0.0) * (1 - (user.crossing_fraction or 0.0))
     tokens_per_s = of_all.tokens_per_s or 0.0

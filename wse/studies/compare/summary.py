@@ -62,7 +62,7 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
 
 def _alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
-    of_mapping = [other for other in result.rows if other.mapping == row.mapping and not other.possible]
+    of_mapping = [other_row for other_row in result.rows if other_row.mapping == row.mapping and not other_row.possible]
     return len(of_mapping) == len(result.inputs["wafers"]) or all(row.wafers != r.wafers for r in result.possible)
 
 

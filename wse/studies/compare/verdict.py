@@ -64,16 +64,16 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
 
 def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
     """The change to one user by the next larger number of wafers and its cause, and the change by the largest."""
-    base, more, *others = fastest
-    change = speed(more) / speed(base) - 1
-    text = f"{_capital(plural(more.wafers, 'wafer'))} instead of {base.wafers}"
+    base, next_row, *larger_rows = fastest
+    change = speed(next_row) / speed(base) - 1
+    text = f"{_capital(plural(next_row.wafers, 'wafer'))} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
-        text += f" make no difference to one user ({rate(speed(more))})"
+        text += f" make no difference to one user ({rate(speed(next_row))})"
     else:
-        text += f" make one user {_changed(change)} ({rate(speed(more))}{_other_links(base, more, rows)})"
-        text += _because(base, more, slower=change < 0)
-    if others:
-        largest = others[-1]
+        text += f" make one user {_changed(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
+        text += _because(base, next_row, slower=change < 0)
+    if larger_rows:
+        largest = larger_rows[-1]
         text += f"; {largest.wafers} make it {_changed(speed(largest) / speed(base) - 1)}"
     return f"{text}."
 
@@ -93,15 +93,17 @@ def _because(base: ComparisonRow, more: ComparisonRow, *, slower: bool) -> str:
     return f", because {main} of a token's time{also}"
 
 
-def _other_links(base: ComparisonRow, more: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
+def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     """The range of the same change over the other links that were compared."""
-    links = {row.link for row in rows if row.possible and row.wafers == more.wafers} - {more.link}
+    links = {row.link for row in rows if row.possible and row.wafers == next_row.wafers} - {next_row.link}
     changes = []
     for link in links:
-        user = max((r for r in rows if r.possible and r.wafers == more.wafers and r.link == link), key=speed)
-        one = base if base.wafers == 1 else _fastest_over(rows, base.wafers, link)
-        if one is not None:
-            changes.append(speed(user) / speed(one) - 1)
+        next_on_link = max(
+            (r for r in rows if r.possible and r.wafers == next_row.wafers and r.link == link), key=speed
+        )
+        base_on_link = base if base.wafers == 1 else _fastest_over(rows, base.wafers, link)
+        if base_on_link is not None:
+            changes.append(speed(next_on_link) / speed(base_on_link) - 1)
     if not changes:
         return ""
     low, high = (f"{change:+.1%}".replace("%", " %").replace("-", "−") for change in (min(changes), max(changes)))

@@ -28,12 +28,12 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
         return compile_fastest(p)
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
-        named = [_whole(r, p) for r in candidates]
+        changes = [_whole(r, p) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
-            named = [remedy for remedy in named if not remedy.startswith(("--mesh", "--wafers"))]
+            changes = [change for change in changes if not change.startswith(("--mesh", "--wafers"))]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
-        remedy = f"any of these would make it fit: {', '.join(named)}" if named else none_fits
+        remedy = f"any of these would make it fit: {', '.join(changes)}" if changes else none_fits
         most = p.options.wafers
         none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
         message = f"{error}{none}; {remedy}"

@@ -141,7 +141,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
 
 
 def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
-    """What is combined, and in how many steps of a token."""
+    """The reduces along lines, with the number of steps of a token that carry out each."""
     phase, known = program.decode, cache(stretch_of)
     steps: Counter[Line] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():

@@ -88,7 +88,11 @@ def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
                 LifetimeResult(phase=program.phases[phase].name, chunk=phase, first_step=first, last_step=last)
                 for phase, first, last in buffer.live
             ),
-            shares_with=tuple(other.name for other in buffers if other is not buffer and _overlap(buffer, other)),
+            shares_with=tuple(
+                other_buffer.name
+                for other_buffer in buffers
+                if other_buffer is not buffer and _overlap(buffer, other_buffer)
+            ),
         )
         for buffer in buffers
     )
@@ -104,7 +108,7 @@ def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """All of the PE's SRAM on one line, by use, and the meaning of its marks."""
+    """The table with all of the PE's SRAM on one line, by use, and the meaning of its marks."""
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -189,7 +193,7 @@ class _Row:
 
 
 def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
-    """One row a buffer, but one for all layers' weights that are neighbours, and one for their caches."""
+    """Rows of buffers, one each, but one for all layers' weights that are neighbours, and one for their caches."""
     rows: list[_Row] = []
     for buffer in buffers:
         of_layer = OF_LAYER.search(buffer.name) is not None and not buffer.live
@@ -201,7 +205,7 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
-    """Where in the steps of a token the buffer holds something that is still needed."""
+    """A bar that marks the steps of a token in which the buffer holds something that is still needed."""
     live = row.buffers[0].live
     if not live:
         return Text("always", style="bright_black")

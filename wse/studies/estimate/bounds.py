@@ -36,7 +36,7 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
-    """Some steps of a mean decoded token beside their bounds.
+    """Cycles of some steps of a mean decoded token beside their bounds.
 
     A row without a bound, of ops that neither multiply nor send, has no ``limit`` and nothing that follows from it.
     """

@@ -121,7 +121,7 @@ def cost_result(wafers: int, economics: Economics, tokens_per_s: Rates) -> CostR
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """What PEs and links do for a token of one user, in the mean; a word of a message crosses a ramp at both ends."""
+    """The work of PEs and links for a mean token of one user; a word of a message crosses a ramp at both ends."""
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
     counts_of_groups = [

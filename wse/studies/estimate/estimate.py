@@ -61,8 +61,8 @@ def estimate(
     pieces = ["wafers", "layouts", "times"]
     on_progress(0, len(pieces), pieces[0])
     prepared = prepare_estimate(request)
-    others = changed_requests(prepared) if request.sensitivity else {}
-    pieces += [*others, *(["trace"] if trace else [])]
+    changed_by_name = changed_requests(prepared) if request.sensitivity else {}
+    pieces += [*changed_by_name, *(["trace"] if trace else [])]
     on_progress(1, len(pieces), pieces[1])
     choice = compile_with_remedies(prepared)
     on_progress(2, len(pieces), pieces[2])
@@ -70,12 +70,12 @@ def estimate(
     result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
     if request.sensitivity:
 
-        def estimated(name: str, other: EstimateRequest) -> EstimateResult:
+        def estimated(name: str, changed_request: EstimateRequest) -> EstimateResult:
             on_progress(pieces.index(name), len(pieces), name)
-            prepared = prepare_estimate(other)
+            prepared = prepare_estimate(changed_request)
             return estimate_of(prepared, compile_fastest(prepared).program)
 
-        result = replace(result, sensitivity=sensitivity_result(result, others, estimated))
+        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimated))
     if trace is not None:
         from wse.record.estimate import write_estimate  # HDF5 is slow to load
 

@@ -203,7 +203,7 @@ class _Pipelining:
         )
 
     def _by_events(self) -> EventsResult:
-        """The same steady state event by event, of as many streams as saturate it, fit and do not take long."""
+        """The steady state simulated event by event, of as many streams as saturate it, fit and do not take long."""
         streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
         ended = events.run(events.passes(self._route, streams, PASSES))
         late, early = (sum(ended[first : first + streams]) for first in (3 * streams, streams))
@@ -229,7 +229,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """What each server does for a token and for all prompts of a stream."""
+        """Each server's busy time for a token and for all prompts of a stream."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -264,7 +264,7 @@ def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """One stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
+    """The table on one stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest = f"{seconds(pipelining.slowest_stage_s)} a token"

@@ -86,12 +86,12 @@ def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
 
     figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
     axes: Any = figure.subplots()
-    left = [0.0] * len(rows)
+    starts = [0.0] * len(rows)
     for cause in get_args(Cause):
         widths = [by.get(cause, 0.0) for by in rows.values()]
         if any(widths):
-            axes.barh(list(rows), widths, left=left, color=COLOURS[cause].light, label=cause)
-            left = [start + width for start, width in zip(left, widths, strict=True)]
+            axes.barh(list(rows), widths, left=starts, color=COLOURS[cause].light, label=cause)
+            starts = [start + width for start, width in zip(starts, widths, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("cycles")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")

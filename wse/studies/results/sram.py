@@ -14,7 +14,7 @@ from wse.report.table import Table
 from wse.report.terminal import WIDEST, count, percent
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
-"""What SRAM is used for, in the order of the JSON keys."""
+"""Uses of SRAM, in the order of the JSON keys."""
 BytesByUse = Mapping[Use, int]
 
 

@@ -175,7 +175,7 @@ class _Session:
                 self._token(user, token, self._last_pass, cycles, wall)
 
     def _routed(self, phase: str) -> Pairs:
-        """Where the tokens of the last pass were routed to."""
+        """The experts that the tokens of the last pass were routed to, which are added to the load."""
         pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
         return pairs

@@ -17,7 +17,7 @@ from wse.request.option import RequestField, options_of
 Scalar = str | int | float
 
 WAFER, SOFTWARE = "wafer.", "software."
-"""What the names of numbers of the two begin with."""
+"""Prefixes of the names of numbers of the wafer and of the software."""
 DEFAULT, AUTO = "default", "auto"
 """Words that stand for an option's default, and for as many wafers as are needed."""
 
@@ -63,9 +63,9 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
         UnknownName: there is no such field.
         BadInput: the value is of another type, or no machine could have it.
     """
-    known = known_fields()
-    if name not in known:
-        raise UnknownName("setting", name, known, where=where)
+    fields = known_fields()
+    if name not in fields:
+        raise UnknownName("setting", name, fields, where=where)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
         if isinstance(raw, int | float) and not isinstance(raw, bool):
@@ -77,11 +77,11 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     elif raw == AUTO and name == "wafers":
         return AUTO
     try:
-        value: Scalar = _CHECKS[known[name]].validate_python(raw)
+        value: Scalar = _CHECKS[fields[name]].validate_python(raw)
     except pydantic.ValidationError as error:
         shown = repr(raw)
         shown = shown if len(shown) <= 80 else shown[:80] + "…"
-        message = f"{where}: {name} = {shown}: give {_KINDS[known[name]]}{_or_words(name)}"
+        message = f"{where}: {name} = {shown}: give {_KINDS[fields[name]]}{_or_words(name)}"
         raise BadInput(message) from error
     return value
 

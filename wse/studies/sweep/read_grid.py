@@ -25,7 +25,7 @@ MOST_SETTINGS: Final = 1_000_000
 FILE_LIMIT_BYTES: Final = 2**20
 _TABLES: Final = ("wafer", "software")
 _SOONEST: Final = EstimateRequest(wafers=1, prompt_len=1, new_tokens=1)
-"""What is quick to check names with."""
+"""The request that is quickest to check names with."""
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:

@@ -132,42 +132,44 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
     Says how to go on when Ctrl-C ends what is done with it.
     """
-    kept = 0
+    stored_count = 0
     try:
         with progress_on(stream, SWEEPING) as on_progress:
 
-            def on_row(done: int, failed: int) -> None:
-                nonlocal kept
-                kept = done
-                on_progress(done, settings, f"{failed:,} without an answer" if failed else "")
+            def on_row(count: int, failed: int) -> None:
+                nonlocal stored_count
+                stored_count = count
+                on_progress(count, settings, f"{failed:,} without an answer" if failed else "")
 
             yield on_row
     except KeyboardInterrupt:
-        if kept:
-            stream.write(f"sweep: {kept:,} of {settings:,} settings are kept; the same command goes on after them\n")
+        if stored_count:
+            stream.write(
+                f"sweep: {stored_count:,} of {settings:,} settings are kept; the same command goes on after them\n"
+            )
         raise
 
 
-def _jobs(asked: int | None) -> int:
-    if asked is None:
+def _jobs(jobs: int | None) -> int:
+    if jobs is None:
         return cores()
-    if not 1 <= asked <= MOST_JOBS:
-        message = f"--jobs {asked}: give a number of processes from 1 to {MOST_JOBS:,}"
+    if not 1 <= jobs <= MOST_JOBS:
+        message = f"--jobs {jobs}: give a number of processes from 1 to {MOST_JOBS:,}"
         raise BadInput(message)
-    return asked
+    return jobs
 
 
 def _digest(grid: Grid) -> str:
     """A digest of all that rows depend on: the settings, the models and the files that they name, the version."""
-    named: dict[str, Any] = {}
+    digests: dict[str, Any] = {}
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:
             continue
         for value in axis.values:
             if axis.name == "model":
-                named[f"model {value}"] = repr(asdict(load_model(str(value)).spec))
+                digests[f"model {value}"] = repr(asdict(load_model(str(value)).spec))
             elif Path(str(value)).is_file():
                 content = read_file(Path(str(value)), NAMED_FILE_LIMIT_BYTES, BadInput)
-                named[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()
+                digests[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()
     axes = [[axis.name, axis.values] for axis in grid.axes]
-    return hashlib.sha256(json.dumps([wse.__version__, axes, named]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([wse.__version__, axes, digests]).encode()).hexdigest()

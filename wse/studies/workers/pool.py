@@ -43,14 +43,14 @@ class Queue:
 
     def next(self, worker: int) -> int | None:
         """The next item of a worker; None where nothing is left."""
-        own = self._of.setdefault(worker, deque())
-        if not own and self._waiting:
-            own = self._waiting.popleft()
-        elif not own:
+        items = self._of.setdefault(worker, deque())
+        if not items and self._waiting:
+            items = self._waiting.popleft()
+        elif not items:
             longest = max(self._of.values(), key=len)
-            own = deque(reversed([longest.pop() for _ in range((len(longest) + 1) // 2)]))
-        self._of[worker] = own
-        return own.popleft() if own else None
+            items = deque(reversed([longest.pop() for _ in range((len(longest) + 1) // 2)]))
+        self._of[worker] = items
+        return items.popleft() if items else None
 
     def again(self, worker: int, item: int) -> None:
         """Have a worker do an item once more, before its others."""

@@ -153,9 +153,9 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore_progress) -
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
         if pattern in LAYERS:
-            for wanted in LAYERS[pattern](each, seed + i):
+            for layers in LAYERS[pattern](each, seed + i):
                 on_progress(len(rows), total, pattern)
-                rows.append(compare_layers(wanted, machine, software))
+                rows.append(compare_layers(layers, machine, software))
         else:
             for case in cases(pattern, each, seed + i):
                 on_progress(len(rows), total, pattern)
@@ -164,17 +164,17 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore_progress) -
     return Agreement(each=each, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows))
 
 
-def compare_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
+def compare_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
     """Time a decoded token, or a prefill, by both readers."""
-    cost, ran = time_layers(wanted, wafer, software)
+    cost, ran = time_layers(layers, wafer, software)
     return AgreementRow(
-        pattern="prefill layers" if wanted.prefill else "decode layers",
+        pattern="prefill layers" if layers.prefill else "decode layers",
         wafer=wafer.name,
         software=software.name,
-        rows=wanted.rows,
-        cols=wanted.cols,
+        rows=layers.rows,
+        cols=layers.cols,
         words=0,
-        detail=wanted.description,
+        detail=layers.description,
         fast_cycles=sum(cost.cause(name) for name in ON_MESH),
         wavelet_cycles=ran.cycles,
         contention_cycles=float(cost.contention.sum()),

@@ -87,13 +87,13 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
 def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
     """``count`` prefills of a layer on small squares, by MeshGEMM in turn with decode's weights and its own."""
     rng = np.random.default_rng([seed, *b"prefill"])
-    for i, wanted in enumerate(layers(2 * count, seed)):
+    for i, drawn_layers in enumerate(layers(2 * count, seed)):
         if i % 2:
             continue  # of one layer alone are those that remain
-        side, own = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
-        head = wanted.spec.hidden_size
+        side, own_weights = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
+        head = drawn_layers.spec.hidden_size
         one_head = replace(
-            wanted.spec,
+            drawn_layers.spec,
             head_count=1,
             kv_head_count=1,
             head_size=head,
@@ -101,40 +101,40 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
             rope=plain_rope(head, 1e4),
         )
         yield replace(
-            wanted,
-            spec=one_head if own else wanted.spec,
+            drawn_layers,
+            spec=one_head if own_weights else drawn_layers.spec,
             rows=side,
             cols=side,
-            prefill=MESH_GEMM_OWN if own else MESH_GEMM,
+            prefill=MESH_GEMM_OWN if own_weights else MESH_GEMM,
             store_and_forward=bool(rng.integers(2)),
         )
 
 
-def compile_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
+def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
-    machine = replace(mesh_on(wafer, wanted.rows, wanted.cols), name=wafer.name)
-    alone = wanted.mapping == "region"
+    machine = replace(mesh_on(wafer, layers.rows, layers.cols), name=wafer.name)
+    alone = layers.mapping == "region"
     options = Options(
-        mapping=wanted.mapping,
+        mapping=layers.mapping,
         wafers=1,
-        dtype=wanted.dtype,
+        dtype=layers.dtype,
         accumulate="float32",
         context=CONTEXT,
-        prompt_tokens=(wanted.cached if wanted.prefill else 1,),
+        prompt_tokens=(layers.cached if layers.prefill else 1,),
         capacity=REPORT,
         scope=LAYERS if alone else MODEL,
-        phases=(PREFILL,) if wanted.prefill else (DECODE,),
-        prefill=wanted.prefill or None,
-        store_and_forward=wanted.store_and_forward,
+        phases=(PREFILL,) if layers.prefill else (DECODE,),
+        prefill=layers.prefill or None,
+        store_and_forward=layers.store_and_forward,
     )
-    return compile_model(wanted.spec, machine, software, options), machine
+    return compile_model(layers.spec, machine, software, options), machine
 
 
-def time_layers(wanted: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
+def time_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
     """A decoded token, or a prefill in one chunk, by the fast model and by the reference."""
-    program, machine = compile_layers(wanted, wafer, software)
-    if wanted.prefill:
+    program, machine = compile_layers(layers, wafer, software)
+    if layers.prefill:
         (phase,) = program.prefill
         return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)
-    cost = Fabric(program, machine, software).decode_cost(wanted.cached)
-    return cost, phase_run(program, program.decode, [wanted.cached], machine, software)
+    cost = Fabric(program, machine, software).decode_cost(layers.cached)
+    return cost, phase_run(program, program.decode, [layers.cached], machine, software)

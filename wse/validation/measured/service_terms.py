@@ -19,7 +19,7 @@ LAST_PLAIN_MONTH: Final = "2024-09"
 with the release of October 2024, whose notes (news.ycombinator.com, item 41942822) name it."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
-"""What a row says of speculative decoding."""
+"""A row's word on speculative decoding."""
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
@@ -88,12 +88,12 @@ def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
     ``1024 in / 1024 out`` and ``1k/1k`` are prompt and answer, one number is the most tokens that a user may have.
     1k is 1,024.
     """
-    said = m.text("context")
-    both = _BOTH.search(said)
-    if both:
-        return _size(both[1], both[2]), _size(both[3], both[4]), None
-    one = _ONE.search(said)
-    return None, None, _size(one[1], one[2]) if one else None
+    context = m.text("context")
+    pair = _BOTH.search(context)
+    if pair:
+        return _size(pair[1], pair[2]), _size(pair[3], pair[4]), None
+    single = _ONE.search(context)
+    return None, None, _size(single[1], single[2]) if single else None
 
 
 def _size(digits: str, kilo: str) -> int:

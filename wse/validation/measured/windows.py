@@ -15,7 +15,7 @@ TIMED_PROGRAM_CYCLES: Final = 61
 github.com/pr0f3ss/SpMM_Cerebras; in the first cycles and the stamps around them, not in the fabric."""
 
 SIMULATION_CYCLES: Final = 48 + 50
-"""Of rows that count a whole simulation: 48 before the program starts, 50 idle ones at the end. Same logs."""
+"""Further cycles of rows that count a whole simulation: 48 before the program starts, 50 idle at the end. Same logs."""
 
 _WHOLE: Final = re.compile(r"\bwhole[- ]simulation\b", re.IGNORECASE)
 _APART: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNORECASE)

@@ -34,9 +34,9 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
     """Each model of which a row states the wafers, with those, and the fewest by software."""
     stated: dict[EstimateRequest, None] = {}
     for row in rows:
-        asked = service_request(row)
-        if isinstance(asked, ServiceRequest) and asked.request.wafers is not None:
-            stated.setdefault(replace(asked.request, context=None))
+        service = service_request(row)
+        if isinstance(service, ServiceRequest) and service.request.wafers is not None:
+            stated.setdefault(replace(service.request, context=None))
     return tuple(
         ModelCapacity(
             model=request.model,

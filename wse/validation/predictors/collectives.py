@@ -120,12 +120,12 @@ class _Run:
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
-        one = self._one_line()
-        if one is None:
+        line_reduce = self._one_line()
+        if line_reduce is None:
             return None
         if min(self.rows, self.cols) == 1:
-            return (one(max(self.rows, self.cols), 1, Arrival.ADD),)
-        return x_y(self.rows, self.cols, Arrival.ADD, one)
+            return (line_reduce(max(self.rows, self.cols), 1, Arrival.ADD),)
+        return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
         """The reduce of a line."""
@@ -142,7 +142,7 @@ class _Run:
         return reduces.get(what.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """With the groups that the row names, or as many levels as it names, each of the same share."""
+        """The tree with the groups that the row names, or with as many levels as it names, each of the same share."""
         what, groups = self.collective, None
         if what.groups is not None:
             groups = (what.groups,)

@@ -161,7 +161,7 @@ def _options(
 
 @cache
 def _compiled(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
-    """One compilation; what its software costs plays no part in it but for the bytes of code."""
+    """The compiled Program; of its software's costs only the bytes of code play a part in it."""
     chunk = max(*options.prompt_tokens, 1)
     choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
     profile = software(PROFILE, grid.wafer.generation)

@@ -53,9 +53,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if kernel == "meshgemv":
         if M != 1:
             return decline("MeshGEMV multiplies one vector")
-        named = _GROUPS.search(m.text("note"))
-        groups = int(named[1] or named[2]) if named else 0
-        if (named and groups < 1) or groups > min(grid.rows, grid.cols):
+        match = _GROUPS.search(m.text("note"))
+        groups = int(match[1] or match[2]) if match else 0
+        if (match and groups < 1) or groups > min(grid.rows, grid.cols):
             return decline("the groups that the row names do not fit its line of PEs")
         return _prediction(gemv_cycles(grid, K, N, groups, dtype, costs))
     if grid.rows != grid.cols:

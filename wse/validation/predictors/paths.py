@@ -22,7 +22,7 @@ from wse_mappings.schedule import Arrival, uniform_schedule
 WINDOW: Final = "constant of the window"
 
 LINK_FIT_CYCLES: Final = 33
-"""Of a message between two PEs of WSE-3 silicon, timed by their counters, beside its hops and words. Fit over 2,100
+"""Cycles of a message between two PEs of WSE-3 silicon, timed by counters, beside its hops and words. Fit over 2,100
 straight paths: github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 UNSTATED_PAYLOAD_CYCLES: Final = 7
@@ -33,11 +33,11 @@ COUNTER_READ_CYCLES: Final = 18
 """Two reads of a PE's cycle counter back to back, WSE-3 silicon: EPCC 2026 working notes, unreviewed."""
 
 MULTICAST_FIT_CYCLES: Final = 20
-"""Of a multicast to a line of PEs of WSE-3 silicon, beside its hops and words; the same as of a transfer from memory to
-memory over one hop. EPCC 2026 working notes, unreviewed."""
+"""Cycles of a multicast to a line of PEs of WSE-3 silicon, beside its hops and words; the same as of a transfer from
+memory to memory over one hop. EPCC 2026 working notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
-"""What the SDK's alignment of the PEs' counters takes off each hop away from the corner that it starts from
+"""Cycles that the SDK's alignment of the PEs' counters takes off each hop away from the corner that it starts from
 (github.com/Cerebras/csl-examples)."""
 
 _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)

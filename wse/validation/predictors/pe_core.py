@@ -26,7 +26,7 @@ READ_BYTES_PER_CYCLE: Final = {"wse2": 8, "wse3": 16}
 WSE-3, where copies of 8 fp16 or 4 fp32 elements a cycle need them (FABRICA, as above)."""
 
 SAME_BANKS_SHARE: Final = 0.25
-"""Of the alignments of two operands, those in which they meet in the memory banks: one in four. FABRICA, as above."""
+"""Share of the alignments of two operands in which they meet in the memory banks: one in four. FABRICA, as above."""
 
 COMPILED: Final = "academic"
 """The profile whose ratio of bank conflicts holds for operands that a compiler has placed in the same banks."""
@@ -43,7 +43,7 @@ class Operation:
     sources: int
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
-        """Its rate with operands in different banks."""
+        """The operation's rate with operands in different banks."""
         rates = [self.width, READ_BYTES_PER_CYCLE[wafer.generation] / (self.sources * self.element_bytes)]
         if silicon:
             rates.append(wafer.sram_bytes_per_cycle / ((self.sources + 1) * self.element_bytes))

@@ -39,7 +39,7 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     unmodelled.sparse,
     unmodelled.any_other,
 )
-"""In order. The last answers what no other one does."""
+"""Predictors in the order in which they are asked. The last one answers what no other does."""
 
 
 def predict(m: Measurement) -> Prediction:

@@ -62,8 +62,8 @@ class ServiceRequest:
 
 def predict(m: Measurement) -> Prediction | None:
     """Tokens a second and times to the first token of services on wafers."""
-    asked = service_request(m)
-    return answer(m, asked, estimate_service) if isinstance(asked, ServiceRequest) else asked
+    service = service_request(m)
+    return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
 
 
 def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
@@ -130,17 +130,17 @@ def answer(m: Measurement, asked: ServiceRequest, estimate: Callable[[ServiceReq
 
 
 @cache
-def estimate_service(asked: ServiceRequest) -> ServiceEstimate:
+def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """The numbers of ``wse estimate`` for a request.
 
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
     does not fit even so is timed all the same.
     """
-    prepared, chosen = _chosen(asked.request)
+    prepared, chosen = _chosen(service.request)
     result = estimate_of(prepared, chosen.program)
     gain = 1.0
-    if asked.drafts_of and result.decode is not None:
-        gain = best_drafting(acceptance_of(asked.drafts_of), prepared, chosen, result.decode).gain
+    if service.drafts_of and result.decode is not None:
+        gain = best_drafting(acceptance_of(service.drafts_of), prepared, chosen, result.decode).gain
     values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
     return ServiceEstimate(values=values, fits=result.sram.fits, gain=gain)
 

@@ -28,7 +28,7 @@ MULTIPLY_PER_CYCLE: Final = 1
 """float32 products of a vector and a scalar; fmuls and fmacs have one width (Cerebras SDK, appendix on SIMD)."""
 
 DEPENDENT_CYCLES: Final = 2
-"""From an operation on one element to the next one, which needs its result; WSE-3 simulator, FABRICA notes,
+"""Cycles from an operation on one element to the next one, which needs its result; WSE-3 simulator, FABRICA notes,
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3})\b")

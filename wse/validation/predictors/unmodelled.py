@@ -60,5 +60,5 @@ def sparse(m: Measurement) -> Prediction | None:
 
 
 def any_other(m: Measurement) -> Prediction:
-    """Any other row."""
+    """The refusal of any row that no other predictor answers."""
     return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

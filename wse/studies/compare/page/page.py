@@ -77,13 +77,13 @@ def _page(
         "causes": CAUSES,
         "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
     }
-    shared, own = files("wse.inspect.page"), files("wse.studies.compare.page")
-    scripts = [*((shared / name) for name in SHARED), own / "compare.js"]
+    shared_folder, folder_of_page = files("wse.inspect.page"), files("wse.studies.compare.page")
+    scripts = [*((shared_folder / name) for name in SHARED), folder_of_page / "compare.js"]
     return inline_page(
-        (own / "page.html.j2").read_text(encoding="utf-8"),
+        (folder_of_page / "page.html.j2").read_text(encoding="utf-8"),
         script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
         style=style_variables()
-        + "\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared, own)),
+        + "\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared_folder, folder_of_page)),
         data=data,
         title=title,
         verdict=verdict,
