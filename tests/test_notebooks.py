@@ -10,9 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
 assert NOTEBOOKS, "no notebooks"
-LONG = {"one-wafer-or-two"}
-"""Notebooks that estimate models of full size."""
-TO_RUN = [pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else ()) for path in NOTEBOOKS]
 
 
 def text_of(cell):
@@ -25,7 +22,8 @@ def pictures_of(cell):
     return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", ()))
 
 
-@pytest.mark.parametrize("path", TO_RUN, ids=lambda path: path.stem)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_outputs_are_those_in_the_file(path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -44,6 +44,7 @@ def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
     assert "announced" not in json.loads(wse("wafers", "tuned", "--json").out)
 
 
+@pytest.mark.slow
 def test_a_configuration_compiles_by_name(wse: Wse) -> None:
     outcome = wse("compile", "smollm2-135m", "--mesh", "150x150", "--dtype", "bfloat16", "--json")
     assert outcome.code == 0, outcome

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from wse.errors import DoesNotFit
@@ -19,19 +20,11 @@ NUMBERS = re.compile(
 )
 CASES = [
     ["--mesh", "7x5"],
-    ["--mesh", "1x1"],
     ["--mesh", "5x5", "--wafers", "2"],
     ["--mesh", "12x12", "--region", "4x4"],
-    ["--mesh", "8x8", "--software", "academic"],
     ["--mesh", "7x7", "--new-tokens", "500"],
-    ["--mesh", "5x5", "--dtype", "float16", "--new-tokens", "400"],
     ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
     ["--mesh", "2x2", "--dtype", "int8"],
-]
-LIKE_OTHERS = [
-    ["--mesh", "4x4"],
-    ["--mesh", "4x4", "--mapping", "pipeline"],
-    ["--mesh", "4x4", "--region", "4x4"],
 ]
 
 
@@ -41,9 +34,7 @@ def remedies(line: str) -> list[list[str]]:
     return [remedy.split() for remedy in listed[1].split(", ")] if len(listed) == 2 else []
 
 
-@pytest.mark.parametrize(
-    "options", [*CASES, *(pytest.param(c, marks=pytest.mark.slow) for c in LIKE_OTHERS)], ids=" ".join
-)
+@pytest.mark.parametrize("options", slow_but(CASES, *CASES[:3]), ids=" ".join)
 def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: Path, options: list[str]) -> None:
     model = shared / "models/stories260k"
     line = wse("compile", model, *options).refusal()

@@ -19,7 +19,7 @@ STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
     [
         ("run", 4, "Placement"),
         ("compile", 1, "Placement"),
-        ("estimate", 3, "What limits a token"),
+        pytest.param("estimate", 3, "What limits a token", marks=pytest.mark.slow),
         ("view", 3, ".html: "),
         ("models", 1, "story"),
         ("wafers", 1, "wse2"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
 from tests.traces.conftest import HEADER
@@ -135,7 +136,7 @@ def test_a_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Pa
     assert "run.perfetto.json" in files_below(empty)
 
 
-@pytest.mark.parametrize("to", ["perfetto", "json", "csv", "parquet", "png"])
+@pytest.mark.parametrize("to", slow_but(["perfetto", "json", "csv", "parquet", "png"], "perfetto", "csv"))
 def test_a_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to: str) -> None:
     """A limit on the size of files stands in for a full disk: writes fail part of the way."""
     if to == "parquet" and importlib.util.find_spec("pyarrow") is None:

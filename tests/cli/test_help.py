@@ -53,13 +53,18 @@ def test_wse_alone_shows_three_commands_to_begin_with(wse: Wse) -> None:
     ("line", "offered"),
     [
         ("wse es", "estimate"),
-        ("wse estimate llama-3-8", "llama-3-8b"),
         ("wse run --wafer ws", "wse2\nwse3"),
-        ("wse run --mapping pipe", "pipeline"),
-        ("wse run --software acad", "academic"),
-        ("wse compile --dtype int", "int8\nint4"),
-        ("wse run --trace-policy c", "continue"),
-        ("wse run --temp", "--temperature"),
+        *(
+            pytest.param(line, offered, marks=pytest.mark.slow)
+            for line, offered in (
+                ("wse estimate llama-3-8", "llama-3-8b"),
+                ("wse run --mapping pipe", "pipeline"),
+                ("wse run --software acad", "academic"),
+                ("wse compile --dtype int", "int8\nint4"),
+                ("wse run --trace-policy c", "continue"),
+                ("wse run --temp", "--temperature"),
+            )
+        ),
     ],
 )
 def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:

@@ -1,4 +1,4 @@
-"""``wse run`` killed at twenty random points: what was flushed before is there, whole, and marked as incomplete."""
+"""``wse run`` killed at eight random points: what was flushed before is there, whole, and marked as incomplete."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ process, told = start("whole.h5")
 flushes = len(told.readlines())
 took = time.monotonic() - began
 os.waitpid(process, 0)
-for number in range(20):
+for number in range(8):
     process, told = start(str(number) + ".h5")
     safe = [int(told.readline()) for _ in range(draw.randrange(flushes - 1))]
     time.sleep(draw.random() * took / (flushes if safe else 2))
@@ -64,14 +64,14 @@ for number in range(20):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked on this system")
-def test_killed_at_twenty_random_points(tiny: Path, tmp_path: Path) -> None:
-    for number in range(20):
+def test_killed_at_eight_random_points(tiny: Path, tmp_path: Path) -> None:
+    for number in range(8):
         (tmp_path / f"{number}.h5").write_bytes(b"older")
     code = KILLER.format(path=sys.path, model=str(tiny), folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(outcomes) == 20
+    assert len(outcomes) == 8
     with open_trace(tmp_path / "whole.h5") as trace:
         whole, texts = trace.column("tokens/id").tolist(), trace.token_texts()
     held = set()
@@ -94,4 +94,4 @@ def test_killed_at_twenty_random_points(tiny: Path, tmp_path: Path) -> None:
             assert trace.token_texts() == texts[:tokens]
             assert len(trace.steps()["op"]) > 0 or not trace.rows("pass")
         held.add(tokens)
-    assert len(held) > 5, "killed at a few points alone"
+    assert len(held) > 2, "killed at a few points alone"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
 from wse.request import prompts
@@ -26,7 +27,9 @@ def each(option: str, values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-@pytest.mark.parametrize("options", [(), ("--wafers", "2"), ("--temperature", "1.5")], ids=str)
+@pytest.mark.parametrize(
+    "options", slow_but([(), ("--wafers", "2"), ("--temperature", "1.5")], ("--wafers", "2")), ids=str
+)
 def test_each_user_gets_what_they_get_alone(wse: Wse, tiny: Path, options: tuple[str, ...]) -> None:
     report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, *options, "--seed", 3, "--trace", "none")
     assert report["batch"] == 3

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Outcome, Wse
 from wse.record import run
@@ -103,7 +104,7 @@ def test_where_not_even_the_empty_trace_fits(wse: Wse, tiny: Path, tmp_path: Pat
     assert list(tmp_path.glob("run*")) == []
 
 
-@pytest.mark.parametrize("policy", ["continue", "stop"])
+@pytest.mark.parametrize("policy", slow_but(["continue", "stop"], "stop"))
 def test_a_disk_that_is_full(wse: Wse, tiny: Path, small_disk: Path, policy: str) -> None:
     target = small_disk / "run.h5"
     asked = ("run", tiny, *ASKED, "--trace", target)

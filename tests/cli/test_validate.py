@@ -160,6 +160,7 @@ def test_against_the_wavelets_errors_by_pattern_and_then_the_worst(wse: Wse) -> 
     assert any("farthest apart" in line for line in words)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_against_the_wavelets_as_json(wse: Wse) -> None:
     facts = json.loads(wse("validate", "--against", "wavelet", "--json").out)

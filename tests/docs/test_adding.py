@@ -10,15 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
+from tiers import slow_but
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
 MOST_SOURCES = {"strategy": 1, "family": 1, "wafer": 1, "pattern": 2, "subcommand": 2, "kernel": 5, "transfer": 6}
-SLOW = {"family", "pattern", "kernel", "transfer"}
-"""The pages whose commands take long."""
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +61,7 @@ def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page:
                 assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
 
 
-def pages_by_tier() -> list[Any]:
-    return [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in MOST_SOURCES]
-
-
-@pytest.mark.parametrize("page", pages_by_tier())
+@pytest.mark.parametrize("page", slow_but(MOST_SOURCES, "strategy"))
 def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
     folder, shown = tmp_path / "tree", script.shown(page)
     script.copy_tree(folder, shown.created)

@@ -11,6 +11,7 @@ import pytest
 from dequantised import Dequantised
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, session, wafer
+from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
@@ -83,7 +84,7 @@ def test_quantised_weights_answer_as_what_their_codes_stand_for(coding: str) -> 
     assert run.links_agree
 
 
-@pytest.mark.parametrize("wafers", [2, 3])
+@pytest.mark.parametrize("wafers", slow_but([2, 3], 3))
 def test_stories260k_gives_its_golden_tokens(shared: Path, wafers: int) -> None:
     folder = shared / "models" / "stories260k"
     case = golden(folder)[1]

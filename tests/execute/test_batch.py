@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, model, wafer
+from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
@@ -64,6 +65,8 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "experts apart": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "mapping": "expert", "wafers": 2}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
 }
+SECOND_LOOKS = {"1x1", "untied", "positions", "norms", "biased experts", "over wafers"}
+"""Cases of which each part is in another as well."""
 
 OWN_EXPERTS = ((4, 5), {"spec": mixture_spec(MIXTURES["shared"]), "experts": OWN}, THIN)
 
@@ -105,7 +108,7 @@ def ran(engine: Engine, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int
     return tokens, np.stack(logits)
 
 
-@pytest.mark.parametrize("name", [*CASES, "own experts"])
+@pytest.mark.parametrize("name", slow_but([*CASES, "own experts"], *set(CASES) - SECOND_LOOKS))
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
     mesh, wanted, choice = CASES.get(name, OWN_EXPERTS)
     tokens, logits = ran(compiled(PROMPTS, mesh, wanted, choice)[0], PROMPTS)
@@ -116,7 +119,7 @@ def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
         np.testing.assert_array_equal(logits[:, user], expected_logits[:, 0])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, *set(CASES) - SECOND_LOOKS))
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     mesh, wanted, choice = CASES[name]
     engine, program, machine = compiled(PROMPTS, mesh, wanted, choice)

@@ -112,9 +112,8 @@ def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused()
 
 
 @pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.parametrize(
-    ("dtype", "allowed"), [("float16", 0.01), pytest.param("bfloat16", 0.06, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "allowed"), [("float16", 0.01), ("bfloat16", 0.06)])
 def test_halves_choose_and_answer_nearly_alike(dtype: str, allowed: float, experts: str) -> None:
     """Rounding to 11 or 8 bits, a few roundings a layer; the choice itself is made in float32."""
     spec = mixture_spec(MIXTURES["shared"], layers=3)

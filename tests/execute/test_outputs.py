@@ -63,7 +63,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "bfloat16" else ()) for name in CASES]
+)
 def test_every_op_makes_what_a_plain_decoder_makes(name: str) -> None:
     case = CASES[name]
     spec, held = case.spec(), tensors(case.spec())

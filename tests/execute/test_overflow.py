@@ -53,6 +53,7 @@ def test_logits_that_are_not_numbers_are_no_token(sampling: str) -> None:
         _ = run.tokens
 
 
+@pytest.mark.slow
 def test_bfloat16_holds_what_float16_does_not() -> None:
     run = engine(1e6, dtype="bfloat16")
     for _ in run.prefill([3, 4]):

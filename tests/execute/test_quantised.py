@@ -111,7 +111,7 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> N
             mapping="region",
             wafers=1,
             dtype=coding,
-            activations="float16",
+            activations="float32",
             accumulate="float32",
             context=9,
             prompt_tokens=tuple(map(len, prompts)),
@@ -133,8 +133,16 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> N
         np.testing.assert_array_equal(together[user], told(prompt)[0])
 
 
-@pytest.mark.parametrize("activations", ["float16", "bfloat16"])
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize(
+    ("coding", "activations"),
+    [
+        pytest.param(
+            coding, activations, marks=pytest.mark.slow if (coding, activations) != ("int8", "float16") else ()
+        )
+        for coding in CODINGS
+        for activations in ("float16", "bfloat16")
+    ],
+)
 def test_narrow_activations_move_logits_by_their_rounding(coding: str, activations: str) -> None:
     """Some tens of roundings on a token's way, each half a unit of the last bit."""
     engine = Engine(compiled(3, 4, coding, 1, activations), SPEC, tensors(SPEC).__getitem__)
@@ -176,7 +184,10 @@ def float32_logits(folder: Path, count: int) -> Logits:
     return plain_logits(loaded.spec, loaded.checkpoint.tensor, ids).astype(np.float32)
 
 
-@pytest.mark.parametrize(("name", "mesh", "count"), [("stories260k", (16, 16), 150), ("stories15m", (24, 24), 40)])
+@pytest.mark.parametrize(
+    ("name", "mesh", "count"),
+    [("stories260k", (16, 16), 150), pytest.param("stories15m", (24, 24), 40, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("coding", CODINGS)
 def test_trained_models_keep_their_tokens_and_likelihood(
     shared: Path, coding: str, name: str, mesh: tuple[int, int], count: int
@@ -189,7 +200,7 @@ def test_trained_models_keep_their_tokens_and_likelihood(
         prompt=[first],
         new_tokens=count,
         dtype=coding,
-        activations="float16",
+        activations="float32",
         sram_bytes=1 << 18,
         logits=True,
     )

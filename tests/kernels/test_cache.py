@@ -71,6 +71,7 @@ def test_an_edited_helper_in_another_file_is_seen(package: Path) -> None:
         assert list(Path(folder).rglob("*.nbc"))
 
 
+@pytest.mark.slow
 def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path) -> None:
     assert python(package, OVERRUN).returncode == 0
     checked = python(package, OVERRUN, NUMBA_BOUNDSCHECK="1")

@@ -15,7 +15,6 @@ from tests.kernels.helpers import (
     EPS,
     EXAMPLES,
     JIT,
-    PARALLEL_TYPES,
     differing,
     make_case,
     run_kernel,
@@ -25,34 +24,20 @@ from tests.kernels.helpers import (
 from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
 from wse_kernels.library import COMPUTE, compiled_kernel
 
-ALL_NARROW = ("float16", "float16")
-"""The types that show an element which a kernel forgot to widen or to narrow, whichever view it is of."""
-
-SINGLE = ("float32", "float32")
-
 SMOKE = ("gemv", "rope", "argmax_fold")
 
 
-def first_look(kernel: str) -> tuple[str, str]:
-    """The types with which every run of the tests looks at a kernel."""
-    types = types_of(kernel)
-    return ALL_NARROW if ALL_NARROW in types else types[0]
-
-
 def builds() -> Iterator[Any]:
-    """Kernel, types and build of each case; all but one a kernel are slow, because each is compiled for itself.
+    """Kernel, types and build of each case.
 
-    float32 throughout is left to the tests of logits, which run every kernel with it. Builds for all cores differ
-    from those for one in the loop over blocks, which is the same for all kernels: few are looked at.
+    Builds for all cores differ from those for one in the loop over blocks, which is the same for all kernels: few are
+    looked at, and in the lane with bounds checks alone.
     """
     for kernel in SIZES:
-        types = types_of(kernel)
-        serial = [t for t in types if BOUNDS or t != SINGLE or len(types) == 1]
-        parallel = [PARALLEL_TYPES] if kernel in SMOKE and not BOUNDS else []
-        for t, build in [*((t, "serial") for t in serial), *((t, "parallel") for t in parallel)]:
-            quick = (t, build) == (first_look(kernel), "serial")
-            marks = [] if quick and kernel not in SMOKE else [pytest.mark.smoke] if quick else [pytest.mark.slow]
-            yield pytest.param(kernel, t, build, id=f"{kernel}-{t[0]}-{t[1]}-{build}", marks=marks)
+        marks = [pytest.mark.smoke] if kernel in SMOKE else []
+        for types in types_of(kernel):
+            for build in ("serial", "parallel") if kernel in SMOKE and BOUNDS else ("serial",):
+                yield pytest.param(kernel, types, build, id=f"{kernel}-{types[0]}-{types[1]}-{build}", marks=marks)
 
 
 def check(
@@ -88,19 +73,12 @@ def test_kernel_equals_oracle(kernel: str, types: tuple[str, str], build: str, d
     check(kernel, types, build, size, rows, cols, used, data.draw(st.integers(0, 2**32 - 1)))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "build", "cols"),
-    [
-        *((kernel, "serial", 257) for kernel in SIZES),
-        *(pytest.param(kernel, "parallel", cols, marks=pytest.mark.slow) for kernel in SMOKE for cols in (257, 128)),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "types", "build"), [*builds()])
 def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(
-    kernel: str, build: str, cols: int
+    kernel: str, types: tuple[str, str], build: str
 ) -> None:
     size = {name: 1 + i % 2 for i, name in enumerate(SIZES[kernel])}
-    types = first_look(kernel) if build == "serial" else PARALLEL_TYPES
-    check(kernel, types, build, size, 2, cols, (0, 2), seed=cols)
+    check(kernel, types, build, size, 2, 257, (0, 2), seed=257)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

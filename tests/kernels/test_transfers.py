@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import (
+    BOUNDS,
     EXAMPLES,
+    JIT,
     NUMPY_TYPE,
     Array,
     Stretch,
@@ -25,11 +27,9 @@ from tests.kernels.helpers import (
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 
-ELEMENTS = [
-    pytest.param("float32", marks=pytest.mark.slow),
-    "float16",
-    pytest.param("bfloat16", marks=pytest.mark.slow),
-]
+ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
+"""Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
+
 REPLACE, ADD, ARGMAX, MULTICAST, COPY = 0, 1, 3, 4, 5
 
 
@@ -57,10 +57,13 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
     return messages, first
 
 
-def functions(name: str, element: str) -> list[Callable[..., None]]:
-    """The builds of a kernel, the parallel one, which takes long to compile, with one type; none hands over with it."""
+def functions(name: str) -> list[Callable[..., None]]:
+    """The builds of a kernel: that for all cores, which takes long to compile, in the lane with bounds checks alone.
+
+    None hands over with it.
+    """
     made = compiled_kernel(name)
-    return [made.serial, made.parallel] if element == "float16" and name != "hand_over" else [made.serial]
+    return [made.serial, made.parallel] if BOUNDS and name != "hand_over" else [made.serial]
 
 
 def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: dict[str, Any], seed: int) -> None:
@@ -76,7 +79,7 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
     started = rng.integers(0, 9, (4, rows, cols))
     want, links = memory.copy(), started.copy()
     getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
-    for function in functions(name, element):
+    for function in functions(name):
         spare = seed % 3
         blocked, counted = to_lanes(memory, stretches, spare), started.copy()
         function(view(blocked, element, cols, spare), counted, messages, first, variant, a)
@@ -144,7 +147,7 @@ def test_counted_messages_are_as_long_as_the_columns_count(
     a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, stretches[2].address, most])
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
-    for function in functions("along_columns_counted", element):
+    for function in functions("along_columns_counted"):
         spare = seed % 3
         blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
         views = [view(blocked, kind, cols, spare) for kind in (element, "float32")]
@@ -179,7 +182,7 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
     a = np.array([rows, lanes_of(cols)[0], stretches[0].address, n, 3, cols], np.int64)
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.cache_shift(want, element, links, ctl, a)
-    for function in functions("cache_shift", element):
+    for function in functions("cache_shift"):
         spare = seed % 3
         blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
         function(view(blocked, element, cols, spare), counted, ctl, a)
@@ -210,7 +213,7 @@ def test_hand_over_copies_between_regions_of_any_two_widths(
     a = np.array([rows, *blocks, *addresses, n, source_col, target_col, count, words, *corners], np.int64)
     want, links = target.copy(), np.zeros((4, 6 + rows, 6 + max(cols)), np.int64)
     oracle.hand_over(source, want, element, links, a)
-    for function in functions("hand_over", element):
+    for function in functions("hand_over"):
         sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
         counted = np.zeros_like(links)
         function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, a)

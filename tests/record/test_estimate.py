@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
+from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
 from tests.studies.estimate.test_estimate import mixture_options
@@ -29,7 +30,6 @@ from wse_traces import Trace, open_trace, problems, schema
 PROMPT, NEW = 5, 26
 SAME = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
 REQUESTS: dict[str, dict[str, Any]] = {
-    "one region": {"mesh": "6x5"},
     "two wafers, two users": {"mesh": "6x5", "wafers": 2, "batch": 2},
     "regions": {"mesh": "12x10", "mapping": "pipeline", "region": "6x5", "batch": 2},
     "a region over wafers": {"mesh": "6x5", "mapping": "tensor", "wafers": 2},
@@ -37,7 +37,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=REQUESTS)
+@pytest.fixture(scope="module", params=slow_but(REQUESTS, "two wafers, two users", "dead PEs"))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Traces of a run and of an estimate."""
     folder = tmp_path_factory.mktemp("pair")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from interrupted_run import interrupted_run
+from tiers import slow_but
 
 from wse.cli import main
 from wse.inspect.query.request import InspectRequest, inspect_trace
@@ -19,15 +20,13 @@ from wse_traces import TraceWriter, open_trace, problems
 from wse_traces.planes import layer_link_words
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "one region": {"mesh": "10x10"},
     "regions": {"mesh": "16x24", "region": "8x8", "mapping": "pipeline"},
-    "wafers": {"mesh": "12x12", "wafers": 2},
     "a region over wafers": {"mesh": "9x9", "mapping": "tensor", "wafers": 2},
     "wafers of regions": {"mesh": "8x16", "region": "8x8", "mapping": "pipeline", "wafers": 2},
 }
 
 
-@pytest.fixture(scope="module", params=REQUESTS)
+@pytest.fixture(scope="module", params=slow_but(REQUESTS, "wafers of regions"))
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a run of the bundled model, with cache shifts."""
     prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=30, **REQUESTS[request.param]))

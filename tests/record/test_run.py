@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from interrupted_run import interrupted_run
+from tiers import slow_but
 
 from wse.record import run as recording
 from wse.request.prepare_run import prepare
@@ -20,15 +21,13 @@ from wse_traces.schema import TABLES
 from wse_traces.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "one user": {"prompt": "Once upon a time"},
     "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},
-    "two wafers": {"prompt": "Once upon", "wafers": 2},
-    "recorded": {"prompt": "Once", "record": "activations=head"},
+    "two wafers, recorded": {"prompt": "Once", "wafers": 2, "record": "activations=head"},
 }
 OF_THE_EMULATOR = {"wall_s", "summary"}
 
 
-@pytest.fixture(params=REQUESTS)
+@pytest.fixture(params=slow_but(REQUESTS, "two wafers, recorded"))
 def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
     """Runs a request and gives its trace."""
     asked = dict(REQUESTS[request.param])
@@ -72,10 +71,7 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
         assert trace.rows("pass") > generated
 
 
-@pytest.mark.parametrize("wafers", [1, 2])
-def test_at_every_flush_passes_are_there_with_all_they_send(
-    wafers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill at any moment would leave, against the whole run."""
     monkeypatch.setattr(recording, "MOST_PASSES", 8)
     monkeypatch.setattr(write, "_BUFFER_BYTES", 1)
@@ -88,7 +84,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(
         left[-1].write_bytes(writer.path.read_bytes())
 
     monkeypatch.setattr(TraceWriter, "flush", flush)
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=24, wafers=wafers))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=24, wafers=2))
     execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as whole:
         assert whole.rows("shift") > 0

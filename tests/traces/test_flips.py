@@ -1,6 +1,6 @@
 """Flipped bits in traces, finished and not: what is read is what was written, or a clean error.
 
-700 flips always, and some 3,500 in the slow tests.
+180 flips always, and 1,000 more in the slow tests.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from wse_traces import TraceWriter, open_trace, schema
 ROOT = Path(__file__).parents[2]
 FLIPPER = ROOT / "tests/support/trace_flips.py"
 GOLDEN = sorted((ROOT / "traces/golden").glob("v*/*.h5"))
-QUICK = ("v1/story", "v2/story-two-wafers")
-MANY = pytest.param(350, marks=pytest.mark.slow)
+QUICK = "v2/story-two-wafers"
+MANY = pytest.param(150, marks=pytest.mark.slow)
 
 
 def outcomes(trace, scratch, *, seed, flips):
@@ -35,27 +35,25 @@ def outcomes(trace, scratch, *, seed, flips):
 
 
 @pytest.mark.parametrize(
-    ("path", "flips"),
+    "path",
     [
-        pytest.param(path, flips, id=f"{name}-{flips}", marks=pytest.mark.slow if flips > 150 else ())
+        pytest.param(path, id=name, marks=() if name == QUICK else pytest.mark.slow)
         for path in GOLDEN
         for name in [f"{path.parent.name}/{path.stem}"]
-        for flips in ([150, 350] if name in QUICK else [350])
     ],
 )
-def test_flips_in_golden_traces(path, flips, tmp_path):
-    found = outcomes(path, tmp_path / "t.h5", seed=1, flips=flips)
-    assert found["not_opened"] > 3
+def test_flips_in_golden_traces(path, tmp_path):
+    found = outcomes(path, tmp_path / "t.h5", seed=1, flips=60 if QUICK in str(path) else 100)
     assert found["columns_refused"] > found["opened"] / 2, "every part of a file has a checksum"
 
 
-@pytest.mark.parametrize("flips", [200, MANY])
+@pytest.mark.parametrize("flips", [60, MANY])
 def test_flips_in_a_trace_with_all_tables(sample, flips, tmp_path):
     found = outcomes(sample, tmp_path / "t.h5", seed=2, flips=flips)
     assert found["columns_refused"] > found["opened"] / 2
 
 
-@pytest.mark.parametrize("flips", [200, MANY])
+@pytest.mark.parametrize("flips", [60, MANY])
 def test_flips_in_a_trace_whose_run_goes_on(sample, header, flips, tmp_path):
     with TraceWriter(tmp_path / "t.h5", header) as writer, open_trace(sample) as trace:
         for table in schema.TABLES:
@@ -65,5 +63,4 @@ def test_flips_in_a_trace_whose_run_goes_on(sample, header, flips, tmp_path):
     data = (tmp_path / "on.h5.partial").read_bytes().rstrip(b"\0")  # without the room that it took in advance
     (tmp_path / "on.h5.partial").write_bytes(data + bytes(64))
     found = outcomes(tmp_path / "on.h5.partial", tmp_path / "t.h5.partial", seed=3, flips=flips)
-    assert found["not_opened"] > 3
     assert found["columns_refused"] > found["opened"] / 2

@@ -33,6 +33,10 @@ def table(phase: str) -> Pick:
     return lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
 
 
+def test_every_row_that_comes_with_wse_is_predicted(kernels: Rows) -> None:
+    assert [row.measurement.line for row in kernels if row.prediction.value is None] == []
+
+
 def log(kernel: str) -> Pick:
     return lambda m: m.text("system").startswith(kernel) and m.text("hardware") == "Cerebras WSE-3"
 

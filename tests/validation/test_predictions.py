@@ -21,9 +21,14 @@ from wse.validation.validate import BUNDLED, compare, default_files, validation_
 Rows = list[Compared]
 
 
+ELSEWHERE = "waferllm_measured.csv"
+"""The file whose rows take longest; `test_accuracy` looks at them."""
+
+
 @pytest.fixture(scope="module")
 def bundled() -> Rows:
-    return compare([m for path in sorted(BUNDLED.glob("*.csv")) for m in read(path)], lambda *_: None)
+    paths = sorted(path for path in BUNDLED.glob("*.csv") if path.name != ELSEWHERE)
+    return compare([m for path in paths for m in read(path)], lambda *_: None)
 
 
 def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
@@ -85,6 +90,7 @@ def test_one_pe(bundled: Rows, kernel: str, median: float, worst: float) -> None
     assert found[-1] <= worst
 
 
+@pytest.mark.slow
 def test_every_row_has_one_answer(shared: Path) -> None:
     """But the services, each of which is an estimate of seconds: `test_validation_services` has some."""
     rows = [m for path in sorted((shared / "reference").glob("*.csv")) for m in read(path)]

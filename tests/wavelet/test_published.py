@@ -39,7 +39,7 @@ def test_chain_reduce(shared: Path) -> None:
         check(log, cycles(chain(log.length, 1, Arrival.ADD), log.words) + TIMED_PROGRAM_CYCLES)
 
 
-@pytest.mark.parametrize(("version", "points"), [("first", 14), ("second", 3)])
+@pytest.mark.parametrize(("version", "points"), [pytest.param("first", 14, marks=pytest.mark.slow), ("second", 3)])
 def test_two_phase_reduce(shared: Path, version: str, points: int) -> None:
     found = logs(shared, "reduce", "two-phase", version)
     assert len(found) == points

@@ -184,6 +184,15 @@ class TraceFile:
             message = f"{self.path}: {what}: {size:,} B to read, {limit}"
             raise TraceError(message)
 
+    def deviations(self, path: str) -> list[str]:
+        """All deviations of a column, as it is stored, from the schema; one without any may be read."""
+        field = self._field(path)
+        rows = self._rows[field.table]
+        dataset, deviations = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
+        if not deviations:
+            self._datasets[path] = dataset
+        return deviations
+
     def close(self) -> None:
         """Close the file."""
         self._datasets.clear()
@@ -210,8 +219,9 @@ class TraceFile:
     def _read(self, field: Field, box: Box) -> Array:
         """The elements of a column within a box, after it was checked for the first time."""
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
-        if field.path not in self._datasets:
-            self._datasets[field.path] = self._checked(field)
+        if field.path not in self._datasets and (deviations := self.deviations(field.path)):
+            message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"
+            raise TraceError(message)
         self._check_bytes(field.path, size)
         dataset = self._datasets[field.path]
         if dataset is None:  # a file from before the table was added
@@ -221,14 +231,6 @@ class TraceFile:
         except READ_ERRORS as error:
             message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
             raise TraceError(message) from error
-
-    def _checked(self, field: Field) -> Any:
-        rows = self._rows[field.table]
-        dataset, problems = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
-        if problems:
-            message = f"{self.path}: {problems[0]}; the file is damaged or not of this version, make it again"
-            raise TraceError(message)
-        return dataset
 
 
 def _unknown(path: Path, kind: str, name: str, known: list[str]) -> str:

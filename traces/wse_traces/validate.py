@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from wse_traces import schema, validate_links, validate_place, validate_time
-from wse_traces.check import checked_dataset, header_problems
+from wse_traces.check import header_problems
 from wse_traces.errors import TraceError
 from wse_traces.open_file import open_file
 from wse_traces.read import LIMIT_BYTES, Array, Columns, Trace, open_trace
@@ -71,8 +71,7 @@ def _header_lines(path: Path) -> list[str]:
 def _problems(trace: Trace) -> Iterator[str]:
     broken = set()
     for field in FIELDS:
-        rows = trace.rows(field.table)
-        _, deviations = checked_dataset(trace.file, field, trace.header, rows, complete=trace.complete)
+        deviations = trace.deviations(field.path)
         if deviations:
             broken.add(field.table)
             yield from deviations

@@ -17,7 +17,6 @@ from wse.execute.streams import Call, Streams
 from wse.isa.instructions import KERNELS, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
 from wse_kernels.library import compiled_kernel
 
 ROUTER: Final = kernel_named("router_choose")
@@ -70,7 +69,7 @@ class Binder:
 
     def _add(self, calls: list[Call], phase: Phase, step: int, slots: int, turn: int) -> None:
         user = phase.user_of(step, turn)
-        if phase.steps.kind[step] == Kind.COMPUTE:
+        if phase.steps.computes(step):
             calls += self._compute(phase, step, slots, turn, user)
         else:
             calls += self._moves.calls(phase, step, slots, turn, user)
@@ -81,12 +80,12 @@ class Binder:
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user])
-        function = compiled.for_work(kernel.work_of(a.tolist()) * arena.blocks * arena.lanes)
-        call = (function, (*(memory[i] for i in compiled.takes), a))
+        function = compiled.for_work(kernel.work_of(a) * arena.blocks * arena.lanes)
+        call = (function, (*(memory[i] for i in compiled.takes), np.array(a, np.int64)))
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
 
-    def _read_choice(self, arena: Arena, phase: Phase, step: int, a: npt.NDArray[np.int64]) -> Call:
+    def _read_choice(self, arena: Arena, phase: Phase, step: int, a: list[int]) -> Call:
         """What notes the ids that a router's last kernel left."""
-        named = ROUTER.by_name(a.tolist())
+        named = ROUTER.by_name(a)
         layer = self._program.op_layers[phase.steps.op[step]]
         return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])

@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks
@@ -102,7 +102,7 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
-    step = [s for s in steps if phase.steps.kind[s] == Kind.COMPUTE and int(phase.steps.code[s]) in kernels][-1]
+    step = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels][-1]
     kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
     address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
@@ -147,7 +147,7 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
-        if phase.steps.kind[step] == Kind.COMPUTE and KERNELS[phase.steps.code[step]] is argmax:
+        if phase.steps.computes(step) and KERNELS[phase.steps.code[step]] is argmax:
             named = argmax.by_name(a)
             first, n, address, view = named["first"], named["n"], named["logits"], "acc"
         elif logits[step]:
@@ -165,4 +165,4 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
 
 def _operands(phase: Phase, step: int, slots: int) -> list[int]:
     """The operands of the first turn of a step."""
-    return list(phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0)).tolist())
+    return phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0))

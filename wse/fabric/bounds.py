@@ -25,7 +25,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Kind
+from wse.program.steps import HOST
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
@@ -90,7 +90,7 @@ class PhaseBounds:
 
     def _step(self, phase: Phase, step: int, slots: int) -> Bound:
         turns = phase.steps.turns(step)
-        if phase.steps.kind[step] == Kind.COMPUTE:
+        if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
             read = sum(kernel.bytes_read(call, self._bytes) * repeat for call, repeat in calls)

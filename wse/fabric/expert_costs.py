@@ -22,7 +22,7 @@ from wse.isa.instructions import KERNELS
 from wse.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
+from wse.program.steps import Steps
 from wse.program.transfers.kinds import TRANSFERS, transfer_of
 from wse.program.transfers.transfer import WaferPair
 
@@ -97,7 +97,7 @@ class RoutedCosts:
 
     def _class(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _RoutedClass:
         """The work and traffic of the steps of a class, with so many pairs on each column."""
-        moves = phase.steps.kind[step] == Kind.TRANSFER
+        moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
@@ -157,7 +157,7 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: int) -> tuple
     """
     one, at = fullest_column_step(program, phase, step)
     turns = phase.steps.turns(step)
-    calls = [(one.steps.operands(at, slots).tolist(), 1)]
+    calls = [(one.steps.operands(at, slots), 1)]
     if turns > 1:
-        calls.append((one.steps.operands(at, slots, 1).tolist(), turns - 1))
+        calls.append((one.steps.operands(at, slots, 1), turns - 1))
     return KERNELS[one.steps.code[at]], calls

@@ -21,7 +21,7 @@ from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, HOST, ROWS, Kind
+from wse.program.steps import COLUMNS, HOST, ROWS
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
@@ -44,7 +44,7 @@ class StepCosts:
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step sends words over links along the lines of a region."""
-        if phase.steps.kind[step] == Kind.COMPUTE:
+        if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, 0)
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
@@ -67,10 +67,10 @@ class StepCosts:
 
     def cycles(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> Cycles:
         """Cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
-        if phase.steps.kind[step] == Kind.COMPUTE:
+        if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
             launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
-            return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn).tolist(), self._pe))
+            return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn), self._pe))
         transfer = transfer_of(self.program, phase, step, slots, turn, chosen)
         if not transfer.is_awaited:
             return NO_CYCLES

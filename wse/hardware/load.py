@@ -9,6 +9,7 @@ software profile may give a number by generation: ``relay_cycles = { wse2 = 14, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -117,11 +118,21 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
     """The fields that are no numbers, and every field's number in the order of the dataclass."""
     if where in kind.known():
-        path, default_source = kind.folder / f"{where}.toml", ""
-    elif _is_path(where):
-        path, default_source = Path(where), f"set in {where}"
-    else:
-        raise UnknownName(kind.word, where, kind.known())
+        texts, numbers = _read_preset(kind, where)
+        return dict(texts), dict(numbers)
+    if _is_path(where):
+        return _read_file(kind, Path(where), f"set in {where}")
+    raise UnknownName(kind.word, where, kind.known())
+
+
+@cache
+def _read_preset(kind: _Kind[Any], name: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
+    """The fields of a preset, whose file stays as it is while a process runs."""
+    return _read_file(kind, kind.folder / f"{name}.toml", "")
+
+
+def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
+    """The fields that a file and the preset that it is based on give."""
     table = read_toml(path)
     name = table.pop("name", path.stem)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():

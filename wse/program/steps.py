@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class Kind(IntEnum):
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, in one of the ways of `wse.program.transfers.kinds`
 
+
+_COMPUTE: Final = int(Kind.COMPUTE)  # an attribute of an enumeration takes longer to find than a step to look at
 
 ROWS, COLUMNS = 0, 1
 """Axis of a pattern's lines: along rows (east-west) or along columns (north-south)."""
@@ -99,10 +101,19 @@ class Steps:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def operands(self, step: int, slots: int, round_: int = 0) -> I64:
-        """int64 ``[OPERAND_COUNT]`` of one step."""
+    def computes(self, step: int) -> bool:
+        """Whether a step runs a kernel; the others move words."""
+        return bool(self.kind[step] == _COMPUTE)
+
+    def operands(self, step: int, slots: int, round_: int = 0) -> list[int]:
+        """The OPERAND_COUNT operands of one step."""
+        if round_ == 0:
+            return [
+                fixed + more * slots
+                for fixed, more in zip(self.fixed[step].tolist(), self.per_slot[step].tolist(), strict=True)
+            ]
         varying = self.per_slot[step] * slots + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
-        return np.asarray(self.fixed[step] + varying + self.per_slot_round[step] * (slots * round_), np.int64)
+        return list((self.fixed[step] + varying + self.per_slot_round[step] * (slots * round_)).tolist())
 
     @property
     def linear(self) -> tuple[I64, ...]:

@@ -25,7 +25,6 @@ from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
@@ -74,7 +73,7 @@ class PhaseWalk:
     def carry_out(self, steps: range, turn: int) -> None:
         """Carry out a step, or the steps of an overlap group, in one turn of their loop."""
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
-        transfers = {step: self._transfer(step, turn) for step in steps if phase.steps.kind[step] == Kind.TRANSFER}
+        transfers = {step: self._transfer(step, turn) for step in steps if not phase.steps.computes(step)}
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
         # 1
@@ -117,7 +116,7 @@ class PhaseWalk:
 
     def _compute(self, step: int, turn: int, begin: I64) -> None:
         """A kernel on some rows."""
-        a = self.phase.steps.operands(step, self.slots, turn).tolist()
+        a = self.phase.steps.operands(step, self.slots, turn)
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe)
         self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, begin)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
+from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.compiler.options import Options
@@ -118,7 +119,7 @@ def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
     assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
 
 
-@pytest.mark.parametrize("wafers", [1, 2])
+@pytest.mark.parametrize("wafers", slow_but([1, 2], 2))
 def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
     machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers)
 

@@ -122,6 +122,7 @@ def test_every_script_of_the_package_is_on_the_page() -> None:
         assert "</script" not in text, name
 
 
+@pytest.mark.slow
 def test_a_page_of_a_full_wafer_is_small_even_where_every_link_differs(tmp_path: Path) -> None:
     size = {"wafers": 1, "rows": 994, "cols": 750}
     header = RunHeader(

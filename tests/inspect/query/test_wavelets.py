@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
@@ -77,6 +78,7 @@ def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, li
     assert pe["words"] == routers[pe["wafer"], pe["row"], pe["col"]] == max(routers.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(0, 10**4), max_size=3))
 def test_ranges_that_follow_each_other_replay_the_log(
@@ -194,7 +196,9 @@ def test_a_trace_without_a_log_says_how_to_get_one() -> None:
     ("name", "value"),
     [("wafer", 2), ("row", -1), ("col", 5), ("direction", 9), ("colour", 99), ("step", -(2**40)), ("pass", 10**6)],
 )
-@pytest.mark.parametrize("options", [[], ["--cycles", "0-9"], ["--cycles", "0-9", "--json"]], ids=str)
+@pytest.mark.parametrize(
+    "options", slow_but([[], ["--cycles", "0-9"], ["--cycles", "0-9", "--json"]], ["--cycles", "0-9"]), ids=str
+)
 def test_a_damaged_log_is_shown_or_refused_in_one_line(
     tmp_path: Path, name: str, value: int, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

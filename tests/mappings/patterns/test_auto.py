@@ -54,13 +54,10 @@ def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
     return trees + ring + [reduce_multicast(reduce(length, 1, ADD), 0) for reduce in reduces]
 
 
-SLOW = pytest.mark.slow
-
-
 @pytest.mark.parametrize("operation", ["reduce", "all_reduce", "broadcast"])
-@pytest.mark.parametrize("length", [1, 2, 5, 16, pytest.param(64, marks=SLOW), 130])
-@pytest.mark.parametrize("words", [1, pytest.param(16, marks=SLOW), 128, 2048])
-@pytest.mark.parametrize("gap", [0, pytest.param(16, marks=SLOW), 52])
+@pytest.mark.parametrize("length", [1, 2, 5, 16, 130])
+@pytest.mark.parametrize("words", [1, 128, 2048])
+@pytest.mark.parametrize("gap", [0, 52])
 def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: int, gap: int) -> None:
     def cost(schedule: LineSchedule) -> float:
         return fast(schedule, words, gap)

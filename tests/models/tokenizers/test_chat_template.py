@@ -89,6 +89,7 @@ def test_a_template_that_cannot_be_used_is_refused(source: str, says: str) -> No
     assert message.endswith(AGAIN)
 
 
+@pytest.mark.slow
 def test_a_template_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = template(
         "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = i * j %}{% endfor %}{% endfor %}"

@@ -259,6 +259,7 @@ def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateReq
     assert "has no experts" in asked["rows"][-1]["reason"]
 
 
+@pytest.mark.slow
 def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: EstimateRequest) -> None:
     small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
     (alone,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 from tests.models.helpers import write_model
 from wse.cli import main
@@ -95,7 +96,7 @@ def test_colours_stay_within_those_of_the_wafer(placed: tuple[Any, Program, dict
 
 
 @pytest.mark.parametrize("options", [[], ["--mapping", "pipeline", "--mesh", "12x12"]], ids=str)
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", slow_but([80, 120], 80))
 def test_what_is_printed_fits_the_terminal(
     options: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

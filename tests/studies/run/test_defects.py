@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
 from wse.errors import BadDefects, BadInput, DoesNotFit
@@ -33,9 +34,7 @@ LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1
 REQUESTS: dict[str, dict[str, Any]] = {
     "tensor on two wafers": {"mesh": "12x9", "mapping": "tensor", "wafers": 2},
     "region": {"mesh": "12x12"},
-    "pipeline on two wafers": {"mesh": "14x18", "mapping": "pipeline", "wafers": 2},
     "auto": {"mesh": "14x18", "mapping": "auto"},
-    "auto on two wafers": {"mesh": "12x9", "mapping": "auto", "wafers": 2},
 }
 
 
@@ -57,9 +56,7 @@ def listed(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "auto on two wafers" else ()) for name in REQUESTS]
-)
+@pytest.mark.parametrize("name", slow_but(REQUESTS, "region"))
 def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
@@ -102,7 +99,7 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     assert "Defects" in shown.getvalue()
 
 
-@pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor", "auto"])
+@pytest.mark.parametrize("mapping", slow_but(["region", "tensor", "auto"], "region"))
 def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path: Path) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")

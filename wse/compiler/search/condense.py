@@ -44,19 +44,32 @@ class Condensed:
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
+        state = self._allocated()
+        program = PIPELINE[-1](state).program
+        assert program is not None
+        return program, self._needed_bytes(state)
+
+    def needed_bytes(self) -> list[int]:
+        """The bytes that a PE of each stage needs in the whole. Raises DoesNotFit as `program`."""
+        return self._needed_bytes(self._allocated())
+
+    def _allocated(self) -> State:
+        """The state after all passes but the last, which makes the Program."""
         state = self.state
-        for step in PIPELINE[1:]:
+        for step in PIPELINE[1:-1]:
             state = step(state)
-        assert state.program is not None
+        return state
+
+    def _needed_bytes(self, state: State) -> list[int]:
         needed = [stage.sram_top_byte for stage in state.stages]
-        for buffer in state.program.buffers:
+        for buffer in state.buffers:
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and not buffer.live:
                 needed[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * aligned_bytes(buffer.bytes)
         for number, plan in enumerate(state.plans):
             if plan.experts:  # above the fullest of the others, which is the last to be known
                 needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
-        return state.program, needed
+        return needed
 
     def least_bytes(self) -> int:
         """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.

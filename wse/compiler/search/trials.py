@@ -144,7 +144,7 @@ class TrialSetup:
         prompt = min(choice.prefill_chunk, max(wanted.prompt_tokens))
         options = replace(wanted, prompt_tokens=(prompt,) * wanted.batch)
         try:
-            needed = condense(self.spec, self.wafer, self.software, options, choice).program()[1]
+            needed = condense(self.spec, self.wafer, self.software, options, choice).needed_bytes()
         except DoesNotFit:
             return False
         return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT

@@ -22,7 +22,7 @@ from wse.fabric.links.loads import (
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
-from wse.program.steps import ROWS, Kind
+from wse.program.steps import ROWS
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
@@ -58,7 +58,7 @@ class Traffic:
 
         A step that goes by the choice of experts is taken between the wafers ``chosen``.
         """
-        if phase.steps.kind[step] == Kind.COMPUTE:
+        if phase.steps.computes(step):
             return NO_TRAFFIC
         transfer = transfer_of(self.program, phase, step, slots, chosen=chosen)
         if transfer.leaves_wafer:

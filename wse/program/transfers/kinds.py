@@ -80,7 +80,7 @@ def transfer_of(
     """
     steps = phase.steps
     kind = TRANSFERS[int(steps.code[step])]
-    operands = steps.operands(step, slots, turn).tolist()
+    operands = steps.operands(step, slots, turn)
     pattern = int(steps.pattern[step])
     site = Site(
         program=program,

@@ -1,0 +1,17 @@
+"""The cases of a test that run always, and those that are second looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """Parameters of ``cases``, all of them slow but those in ``quick``. Raises: ValueError for one that is no case."""
+    cases = list(cases)
+    if unknown := [case for case in quick if case not in cases]:
+        message = f"no cases: {unknown}"
+        raise ValueError(message)
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
