@@ -94,8 +94,12 @@ def _loops(block: Block, phase: int) -> str | None:
             return f"loop {loop} of phase {phase} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
     for step in block.steps:
         for operand in step.operands.values():
-            if isinstance(operand, SymAddress) and operand.other and operand.other.view != operand.buffer.view:
-                return f"{operand.buffer.name} takes turns with {operand.other.name} of another view"
+            if (
+                isinstance(operand, SymAddress)
+                and operand.odd_round_buffer
+                and operand.odd_round_buffer.view != operand.buffer.view
+            ):
+                return f"{operand.buffer.name} takes turns with {operand.odd_round_buffer.name} of another view"
     return None
 
 

@@ -87,13 +87,13 @@ class SymBuffer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
     """A symbolic address: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
-    ``other`` in odd rounds."""
+    ``odd_round_buffer`` in odd rounds."""
 
     buffer: SymBuffer
     offset: int = 0
     per_round: int = 0
     per_slot_round: int = 0
-    other: SymBuffer | None = None
+    odd_round_buffer: SymBuffer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

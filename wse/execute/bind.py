@@ -85,7 +85,7 @@ class Binder:
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
 
     def _read_choice(self, arena: Arena, phase: Phase, step: int, a: list[int]) -> Call:
-        """What notes the ids that a router's last kernel left."""
-        named = ROUTER.by_name(a)
+        """The call that notes the ids that a router's last kernel left."""
+        operands = ROUTER.by_name(a)
         layer = self._program.op_layers[phase.steps.op[step]]
-        return self._routing.read, (arena, layer, named["ids"], named["M"] * named["A"], named["E"])
+        return self._routing.read, (arena, layer, operands["ids"], operands["M"] * operands["A"], operands["E"])

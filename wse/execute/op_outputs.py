@@ -44,7 +44,7 @@ _MADE_BY: Final[dict[str, _Made]] = {
     "shared_down": _STREAM,
     "head": {"argmax_fold": ("logits",)},
 }
-"""By kind of op the kernels whose operands hold what it makes: those of its last such step."""
+"""Kernels whose operands hold what an op makes, by its kind: those of its last such step."""
 
 READABLE: Final = frozenset(_MADE_BY)
 """Kinds of ops that can be read. What others make lies by the choice of experts, or in turn on rows and columns."""
@@ -148,8 +148,8 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
         if phase.steps.computes(step) and KERNELS[phase.steps.code[step]] is argmax:
-            named = argmax.by_name(a)
-            first, n, address, view = named["first"], named["n"], named["logits"], "acc"
+            operands = argmax.by_name(a)
+            first, n, address, view = operands["first"], operands["n"], operands["logits"], "acc"
         elif logits[step]:
             sent = transfer_of(program, phase, step, slots)
             assert isinstance(sent, LogitsOut)

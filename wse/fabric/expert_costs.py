@@ -27,7 +27,7 @@ from wse.program.transfers.kinds import TRANSFERS, transfer_of
 from wse.program.transfers.transfer import WaferPair
 
 Pairs = Mapping[int, I64]
-"""By layer, int64 ``[experts]``: how many tokens of a run of a phase chose each expert."""
+"""Tokens of a run of a phase that chose each expert, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
 """Layers that are missing are taken to choose as evenly as they can."""
@@ -123,13 +123,15 @@ class RoutedCosts:
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> LineTime:
-        """Of one step where the fullest column has so many pairs; no operand of it depends on cache slots."""
+        """The time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
-            one = phase.of_pairs(step, pairs)
-            cycles = self._steps.cycles(one, 0, slots, 0).whole()
+            one_step = phase.of_pairs(step, pairs)
+            cycles = self._steps.cycles(one_step, 0, slots, 0).whole()
             on_line = (
-                self._steps.overlap_time(one, [0], slots, 0) if self._steps.moves(one, 0) else LineTime(cycles=cycles)
+                self._steps.overlap_time(one_step, [0], slots, 0)
+                if self._steps.moves(one_step, 0)
+                else LineTime(cycles=cycles)
             )
             self._known[key] = replace(on_line, cycles=cycles)
         return self._known[key]
@@ -155,9 +157,9 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: int) -> tuple
 
     Turns after the first cost the same.
     """
-    one, at = fullest_column_step(program, phase, step)
+    one_step, at = fullest_column_step(program, phase, step)
     turns = phase.steps.turns(step)
-    calls = [(one.steps.operands(at, slots), 1)]
+    calls = [(one_step.steps.operands(at, slots), 1)]
     if turns > 1:
-        calls.append((one.steps.operands(at, slots, 1), turns - 1))
-    return KERNELS[one.steps.code[at]], calls
+        calls.append((one_step.steps.operands(at, slots, 1), turns - 1))
+    return KERNELS[one_step.steps.code[at]], calls

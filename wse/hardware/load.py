@@ -138,7 +138,7 @@ def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         msg = f"{path}: name = {short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
-    wanted = numeric_fields(kind.spec)
+    fields = numeric_fields(kind.spec)
     texts: dict[str, Any] = {}
     numbers: dict[str, SourcedNumber] = {}
     base = table.pop("base", None)
@@ -150,14 +150,14 @@ def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[
         texts["generation"] = _read_generation(path, table.pop("generation", texts.get("generation")))
         texts["announced"] = _read_announced(path, table.pop("announced", texts.get("announced", False)))
     for key, stated in table.items():
-        if key not in wanted:
-            raise UnknownName("key", key, [*wanted, "name", "base", *kind.texts], where=str(path))
+        if key not in fields:
+            raise UnknownName("key", key, [*fields, "name", "base", *kind.texts], where=str(path))
         by_generation = kind is _SOFTWARE and isinstance(stated, dict) and not stated.keys().isdisjoint(GENERATIONS)
         for name_, value in _by_generation(path, key, stated).items() if by_generation else [(key, stated)]:
-            numbers[name_] = read_number(path, name_, value, wanted[key], default_source)
+            numbers[name_] = read_number(path, name_, value, fields[key], default_source)
         if not by_generation:
             numbers = {k: number for k, number in numbers.items() if not k.startswith(f"{key}.")}
-    missing = [key for key in wanted if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
+    missing = [key for key in fields if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
     if missing:
         more = f" and {len(missing) - 1} more keys" if len(missing) > 1 else ""
         msg = (
@@ -165,7 +165,7 @@ def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[
             f'or begin with base = "{kind.base}" and give only what differs'
         )
         raise BadWafer(msg)
-    keys = [k for key in wanted for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
+    keys = [k for key in fields for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
     return texts | {"name": name}, {key: numbers[key] for key in keys}
 
 
@@ -173,12 +173,12 @@ def _with_values(
     kind: _Kind[Any], where: str, numbers: dict[str, SourcedNumber], values: Values
 ) -> dict[str, SourcedNumber]:
     """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
-    wanted = numeric_fields(kind.spec)
+    fields = numeric_fields(kind.spec)
     for key, _ in values:
-        if key not in wanted:
-            raise UnknownName("key", key, wanted, where=f"{kind.word} {where}")
-    others = {key: read_number(f"{kind.word} {where}", key, value, wanted[key], "") for key, value in values}
-    return {key: number for key, number in numbers.items() if key.partition(".")[0] not in others} | others
+        if key not in fields:
+            raise UnknownName("key", key, fields, where=f"{kind.word} {where}")
+    replacements = {key: read_number(f"{kind.word} {where}", key, value, fields[key], "") for key, value in values}
+    return {key: number for key, number in numbers.items() if key.partition(".")[0] not in replacements} | replacements
 
 
 def _read_generation(path: Path, stated: Any) -> str:
@@ -200,7 +200,7 @@ def _read_announced(path: Path, stated: Any) -> bool:
 
 
 def _by_generation(path: Path, key: str, table: dict[str, Any]) -> dict[str, Any]:
-    """What a number's table gives for each generation, by the name that provenance has for it."""
+    """The values that a number's table gives for each generation, by the name that provenance has for them."""
     for generation in table:
         if generation not in GENERATIONS:
             raise UnknownName("generation", generation, GENERATIONS, where=f"{path}: {key}")

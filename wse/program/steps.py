@@ -122,9 +122,9 @@ class Steps:
 
     def of_pairs(self, step: int, pairs: int) -> Steps:
         """A sequence of one step alone, as it is where the column has so many pairs of tokens and experts."""
-        one: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
-        one["fixed"] = one["fixed"] - one["per_pair"] * (self.most_pairs[step] - pairs)
-        return replace(self, **one, most_pairs=np.array([pairs], np.int64))
+        arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
+        arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
+        return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
     def turns(self, step: int) -> int:
         """The number of times that a step runs."""

@@ -49,7 +49,7 @@ def test_operands_are_addresses_in_elements_of_a_view_and_numbers() -> None:
                 value = int(phase.steps.fixed[at, index])
                 if isinstance(operand, SymNumber):
                     assert value == operand.fixed
-                elif isinstance(operand, SymAddress) and operand.other is None:
+                elif isinstance(operand, SymAddress) and operand.odd_round_buffer is None:
                     buffer = own[operand.buffer]
                     size = sizes[state.options.element_type(buffer.view)]
                     assert value == (state.addresses[buffer] - base) // size + operand.offset

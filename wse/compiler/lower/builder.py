@@ -112,14 +112,14 @@ class PhaseBuilder:
         self._groups = 0
         self._first_op, self._of_stage = self.op, self.stage
 
-    def close(self, asked: Iterable[SymBuffer] = ()) -> Block:
-        """End the block of the steps that were added since the last one. ``asked``: buffers, the first of its own."""
-        named = (
+    def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
+        """End the block of the steps added since the last one. ``requests``: buffers, the first of its own."""
+        operand_buffers = (
             buffer
             for step in self._steps
             for operand in step.operands.values()
             if isinstance(operand, SymAddress)
-            for buffer in (operand.buffer, operand.other)
+            for buffer in (operand.buffer, operand.odd_round_buffer)
             if buffer is not None
         )
         block = Block(
@@ -127,7 +127,7 @@ class PhaseBuilder:
             loops=tuple(self._loops),
             over_users=frozenset(self._over_users),
             groups=self._groups,
-            buffers=tuple(dict.fromkeys((*asked, *named))),
+            buffers=tuple(dict.fromkeys((*requests, *operand_buffers))),
         )
         if block.steps:
             self.run(block, self._of_stage, self._first_op, block.buffers)

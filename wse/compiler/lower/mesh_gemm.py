@@ -30,8 +30,8 @@ class MovingOperand:
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
     """An operand that stands in ``here``."""
     return MovingOperand(
-        current=SymAddress(buffer=buffer, other=spare),
-        next=SymAddress(buffer=spare, other=buffer),
+        current=SymAddress(buffer=buffer, odd_round_buffer=spare),
+        next=SymAddress(buffer=spare, odd_round_buffer=buffer),
         elements=elements,
     )
 

@@ -221,7 +221,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
         (place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, SymAddress)
     ]
     first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
-    turns = [(operand.other, True) for _, operand in addresses if operand.other is not None]
+    turns = [(operand.odd_round_buffer, True) for _, operand in addresses if operand.odd_round_buffer is not None]
     return sorted(first + turns, key=lambda use: use[1])
 
 

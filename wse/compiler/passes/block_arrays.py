@@ -58,8 +58,8 @@ def block_arrays(block: Block) -> BlockArrays:
                 at.append((index, place, number[operand.buffer]))
                 terms["fixed"][flat] = operand.offset
                 terms["per_slot_round"][flat] = operand.per_slot_round
-                if operand.other is not None:
-                    turns.append((*at[-1], number[operand.other]))
+                if operand.odd_round_buffer is not None:
+                    turns.append((*at[-1], number[operand.odd_round_buffer]))
             else:
                 terms["fixed"][flat] = operand.fixed
                 terms["per_slot"][flat] = operand.per_slot

@@ -31,12 +31,12 @@ class Condensed:
 
     Attributes:
         state: After partition. Its layers are one of each kind for each stage.
-        more: By layer, how many more of its kind are in its stage.
+        further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
     """
 
     state: State
-    more: tuple[int, ...]
+    further_layers: tuple[int, ...]
     stands_for: tuple[int, ...]
 
     def program(self) -> tuple[Program, list[int]]:
@@ -93,8 +93,8 @@ class Condensed:
         return max(needed) if not above else max(needed[: -len(above)]) + sum(above)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """How many more layers of a kind a stage holds, or has the experts of."""
-        return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.more[layer]
+        """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
+        return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def in_all(self, program: Program, by_op: Sequence[float]) -> float:
         """Sum values by op of the small program, each as often as the op is in the whole."""
@@ -126,13 +126,13 @@ def condense(
         classes[plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
-    more, stands_for, plans = [], [], []
+    further_layers, stands_for, plans = [], [], []
     for stages in classes.values():
         first = len(layers)
         kinds = Counter(spec.layers[stages[0].first_layer : stages[0].last_layer])
         for layer, count in kinds.items():
             layers.append(layer)
-            more.append(count - 1)
+            further_layers.append(count - 1)
             stands_for.append(count * len(stages))
         plans.append(replace(stages[0], first_layer=first, last_layer=len(layers)))
     small = replace(spec, layers=tuple(layers))
@@ -143,4 +143,4 @@ def condense(
         graph=op_graph(small, options.scope),
         plans=tuple(plans),
     )
-    return Condensed(state=state, more=tuple(more), stands_for=tuple(stands_for))
+    return Condensed(state=state, further_layers=tuple(further_layers), stands_for=tuple(stands_for))

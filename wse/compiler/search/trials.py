@@ -70,8 +70,8 @@ class TrialSetup:
         """The layouts of the mapping that was asked for, each once, the fewest regions first."""
         mapping = self.options.mapping
         chosen = strategy(mapping)
-        others = [other for name, other in strategies().items() if name != mapping] if chosen.tries_others else []
-        return list(dict.fromkeys(chosen.layouts(self.demand, others)))
+        other_mappings = [name for name in strategies() if name != mapping] if chosen.tries_others else []
+        return list(dict.fromkeys(chosen.layouts(self.demand, [strategies()[name] for name in other_mappings])))
 
     def least_token_cycles(self, layout: Layout) -> float:
         """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.
@@ -140,9 +140,9 @@ class TrialSetup:
         first = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
         return choices[min(first, len(choices) - 1)]
 
-    def _holds(self, wanted: Options, choice: Choice) -> bool:
-        prompt = min(choice.prefill_chunk, max(wanted.prompt_tokens))
-        options = replace(wanted, prompt_tokens=(prompt,) * wanted.batch)
+    def _holds(self, options_of_request: Options, choice: Choice) -> bool:
+        prompt = min(choice.prefill_chunk, max(options_of_request.prompt_tokens))
+        options = replace(options_of_request, prompt_tokens=(prompt,) * options_of_request.batch)
         try:
             needed = condense(self.spec, self.wafer, self.software, options, choice).needed_bytes()
         except DoesNotFit:

@@ -46,7 +46,7 @@ _OPERANDS: Final = {
 }
 
 ADDRESSES: Final = tuple(frozenset(operand_index(kind)[name] for name in kind.addresses) for kind in TRANSFERS)
-"""By kind of transfer the indices of operands that are addresses."""
+"""Indices of the operands that are addresses, by kind of transfer."""
 
 
 def transfer_steps(steps: Steps, holds: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
